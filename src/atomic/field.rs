@@ -1,0 +1,39 @@
+//! The fields of a packed word.
+
+/// Some adjacent bits of a 64-bit word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    offset: u32,
+    bits: u32,
+}
+
+impl Field {
+    /// The lowest `bits` of a word.
+    pub(crate) const fn lowest(bits: u32) -> Self {
+        Self { offset: 0, bits }
+    }
+
+    /// The `bits` above this field.
+    pub(crate) const fn then(self, bits: u32) -> Self {
+        Self { offset: self.end(), bits }
+    }
+
+    /// The number of bits up to the end of this field; the last field's tells whether the fields tile the word.
+    pub(crate) const fn end(self) -> u32 {
+        self.offset + self.bits
+    }
+
+    /// The largest value that fits.
+    pub(crate) const fn max(self) -> u64 {
+        u64::MAX >> (u64::BITS - self.bits)
+    }
+
+    pub(crate) const fn get(self, word: u64) -> u64 {
+        (word >> self.offset) & self.max()
+    }
+
+    /// `value` in its place; bits that do not fit are cut off, which is how generations and times wrap.
+    pub(crate) const fn put(self, value: u64) -> u64 {
+        (value & self.max()) << self.offset
+    }
+}

@@ -1,0 +1,38 @@
+//! The facade over the atomics: `core`'s, `portable-atomic`'s where the target has no 64-bit atomics, or `loom`'s.
+//!
+//! Everything that is shared between threads in this crate goes through this module, and `cfg(loom)` stands
+//! nowhere else. Under loom there are two settings, chosen per thread by [`with_loads_as_rmw`]: the plain one, and
+//! one in which every load is `fetch_or(0)` and every store a `swap`, because loom 0.7 does not visit every
+//! interleaving in which a thread loads a location and then compare-exchanges it.
+
+mod field;
+#[cfg(not(loom))]
+mod native;
+#[cfg(not(loom))]
+pub(crate) use native::{AtomicU64, Backoff};
+
+#[cfg(loom)]
+mod model;
+#[cfg(loom)]
+pub use model::with_loads_as_rmw;
+#[cfg(loom)]
+pub(crate) use model::{AtomicU64, Backoff};
+
+pub(crate) use core::sync::atomic::Ordering;
+pub(crate) use field::Field;
+
+/// Declares functions that are `const`, except under loom, whose atomics have no `const` constructor.
+macro_rules! const_unless_loom {
+    ($($(#[$attribute:meta])* $visibility:vis const fn $name:ident $arguments:tt -> $returned:ty $body:block)*) => {
+        $(
+            #[cfg(not(loom))]
+            $(#[$attribute])*
+            $visibility const fn $name $arguments -> $returned $body
+
+            #[cfg(loom)]
+            $(#[$attribute])*
+            $visibility fn $name $arguments -> $returned $body
+        )*
+    };
+}
+pub(crate) use const_unless_loom;

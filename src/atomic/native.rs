@@ -1,0 +1,8 @@
+//! The atomics of the target, and crossbeam's backoff.
+
+#[cfg(target_has_atomic = "64")]
+pub(crate) use core::sync::atomic::AtomicU64;
+#[cfg(not(target_has_atomic = "64"))]
+pub(crate) use portable_atomic::AtomicU64;
+
+pub(crate) use crossbeam_utils::Backoff;

@@ -1,0 +1,111 @@
+//! A frequency in 32 bits, and waits in ticks of it.
+
+use core::time::Duration;
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// Ticks per second as `mantissa · 2^exponent`, rounded down to 26 significant bits.
+///
+/// ```text
+///  31        6 5        0
+/// |  MANTISSA |  EXPONENT |
+/// ```
+///
+/// Small enough to travel in every answer. Exact for every frequency whose odd part is below 2^26, so for all
+/// that people choose (10^9, 32,768, 84 MHz); a measured one is at most 3·10^-8 too low, so that a wait converted
+/// with it is never too short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frequency(u32);
+
+const EXPONENT_BITS: u32 = 6;
+const MANTISSA_BITS: u32 = u32::BITS - EXPONENT_BITS;
+
+impl Frequency {
+    pub(crate) const fn from_hertz(hertz: u64) -> Self {
+        // First drop the zeros, which loses nothing, then what does not fit.
+        let zeros = if hertz == 0 { 0 } else { hertz.trailing_zeros() };
+        let odd = hertz >> zeros;
+        let excess = (u64::BITS - odd.leading_zeros()).saturating_sub(MANTISSA_BITS);
+        Self((((odd >> excess) as u32) << EXPONENT_BITS) | (zeros + excess))
+    }
+
+    const fn hertz(self) -> u64 {
+        ((self.0 >> EXPONENT_BITS) as u64) << (self.0 & ((1 << EXPONENT_BITS) - 1))
+    }
+
+    /// The field as stored in a packed word.
+    pub(crate) const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+}
+
+/// A wait, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticks(u64);
+
+impl Ticks {
+    pub(crate) const ZERO: Self = Self(0);
+    /// No wait helps.
+    pub(crate) const NEVER: Self = Self(u64::MAX);
+
+    /// A wait that ends; longer than 2^64 - 2 ticks is as good as that.
+    pub(crate) const fn new(ticks: u64) -> Self {
+        if ticks == u64::MAX { Self(u64::MAX - 1) } else { Self(ticks) }
+    }
+
+    /// The shortest duration, in whole nanoseconds, that is no shorter than these ticks.
+    pub(crate) fn duration(self, frequency: Frequency) -> Option<Duration> {
+        let hertz = frequency.hertz();
+        if self == Self::ZERO {
+            return Some(Duration::ZERO);
+        }
+        if self == Self::NEVER || hertz == 0 {
+            return None;
+        }
+        let seconds = self.0 / hertz;
+        let nanos = (u128::from(self.0 % hertz) * NANOS_PER_SECOND).div_ceil(u128::from(hertz));
+        // `nanos` may be a whole second by rounding up; the sum stays far below `Duration::MAX`.
+        Some(Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanos as u64)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frequency, Ticks};
+    use core::time::Duration;
+    use proptest::prelude::*;
+
+    #[test]
+    fn frequencies_that_people_choose_are_exact() {
+        for hertz in [0, 1, 50, 1_000, 32_768, 1_000_000, 16_000_000, 84_000_000, 1_000_000_000, 1 << 63] {
+            assert_eq!(Frequency::from_hertz(hertz).hertz(), hertz);
+        }
+    }
+
+    #[test]
+    fn a_second_is_a_second() {
+        for hertz in [1, 1_000, 32_768, 1_000_000_000] {
+            let frequency = Frequency::from_hertz(hertz);
+            assert_eq!(Ticks::new(hertz).duration(frequency), Some(Duration::from_secs(1)));
+        }
+        assert_eq!(Ticks::new(1).duration(Frequency::from_hertz(3)), Some(Duration::from_nanos(333_333_334)));
+        assert_eq!(Ticks::NEVER.duration(Frequency::from_hertz(3)), None);
+        assert_eq!(Ticks::new(1).duration(Frequency::from_hertz(0)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_wait_is_never_too_short_and_hardly_too_long(hertz in 1..u64::MAX, ticks in 0..u64::MAX) {
+            let rounded = Frequency::from_hertz(hertz).hertz();
+            prop_assert!(rounded <= hertz);
+            prop_assert!(u128::from(hertz - rounded) << 25 <= u128::from(hertz));
+            let nanos = Ticks::new(ticks).duration(Frequency::from_hertz(hertz)).unwrap().as_nanos();
+            prop_assert!(nanos * u128::from(rounded) >= u128::from(ticks) * 1_000_000_000);
+            prop_assert!(nanos == 0 || (nanos - 1) * u128::from(rounded) < u128::from(ticks) * 1_000_000_000);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Where time comes from: ticks that count up, and how many of them make a second.
+//!
+//! | clock | ticks | for |
+//! |---|---|---|
+//! | [`Monotonic`] | the processor's counter, read directly | the default with the feature `std` |
+//! | [`ManualClock`] | moved by hand | tests, simulations |
+//! | your own [`Clock`] | a hardware timer, say | firmware |
+
+mod frequency;
+mod human;
+mod manual;
+mod micros;
+#[cfg(feature = "std")]
+mod monotonic;
+mod scale;
+
+pub use manual::ManualClock;
+#[cfg(feature = "std")]
+pub use monotonic::Monotonic;
+
+pub(crate) use frequency::{Frequency, Ticks};
+pub(crate) use human::Human;
+pub(crate) use micros::{LazyMicros, Micros};
+pub(crate) use scale::Scale;
+
+/// The clock of a limiter or breaker that names none: [`Monotonic`] with the feature `std`.
+#[cfg(feature = "std")]
+pub type DefaultClock = Monotonic;
+
+/// The clock of a limiter or breaker that names none: there is none without the feature `std`.
+#[cfg(not(feature = "std"))]
+pub type DefaultClock = NoClock;
+
+/// Stands where a clock has to be named: without the feature `std` there is no default.
+#[cfg(not(feature = "std"))]
+#[derive(Clone, Copy, Debug)]
+pub enum NoClock {}
+
+/// A source of time: ticks that count up, and their frequency.
+///
+/// # Contract
+///
+/// - `now` never steps back by more than [`max_step_back`](Clock::max_step_back) ticks, whichever threads or cores
+///   read it. A larger step is survived: nothing is credited twice, and nobody is locked out for longer than the
+///   deepest debt takes to refill.
+/// - `now` is 64 bits wide and may wrap; where it starts does not matter. A 32-bit timer is extended by its `Clock`.
+/// - `frequency` and `max_step_back` return the same at every call.
+/// - No method blocks or panics; `now` is called once in every decision.
+///
+/// # Examples
+///
+/// A timer that counts microseconds:
+///
+/// ```
+/// use core::sync::atomic::{AtomicU64, Ordering};
+/// use damper::{Clock, Quota, RateLimiter};
+///
+/// static MICROS: AtomicU64 = AtomicU64::new(0); // counted up by an interrupt, say
+///
+/// #[derive(Debug)]
+/// struct Timer;
+///
+/// impl Clock for Timer {
+///     fn now(&self) -> u64 {
+///         MICROS.load(Ordering::Relaxed)
+///     }
+///     fn frequency(&self) -> u64 {
+///         1_000_000
+///     }
+/// }
+///
+/// static MESSAGES: RateLimiter<damper::TokenBucket, Timer> =
+///     RateLimiter::with_clock(Quota::per_second(10).burst(1), Timer);
+/// assert!(MESSAGES.check().is_ok());
+/// assert!(MESSAGES.check().is_err());
+/// MICROS.fetch_add(100_000, Ordering::Relaxed);
+/// assert!(MESSAGES.check().is_ok());
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a clock",
+    note = "without damper's feature `std` there is no default clock: name one with `with_clock`"
+)]
+pub trait Clock {
+    /// Reads the clock, in ticks.
+    fn now(&self) -> u64;
+
+    /// Ticks per second. A frequency of 0 is a clock that stands still: nothing is ever refilled.
+    fn frequency(&self) -> u64;
+
+    /// How many ticks `now` may step back from one reading to a later one; 0 unless overridden.
+    fn max_step_back(&self) -> u64 {
+        0
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for &C {
+    #[inline]
+    fn now(&self) -> u64 {
+        (**self).now()
+    }
+
+    #[inline]
+    fn frequency(&self) -> u64 {
+        (**self).frequency()
+    }
+
+    #[inline]
+    fn max_step_back(&self) -> u64 {
+        (**self).max_step_back()
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<C: Clock + ?Sized> Clock for alloc::sync::Arc<C> {
+    #[inline]
+    fn now(&self) -> u64 {
+        (**self).now()
+    }
+
+    #[inline]
+    fn frequency(&self) -> u64 {
+        (**self).frequency()
+    }
+
+    #[inline]
+    fn max_step_back(&self) -> u64 {
+        (**self).max_step_back()
+    }
+}

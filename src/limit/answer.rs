@@ -1,0 +1,127 @@
+//! The answers of a check: allowed or denied.
+
+use crate::clock::{Frequency, Human, Ticks};
+use crate::quota::{Refusal, Timeline};
+use core::fmt;
+use core::time::Duration;
+
+/// What a bucket held right after a decision. Plain numbers, converted when asked; what nobody asks for, an inlined
+/// check does not even compute.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Level {
+    resets_in: Ticks,
+    remaining: u32,
+    frequency: Frequency,
+}
+
+impl Level {
+    #[inline]
+    fn of(line: &Timeline, word: u64, at: u64) -> Self {
+        Self { resets_in: line.resets_in(word, at), remaining: line.remaining(word, at), frequency: line.frequency() }
+    }
+}
+
+/// The tokens were taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Allowed {
+    level: Level,
+}
+
+impl Allowed {
+    #[inline]
+    pub(crate) fn new(line: &Timeline, word: u64, at: u64) -> Self {
+        Self { level: Level::of(line, word, at) }
+    }
+
+    /// How many more tokens could have been taken at that moment, rounded down.
+    #[must_use]
+    pub fn remaining(&self) -> u32 {
+        self.level.remaining
+    }
+
+    /// The time from that moment until the bucket is full, rounded up to the clock's tick; `None` if it never will be.
+    #[must_use]
+    pub fn resets_in(&self) -> Option<Duration> {
+        self.level.resets_in.duration(self.level.frequency)
+    }
+}
+
+impl fmt::Debug for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Allowed").field("remaining", &self.remaining()).field("resets_in", &self.resets_in()).finish()
+    }
+}
+
+/// The refusal: not all of the tokens are there, and none was taken.
+///
+/// Owned, 24 bytes, and displayed as a sentence: `rate limit exceeded, retry in 1.2 s`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Denied {
+    level: Level,
+    /// `ZERO`, which no real wait is, where the call asked for more than the burst.
+    wait: Ticks,
+}
+
+impl Denied {
+    #[inline]
+    pub(crate) fn new(line: &Timeline, word: u64, at: u64, refusal: Refusal) -> Self {
+        let wait = match refusal {
+            Refusal::ExceedsBurst => Ticks::ZERO,
+            Refusal::Short(units) => line.wait(units),
+        };
+        Self { level: Level::of(line, word, at), wait }
+    }
+
+    /// The shortest wait after which the same call could succeed if nobody else takes tokens first.
+    ///
+    /// Never too short. Exact to the clock's tick where a token takes a whole number of ticks, else at most a tick too
+    /// long. `None` if no wait helps: the call asks for more than the burst, or the quota never refills.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        if self.exceeds_burst() { None } else { self.wait.duration(self.level.frequency) }
+    }
+
+    /// Whether the call asked for more tokens than the burst, so that it can never succeed.
+    #[must_use]
+    pub fn exceeds_burst(&self) -> bool {
+        self.wait == Ticks::ZERO
+    }
+
+    /// How many tokens could have been taken at that moment, rounded down: fewer than were asked for.
+    #[must_use]
+    pub fn remaining(&self) -> u32 {
+        self.level.remaining
+    }
+
+    /// The time from that moment until the bucket is full, rounded up to the clock's tick; `None` if it never will be.
+    #[must_use]
+    pub fn resets_in(&self) -> Option<Duration> {
+        self.level.resets_in.duration(self.level.frequency)
+    }
+}
+
+impl fmt::Debug for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Denied")
+            .field("retry_after", &self.retry_after())
+            .field("exceeds_burst", &self.exceeds_burst())
+            .field("remaining", &self.remaining())
+            .field("resets_in", &self.resets_in())
+            .finish()
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.retry_after() {
+            Some(wait) => write!(f, "rate limit exceeded, retry in {}", Human(wait)),
+            None if self.exceeds_burst() => f.write_str("rate limit exceeded: more tokens asked for than the burst"),
+            None => f.write_str("rate limit exceeded, and the quota refills nothing"),
+        }
+    }
+}
+
+impl core::error::Error for Denied {}
+
+const _: () = assert!(size_of::<Denied>() <= 24, "a refusal is small");
+const _: () = assert!(size_of::<Result<Allowed, Denied>>() <= 32, "so is an answer");

@@ -1,0 +1,201 @@
+//! The token line: arithmetic on positions, free of atomics.
+//!
+//! Think of the instants at which tokens are produced as a line measured in tokens, in fixed point with F fraction
+//! bits: a *unit* is 2^-F tokens. A *position* is a place on that line; the clock's reading is one, and so is the
+//! *word* of a bucket: the position at which it will be full again. Positions are 64 bits wide and wrap: only
+//! their differences mean anything, as signed numbers.
+//!
+//! With `debt = word - position`: a debt of 0 or less is a full bucket, and taking a cost moves the word to
+//! `max(word, position) + cost` if that is no further than the burst. Admissions are sound in whatever order and
+//! with however skewed readings they come: each satisfies `word <= position + burst` at its own reading and moves the
+//! word by at least its cost, so that the costs between two readings a and b are at most
+//! `burst + position(b) - position(a)`.
+//!
+//! **F** is the largest with a tick of the clock at most 4 units and the deepest debt at most 2^61. A tick is then more
+//! than 2 units (unless the deepest debt takes decades to refill), which is what makes waits exact to the tick;
+//! and with nanosecond ticks the positions circle after more than a century.
+
+use super::Quota;
+use crate::clock::{Frequency, Scale, Ticks};
+
+/// The position at which the line of a new limiter starts.
+///
+/// A word of 0 lies far enough behind it to read as full even to a thread whose clock is behind the one that
+/// anchored the line.
+const START: u64 = 1 << 60;
+
+/// The deepest debt has at most so many bits.
+const DEBT_BITS: u32 = 61;
+
+/// The most units that a tick is worth, unless a tick is worth more whole tokens than that.
+const UNITS_PER_TICK: u128 = 4;
+
+/// The fraction bits where the rate, being 0, asks for none in particular.
+const IDLE_FRACTION_BITS: u32 = 28;
+
+/// A quota's line of tokens on a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timeline {
+    /// The tick at which the position was `START`.
+    pub(super) origin: u64,
+    /// Units per tick.
+    pub(super) scale: Scale,
+    /// Ticks per unit, for waits.
+    pub(super) pace: Pace,
+    /// F.
+    pub(super) fraction_bits: u32,
+    pub(super) frequency: Frequency,
+    /// In tokens.
+    pub(super) burst: u32,
+    /// In tokens, counted from a full bucket.
+    pub(super) deepest_debt: u64,
+}
+
+/// Ticks per unit, and which way a quotient is rounded: `ticks = (units · mult + bias) >> shift`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pace {
+    pub(super) mult: u64,
+    pub(super) shift: u32,
+    /// Whether a wait that is a whole number of ticks is known to be one, so that the nearest is right.
+    pub(super) aligned: bool,
+}
+
+/// Why tokens were not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// More tokens than the burst: waiting does not help.
+    ExceedsBurst,
+    /// So many units too few.
+    Short(u64),
+}
+
+impl Timeline {
+    /// The line of `quota` on a clock of `frequency` ticks per second, starting at the tick `origin`.
+    pub(crate) const fn new(quota: &Quota, frequency: u64, origin: u64) -> Self {
+        // tokens per tick = limit / window · 10^9 / frequency; the numerator is below 2^62.
+        let tokens = quota.limit() as u128 * 1_000_000_000;
+        let ticks = quota.window_nanos() as u128 * frequency as u128;
+        let fraction_bits = fraction_bits(tokens, ticks, quota.deepest_debt());
+        let scale = Scale::ratio(tokens << fraction_bits, ticks);
+        Self {
+            origin,
+            scale,
+            pace: Pace::new(scale, ticks, tokens),
+            fraction_bits,
+            frequency: Frequency::from_hertz(frequency),
+            burst: quota.capacity(),
+            deepest_debt: quota.deepest_debt(),
+        }
+    }
+
+    /// The position of the tick `now`, rounded down to units.
+    #[inline]
+    pub(crate) const fn position(&self, now: u64) -> u64 {
+        START.wrapping_add_signed(self.scale.units(now.wrapping_sub(self.origin) as i64))
+    }
+
+    /// The word after taking `n` tokens at the position `at`, all or none.
+    #[inline]
+    pub(crate) const fn take(&self, word: u64, at: u64, n: u32) -> Result<u64, Refusal> {
+        if n == 0 {
+            return Ok(word);
+        }
+        // Tested in tokens: shifted, a large `n` would lose its high bits.
+        if n > self.burst {
+            return Err(Refusal::ExceedsBurst);
+        }
+        // At most 2^63 + 2^61: no overflow.
+        let after = debt(word, at) + self.units(n);
+        let burst = self.units(self.burst);
+        if after <= burst { Ok(at.wrapping_add(after)) } else { Err(Refusal::Short(after - burst)) }
+    }
+
+    /// The deepest debt that is legal at the position `at`, if the word lies beyond it by more than `skew` ticks.
+    ///
+    /// Such a word can only mean that the clock stepped back. Never to full, which would mint tokens.
+    pub(crate) const fn heal(&self, word: u64, at: u64, skew: u64) -> Option<u64> {
+        let deepest = self.deepest_debt << self.fraction_bits;
+        let tolerated = deepest.saturating_add(self.scale.saturating_units(skew));
+        if debt(word, at) > tolerated { Some(at.wrapping_add(deepest)) } else { None }
+    }
+
+    /// The tokens that can be taken at once, rounded down.
+    #[inline]
+    pub(crate) const fn remaining(&self, word: u64, at: u64) -> u32 {
+        let left = self.units(self.burst).saturating_sub(debt(word, at));
+        // At most the burst.
+        (left >> self.fraction_bits) as u32
+    }
+
+    /// The wait until the bucket is full.
+    #[inline]
+    pub(crate) const fn resets_in(&self, word: u64, at: u64) -> Ticks {
+        self.wait(debt(word, at))
+    }
+
+    /// The wait until `units` more are there: never too short, and at most a tick too long.
+    #[inline]
+    pub(crate) const fn wait(&self, units: u64) -> Ticks {
+        if units == 0 {
+            return Ticks::ZERO;
+        }
+        if self.pace.mult == 0 {
+            return Ticks::NEVER;
+        }
+        let bias = if self.pace.aligned { (1u128 << self.pace.shift) >> 1 } else { (1u128 << self.pace.shift) - 1 };
+        // Both factors have at most 64 bits, and their product at most 2^128 - 2^65 + 1; the sum may not fit.
+        let ticks = (units as u128 * self.pace.mult as u128).saturating_add(bias) >> self.pace.shift;
+        if ticks == 0 {
+            Ticks::new(1)
+        } else if ticks > u64::MAX as u128 {
+            Ticks::new(u64::MAX)
+        } else {
+            Ticks::new(ticks as u64)
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn frequency(&self) -> Frequency {
+        self.frequency
+    }
+
+    #[inline]
+    const fn units(&self, tokens: u32) -> u64 {
+        (tokens as u64) << self.fraction_bits
+    }
+}
+
+/// How far the word lies ahead of the position `at`, in units; 0 for a full bucket.
+#[inline]
+pub(crate) const fn debt(word: u64, at: u64) -> u64 {
+    let ahead = word.wrapping_sub(at) as i64;
+    if ahead > 0 { ahead as u64 } else { 0 }
+}
+
+/// F for a rate of `tokens / ticks`.
+const fn fraction_bits(tokens: u128, ticks: u128, deepest_debt: u64) -> u32 {
+    let debt_bits = u64::BITS - deepest_debt.leading_zeros();
+    let mut bits = DEBT_BITS - debt_bits;
+    if tokens == 0 || ticks == 0 {
+        return if bits < IDLE_FRACTION_BITS { bits } else { IDLE_FRACTION_BITS };
+    }
+    // tokens · 2^bits / ticks <= 4, rearranged so that nothing overflows: the left side stays below 2^123.
+    while bits > 0 && (tokens << bits).div_ceil(UNITS_PER_TICK) > ticks {
+        bits -= 1;
+    }
+    bits
+}
+
+impl Pace {
+    /// The pace of `scale`, which is `tokens / ticks` in units.
+    const fn new(scale: Scale, ticks: u128, tokens: u128) -> Self {
+        let inverse = scale.inverse();
+        // A debt starts at the position of some tick and grows by whole tokens. Where a token takes a whole number of
+        // ticks, the debt ends at the position of a tick too. Positions being rounded down, the units between two
+        // ticks K apart differ from K · scale by less than one, which is less than half a tick where a tick is more
+        // than 2 units: the nearest number of ticks is K. (The margin of 2^-20 covers the rounding of `inverse`.)
+        let whole_ticks = tokens != 0 && ticks.is_multiple_of(tokens);
+        let units_in_a_tick_exceed_2 = (scale.mult as u128) > (2u128 << scale.shift) + ((2u128 << scale.shift) >> 20);
+        Self { mult: inverse.mult, shift: inverse.shift, aligned: whole_ticks && units_in_a_tick_exceed_2 }
+    }
+}

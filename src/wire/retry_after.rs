@@ -1,0 +1,21 @@
+//! The header `Retry-After` (RFC 9110, section 10.2.3), in its form of seconds.
+
+use core::time::Duration;
+use http::HeaderValue;
+
+/// The value of a `Retry-After` header for this wait: whole seconds, rounded up, at least 1.
+///
+/// # Examples
+///
+/// ```
+/// use core::time::Duration;
+/// use damper::wire::retry_after;
+///
+/// assert_eq!(retry_after(Duration::from_millis(1_200)), "2");
+/// assert_eq!(retry_after(Duration::ZERO), "1");
+/// ```
+#[must_use]
+pub fn retry_after(wait: Duration) -> HeaderValue {
+    let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
+    HeaderValue::from(seconds.max(1))
+}
