@@ -25,18 +25,20 @@ use pin_project_lite::pin_project;
 /// `send` stands for a client's call, `SendRequest::send_request` or the like:
 ///
 /// ```
+/// use bytes::Bytes;
 /// use damper::hyper::CircuitBreak;
 /// use damper::{CallError, CircuitBreaker};
+/// use http_body_util::Empty;
 /// use hyper::service::{Service, service_fn};
 /// use hyper::{Request, Response};
 /// use std::sync::Arc;
 ///
-/// # async fn send(_: Request<()>) -> Result<Response<()>, std::io::Error> {
+/// # async fn send(_: Request<Empty<Bytes>>) -> Result<Response<Empty<Bytes>>, std::io::Error> {
 /// #     Ok(Response::default())
 /// # }
 /// # async fn run() {
 /// let upstream = CircuitBreak::new(service_fn(send), Arc::new(CircuitBreaker::default()));
-/// match upstream.call(Request::new(())).await {
+/// match upstream.call(Request::new(Empty::new())).await {
 ///     Ok(response) => println!("{}", response.status()),
 ///     Err(CallError::Open(open)) => println!("{open}"), // circuit open, next probe in 28 s
 ///     Err(CallError::Failed(error)) => println!("{error}"),
