@@ -7,8 +7,8 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// Ticks per second as `mantissa · 2^exponent`, rounded down to 26 significant bits.
 ///
 /// ```text
-///  31        6 5        0
-/// |  MANTISSA |  EXPONENT |
+///  31       6 5        0
+/// | MANTISSA | EXPONENT |
 /// ```
 ///
 /// Small enough to travel in every answer. Exact for every frequency whose odd part is below 2^26, so for all
@@ -29,7 +29,14 @@ impl Frequency {
         Self((((odd >> excess) as u32) << EXPONENT_BITS) | (zeros + excess))
     }
 
-    const fn hertz(self) -> u64 {
+    /// The nearest frequency that is exact.
+    #[cfg(feature = "std")]
+    pub(crate) const fn nearest(hertz: u64) -> Self {
+        let excess = (u64::BITS - hertz.leading_zeros()).saturating_sub(MANTISSA_BITS);
+        Self::from_hertz(hertz.saturating_add((1 << excess) >> 1))
+    }
+
+    pub(crate) const fn hertz(self) -> u64 {
         ((self.0 >> EXPONENT_BITS) as u64) << (self.0 & ((1 << EXPONENT_BITS) - 1))
     }
 

@@ -85,6 +85,9 @@ pub trait Clock {
     fn now(&self) -> u64;
 
     /// Ticks per second. A frequency of 0 is a clock that stands still: nothing is ever refilled.
+    ///
+    /// All of its digits count where tokens are produced. Where a wait is told, a frequency of more than 26 significant
+    /// bits (which no round one has) is rounded down to those, so that the wait is at most 3·10^-8 of itself too long.
     fn frequency(&self) -> u64;
 
     /// How many ticks `now` may step back from one reading to a later one; 0 unless overridden.

@@ -1,6 +1,6 @@
 //! The processor's own counter, through quanta.
 
-use super::Clock;
+use super::{Clock, Frequency};
 use std::sync::OnceLock;
 
 /// The processor's counter, read without a system call where it is invariant, else the system's monotonic clock.
@@ -33,7 +33,8 @@ fn source() -> &'static (quanta::Clock, u64) {
         let clock = quanta::Clock::new();
         let nanos = u128::from(clock.delta_as_nanos(0, SPAN)).max(1);
         let frequency = (u128::from(SPAN) * 1_000_000_000 + nanos / 2) / nanos;
-        (clock, frequency as u64)
+        // To the bits that travel with an answer, so that waits are exact. The calibration is no better than that.
+        (clock, Frequency::nearest(frequency as u64).hertz())
     })
 }
 

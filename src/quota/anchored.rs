@@ -2,13 +2,13 @@
 //!
 //! The frequency of a clock may be known only at run time, and a limiter has to be a `static`; so the line is
 //! computed by whoever comes first. Nobody waits: first users who race compute the same numbers from the same
-//! frequency and the same origin, and store them over one another.
+//! frequency and the same start, and store them over one another.
 //!
 //! The numbers are kept in four words:
 //!
 //! | word | bits | meaning |
 //! |---|---|---|
-//! | origin | 64 | the tick at which the line starts; 0 while unset (a clock at 0 is taken as at 1) |
+//! | first | 64 | one more than the tick at which the line starts; 0 while unset |
 //! | mult, pace | 64 each | the multipliers of `Timeline` |
 //! | rest | | the fields below; 0 while unset |
 //!
@@ -35,7 +35,7 @@ const _: () = assert!(SPARE.end() == u64::BITS, "fields must tile the word");
 #[derive(Debug)]
 pub(crate) struct Anchored {
     quota: Quota,
-    origin: AtomicU64,
+    first: AtomicU64,
     mult: AtomicU64,
     pace: AtomicU64,
     rest: AtomicU64,
@@ -46,7 +46,7 @@ impl Anchored {
         pub(crate) const fn new(quota: Quota) -> Self {
             Self {
                 quota,
-                origin: AtomicU64::new(0),
+                first: AtomicU64::new(0),
                 mult: AtomicU64::new(0),
                 pace: AtomicU64::new(0),
                 rest: AtomicU64::new(0),
@@ -69,7 +69,7 @@ impl Anchored {
         }
         // ORDERING: Relaxed: ordered by the Acquire above, and never written with other values after it.
         Timeline {
-            origin: self.origin.load(Ordering::Relaxed),
+            origin: self.first.load(Ordering::Relaxed).wrapping_sub(1),
             scale: Scale { mult: self.mult.load(Ordering::Relaxed), shift: SHIFT.get(rest) as u32 },
             pace: Pace {
                 mult: self.pace.load(Ordering::Relaxed),
@@ -86,14 +86,15 @@ impl Anchored {
     #[cold]
     fn anchor(&self, clock: &impl Clock) -> Timeline {
         let frequency = clock.frequency();
-        let now = clock.now().max(1);
-        // ORDERING: Relaxed: the origin is decided by this exchange alone; that readers of `rest` see it is the
-        // business of the Release below, which every racer does after its own exchange has settled the origin.
-        let origin = match self.origin.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => now,
-            Err(first) => first,
+        // Where the clock is just about to wrap the line starts a tick later.
+        let first = clock.now().wrapping_add(1).max(1);
+        // ORDERING: Relaxed: the start of the line is decided by this exchange alone; that readers of `rest` see it is the
+        // business of the Release below, which every racer does after its own exchange has settled it.
+        let first = match self.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => first,
+            Err(settled) => settled,
         };
-        let line = Timeline::new(&self.quota, frequency, origin);
+        let line = Timeline::new(&self.quota, frequency, first.wrapping_sub(1));
         let rest = READY.put(1)
             | ALIGNED.put(u64::from(line.pace.aligned))
             | FRACTION_BITS.put(line.fraction_bits.into())

@@ -13,7 +13,9 @@
 //!
 //! **F** is the largest with a tick of the clock at most 4 units and the deepest debt at most 2^61. A tick is then more
 //! than 2 units (unless the deepest debt takes decades to refill), which is what makes waits exact to the tick;
-//! and with nanosecond ticks the positions circle after more than a century.
+//! and with nanosecond ticks the positions circle after more than a century. (Where a tick brings more than 4 whole
+//! tokens F is 0, and they circle after 2^64 tokens.) A bucket that nobody touched for more than half a circle may read
+//! as indebted; it is healed like one whose clock stepped back. A line is good for 2^63 ticks.
 
 use super::Quota;
 use crate::clock::{Frequency, Scale, Ticks};

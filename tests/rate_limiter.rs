@@ -1,0 +1,360 @@
+//! The rate limiter through its public API: examples of behaviour, and properties against an exact model.
+
+mod models {
+    pub(crate) mod bucket;
+}
+
+use damper::{Clock, ManualClock, Quota, QuotaError, RateLimiter};
+use models::bucket::ExactBucket;
+use proptest::prelude::*;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// `Denied` is an error that can be sent anywhere and kept for ever.
+const _: () = {
+    const fn is_an_error<E: std::error::Error + Send + Sync + 'static>() {}
+    is_an_error::<damper::Denied>();
+};
+
+#[test]
+fn a_full_burst_then_the_rate() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(3), &clock);
+    for left in [2, 1, 0] {
+        assert_eq!(limiter.check().unwrap().remaining(), left);
+    }
+    for _ in 0..100 {
+        let denied = limiter.check().unwrap_err();
+        assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)));
+        assert_eq!(denied.resets_in(), Some(Duration::from_millis(300)));
+        clock.advance(Duration::from_millis(100) - Duration::from_nanos(1));
+        assert!(limiter.check().is_err(), "a nanosecond early");
+        clock.advance(Duration::from_nanos(1));
+        assert!(limiter.check().is_ok(), "not a nanosecond late");
+    }
+}
+
+#[test]
+fn two_a_second_lets_two_of_five_through() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(2).burst(2), &clock);
+    let allowed = (0..5).filter(|_| limiter.check().is_ok()).count();
+    assert_eq!(allowed, 2);
+    assert_eq!(limiter.check().unwrap_err().to_string(), "rate limit exceeded, retry in 500 ms");
+}
+
+#[test]
+fn nothing_is_always_allowed_and_takes_nothing() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(1), &clock);
+    limiter.check().unwrap();
+    assert!(limiter.check_n(0).is_ok());
+    assert!(limiter.check().is_err());
+    assert_eq!(limiter.peek().remaining(), 0);
+}
+
+#[test]
+fn more_than_the_burst_is_refused_as_such() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(100).burst(2), &clock);
+    for n in [3, 16_777_217, 1 << 28, (1 << 28) + 1, u32::MAX] {
+        let denied = limiter.check_n(n).unwrap_err();
+        assert!(denied.exceeds_burst());
+        assert_eq!(denied.retry_after(), None);
+        assert_eq!(denied.remaining(), 2);
+        assert_eq!(denied.to_string(), "rate limit exceeded: more tokens asked for than the burst");
+    }
+    assert!(limiter.check_n(2).is_ok(), "the refusals took nothing");
+}
+
+#[test]
+fn a_burst_of_zero_refuses_everything_but_nothing() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(0), &clock);
+    assert!(limiter.check_n(0).is_ok());
+    assert!(limiter.check().unwrap_err().exceeds_burst());
+}
+
+#[test]
+fn a_rate_of_zero_gives_the_burst_once() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(0).burst(2), &clock);
+    limiter.check_n(2).unwrap();
+    clock.advance(Duration::from_hours(24 * 365));
+    let denied = limiter.check().unwrap_err();
+    assert_eq!((denied.retry_after(), denied.resets_in(), denied.exceeds_burst()), (None, None, false));
+    assert_eq!(denied.to_string(), "rate limit exceeded, and the quota refills nothing");
+    assert_eq!((limiter.peek().window(), limiter.peek().resets_in()), (None, None));
+}
+
+#[test]
+fn a_clock_that_stands_still_refills_nothing() {
+    let clock = ManualClock::with_frequency(0);
+    let limiter = RateLimiter::with_clock(Quota::per_second(5), &clock);
+    limiter.check_n(5).unwrap();
+    clock.advance_ticks(u64::MAX / 2);
+    assert_eq!(limiter.check().unwrap_err().retry_after(), None);
+}
+
+#[test]
+fn the_largest_quotas_fit() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(u32::MAX), &clock);
+    limiter.check_n(u32::MAX).unwrap();
+    assert!(limiter.check().is_err());
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(limiter.peek().remaining(), 4, "4.29 tokens a nanosecond");
+
+    let slow = Quota::per(u32::MAX, Duration::from_nanos(u64::MAX)).unwrap().max_debt(u32::MAX);
+    let limiter = RateLimiter::with_clock(slow, &clock);
+    limiter.check_n(u32::MAX).unwrap();
+    let wait = limiter.check().unwrap_err().retry_after().unwrap();
+    // A token every 4,294,967,297 ns: here a unit is longer than a tick, and the wait rounded up to units.
+    assert!((4_294_967_297..4_294_967_400).contains(&wait.as_nanos()), "{wait:?}");
+    clock.advance(wait);
+    assert!(limiter.check().is_ok());
+}
+
+#[test]
+fn the_clock_may_start_anywhere_and_wrap() {
+    for start in [1, u64::MAX / 2, u64::MAX - 5, u64::MAX] {
+        let clock = ManualClock::new();
+        clock.set_ticks(start);
+        let limiter = RateLimiter::with_clock(Quota::per_second(1).burst(2), &clock);
+        limiter.check_n(2).unwrap();
+        clock.advance(SECOND - Duration::from_nanos(1));
+        assert!(limiter.check().is_err());
+        clock.advance(Duration::from_nanos(1));
+        assert!(limiter.check().is_ok());
+    }
+}
+
+#[test]
+fn usage_adds_up() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(50).burst(100), &clock);
+    limiter.check_n(30).unwrap();
+    let usage = limiter.peek();
+    assert_eq!((usage.limit(), usage.used(), usage.remaining()), (100, 30, 70));
+    assert_eq!(usage.window(), Some(Duration::from_secs(2)));
+    assert_eq!(usage.resets_in(), Some(Duration::from_millis(600)));
+    assert_eq!(limiter.peek(), usage, "looking takes nothing");
+    assert_eq!(limiter.quota().to_string(), "50/s burst 100");
+}
+
+#[test]
+fn a_static_on_the_default_clock() {
+    static LIMITER: RateLimiter = RateLimiter::new(Quota::per_hour(60).burst(2));
+    assert!(LIMITER.check().is_ok());
+    assert!(LIMITER.check().is_ok());
+    let wait = LIMITER.check().unwrap_err().retry_after().unwrap();
+    assert!(wait > Duration::from_secs(50) && wait <= Duration::from_secs(60), "{wait:?}");
+}
+
+#[test]
+fn a_window_of_nothing_or_of_ages_is_refused() {
+    assert_eq!(Quota::per(1, Duration::ZERO), Err(QuotaError::ZeroWindow));
+    assert_eq!(Quota::every(Duration::ZERO), Err(QuotaError::ZeroWindow));
+    assert_eq!(Quota::every(Duration::MAX), Err(QuotaError::WindowTooLong));
+    assert!(Quota::every(Duration::from_nanos(u64::MAX)).is_ok());
+    assert_eq!(QuotaError::ZeroWindow.to_string(), "the window of a quota is zero, it must be at least 1 ns");
+}
+
+/// Threads that race on a clock that moves take exactly what there is.
+#[test]
+fn racing_threads_take_exactly_what_there_is() {
+    const THREADS: u32 = 4;
+    const STEPS: u32 = 20_000;
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(1_000).burst(50), &clock);
+    let allowed: u32 = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut allowed = 0;
+                    for step in 0..STEPS {
+                        allowed += u32::from(limiter.check().is_ok());
+                        if step % 4 == 0 {
+                            clock.advance(Duration::from_micros(100));
+                        }
+                    }
+                    allowed
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+    });
+    // What is left is counted too: nothing was lost, and nothing made. Only what came while the bucket was full is gone.
+    let produced = THREADS * STEPS / 4 / 10;
+    assert!(allowed <= 50 + produced, "{allowed} of 50 + {produced}");
+    assert!(allowed + limiter.peek().remaining() >= produced, "{allowed} of {produced}");
+}
+
+fn quotas() -> impl Strategy<Value = Quota> {
+    let limit = prop_oneof![Just(0), 1..20u32, 1..u32::MAX];
+    let window = prop_oneof![
+        Just(1_000_000_000),
+        Just(60_000_000_000),
+        Just(3_600_000_000_000),
+        Just(30 * 86_400_000_000_000),
+        1..10_000_000_000_000u64
+    ];
+    let burst = prop_oneof![Just(None), (0..5u32).prop_map(Some), (0..u32::MAX).prop_map(Some)];
+    (limit, window, burst).prop_map(|(limit, window, burst)| {
+        let quota = Quota::per(limit, Duration::from_nanos(window)).unwrap();
+        burst.map_or(quota, |burst| quota.burst(burst))
+    })
+}
+
+fn frequencies() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => Just(1_000_000_000),
+        1 => Just(1_000_000),
+        1 => Just(1_000),
+        1 => Just(32_768),
+        2 => Just(2_496_000_123),
+        1 => 1..4_000_000_000u64
+    ]
+}
+
+/// A call: how the clock moves before it, and what it asks for.
+#[derive(Clone, Debug)]
+enum Step {
+    Pass(u64),
+    /// Half the time for a token, or a tick off it.
+    Nearly(i64),
+    /// By the last refusal's own word.
+    Retry,
+}
+
+fn steps() -> impl Strategy<Value = Vec<(Step, u32)>> {
+    let step = prop_oneof![
+        2 => (0..100u64).prop_map(Step::Pass),
+        4 => (0..10_000_000_000u64).prop_map(Step::Pass),
+        // Long enough to carry positions around their circle within a history.
+        1 => (0..1u64 << 59).prop_map(Step::Pass),
+        4 => (-2..=2i64).prop_map(Step::Nearly),
+        4 => Just(Step::Retry)
+    ];
+    let cost = prop_oneof![5 => Just(1), 2 => 0..5u32, 1 => any::<u32>()];
+    proptest::collection::vec((step, cost), 1..200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    /// Against the exact model: never a token late, and never more than a tick early. (Where the deepest debt takes more
+    /// than 2^58 ticks to refill, which are 9 years of nanoseconds, never more than that fraction of the time it takes.)
+    #[test]
+    fn the_bucket_is_exact(quota in quotas(), frequency in frequencies(), start: u64, steps in steps()) {
+        let clock = ManualClock::with_frequency(frequency);
+        clock.set_ticks(start);
+        let limiter = RateLimiter::with_clock(quota, &clock);
+        let mut model = ExactBucket::new(quota, frequency);
+        // An untouched bucket is read right for half a circle, less where the line starts. A tick is worth at most 4
+        // units, or its tokens where those are more.
+        let longest = (1 << 62) / model.tokens_in_a_tick().max(4);
+        let early = 1 + (model.ticks_for_bursts(11) >> 58);
+        let mut untouched = 0;
+        let mut passed = 0;
+        prop_assert!(limiter.check_n(0).is_ok(), "which starts the line");
+        for (step, n) in steps {
+            let ticks = match step {
+                Step::Pass(ticks) => ticks,
+                Step::Nearly(off) => model.wait(n).and_then(|ticks| u64::try_from(ticks + i128::from(off)).ok()).unwrap_or(1),
+                Step::Retry => model.wait(n).and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(0),
+            };
+            // A line is good for 2^63 ticks, at 4 units a tick twice around the circle.
+            let ticks = ticks.min(longest - untouched).min(i64::MAX as u64 - passed);
+            untouched += ticks;
+            passed += ticks;
+            clock.advance_ticks(ticks);
+            model.pass(ticks);
+            let waiting_helps = n <= quota.capacity();
+            match limiter.check_n(n) {
+                Ok(allowed) => {
+                    prop_assert!(waiting_helps && (n == 0 || model.will_have(n, early)), "{n} of {model:?}: too early");
+                    model.take(n);
+                    untouched = if n == 0 { untouched } else { 0 };
+                    let left = i128::from(allowed.remaining());
+                    prop_assert!(left == model.tokens().max(0) || model.will_have(allowed.remaining(), early));
+                }
+                Err(denied) => {
+                    prop_assert!(!waiting_helps || !model.has(n), "{n} of {model:?}: late");
+                    prop_assert_eq!(denied.exceeds_burst(), !waiting_helps);
+                    if waiting_helps {
+                        prop_assert_eq!(denied.retry_after().is_none(), model.wait(n).is_none());
+                    }
+                }
+            }
+        }
+    }
+
+    /// `retry_after` is the wait after which the same call succeeds, and no more than a tick longer than the shortest;
+    /// where a token takes a whole number of ticks it is the shortest.
+    #[test]
+    fn retry_after_is_right(quota in quotas(), frequency in frequencies(), idle in 0..1u64 << 50, n in 1..u32::MAX) {
+        prop_assume!(quota.limit() > 0);
+        let quota = quota.burst(quota.capacity().max(1));
+        let n = n % quota.capacity() + 1;
+        let model = ExactBucket::new(quota, frequency);
+        // Far from quotas whose deepest debt takes decades to refill, where a unit is longer than a tick.
+        prop_assume!(model.ticks_for_bursts(11) < 1 << 57);
+        let idle = idle.min((1 << 61) / model.tokens_in_a_tick().max(4));
+        let denied_after = |ticks: u64| {
+            let clock = ManualClock::with_frequency(frequency);
+            let limiter = RateLimiter::with_clock(quota, &clock);
+            limiter.check_n(0).unwrap();
+            clock.advance_ticks(idle);
+            limiter.check_n(quota.capacity()).unwrap();
+            let refusal = limiter.check_n(n).unwrap_err();
+            clock.advance_ticks(ticks);
+            limiter.check_n(n).err().map(|_| refusal).ok_or(refusal)
+        };
+        let Ok(refusal) = denied_after(0) else { panic!("an empty bucket refuses") };
+        // Back from the duration to ticks, rounded down, which undoes the rounding up.
+        let ticks = refusal.retry_after().unwrap().as_nanos() * u128::from(frequency) / 1_000_000_000;
+        let ticks = u64::try_from(ticks).unwrap();
+        // A frequency travels with 26 significant bits, rounded down; and the wait was rounded up to nanoseconds.
+        let rounded = frequency.trailing_zeros() + 26 < 64 - frequency.leading_zeros();
+        let slack = if rounded { (ticks >> 24) + 1 } else { 0 } + frequency / 1_000_000_001;
+        prop_assert!(denied_after(ticks).is_err(), "the wait is enough");
+        let early = 1 + slack + u64::from(!model.is_aligned());
+        if ticks > early {
+            prop_assert!(denied_after(ticks - early).is_ok(), "{} ticks less are not", early);
+        }
+    }
+
+    /// Whatever a clock does, no token is credited twice for the same forward motion, and nobody is locked out for
+    /// longer than the deepest debt takes to refill.
+    #[test]
+    fn a_clock_that_steps_back_neither_mints_nor_locks_out(
+        limit in 1..1_000u32,
+        burst in 1..100u32,
+        moves in proptest::collection::vec((any::<bool>(), 0..100_000_000_000u64, 1..5u32), 1..200),
+    ) {
+        let quota = Quota::per_second(limit).burst(burst).max_debt(burst);
+        let clock = ManualClock::new();
+        clock.set_ticks(1 << 50);
+        let limiter = RateLimiter::with_clock(quota, &clock);
+        let (mut admitted, mut forward) = (0u128, 0u128);
+        for (back, ticks, n) in moves {
+            if back {
+                clock.set_ticks(clock.now() - ticks);
+            } else {
+                clock.advance_ticks(ticks);
+                forward += u128::from(ticks);
+            }
+            if limiter.check_n(n).is_ok() {
+                admitted += u128::from(n);
+            }
+            let produced = u128::from(limit) * (forward + 1);
+            prop_assert!((admitted - u128::from(burst).min(admitted)) * 1_000_000_000 <= produced);
+        }
+        let _ = limiter.check();
+        // The deepest debt is two bursts; one more tick for rounding.
+        clock.advance(Duration::from_nanos(2 * u64::from(burst) * 1_000_000_000 / u64::from(limit) + 2));
+        prop_assert!(limiter.check_n(burst).is_ok());
+    }
+}
