@@ -9,8 +9,6 @@ use models::bucket::ExactBucket;
 use proptest::prelude::*;
 use std::time::Duration;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// `Denied` is an error that can be sent anywhere and kept for ever.
 const _: () = {
     const fn is_an_error<E: std::error::Error + Send + Sync + 'static>() {}
@@ -123,7 +121,7 @@ fn the_clock_may_start_anywhere_and_wrap() {
         clock.set_ticks(start);
         let limiter = RateLimiter::with_clock(Quota::per_second(1).burst(2), &clock);
         limiter.check_n(2).unwrap();
-        clock.advance(SECOND - Duration::from_nanos(1));
+        clock.advance(Duration::from_nanos(999_999_999));
         assert!(limiter.check().is_err());
         clock.advance(Duration::from_nanos(1));
         assert!(limiter.check().is_ok());
@@ -149,7 +147,7 @@ fn a_static_on_the_default_clock() {
     assert!(LIMITER.check().is_ok());
     assert!(LIMITER.check().is_ok());
     let wait = LIMITER.check().unwrap_err().retry_after().unwrap();
-    assert!(wait > Duration::from_secs(50) && wait <= Duration::from_secs(60), "{wait:?}");
+    assert!(wait > Duration::from_secs(50) && wait <= Duration::from_mins(1), "{wait:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::Body;
 use crate::limit::Denied;
 use crate::wire;
-use alloc::string::ToString;
+use alloc::format;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -117,7 +117,7 @@ where
 }
 
 fn too_many_requests<R>(denied: Denied) -> Response<Body<R>> {
-    let mut response = Response::new(Body::refusal(denied.to_string()));
+    let mut response = Response::new(Body::refusal(format!("{denied}\n")));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

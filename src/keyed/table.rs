@@ -65,12 +65,13 @@ impl Table {
         let slot = &mut set[slot];
         let word = line.heal(slot.word, at, clock.max_step_back()).unwrap_or(slot.word);
         match line.take(word, at, n) {
-            Ok(taken) => {
+            Ok(taken) if n > 0 => {
                 *slot = Slot { hash, word: taken };
                 Outcome { at, word: taken, result: Ok(()) }
             }
+            // A newcomer that takes nothing, or is refused, evicts nobody: the word stays the owner's.
+            Ok(word) => Outcome { at, word, result: Ok(()) },
             Err(refusal) => {
-                // A newcomer that is refused evicts nobody; the word stays the owner's.
                 slot.word = word;
                 Outcome { at, word, result: Err(refusal) }
             }
