@@ -1,0 +1,126 @@
+//! The gateway: a limit per client address before everything, a breaker before the upstream.
+
+use crate::envelope::FloodMeter;
+use crate::headers::{ASKED, PHASE, set_tick};
+use crate::plan::Phase;
+use crate::proxy::{UpstreamCall, UpstreamError};
+use crate::server;
+use crate::watch::BreakerWatch;
+use bytes::Bytes;
+use damper::hyper::{CircuitBreak, RateLimit};
+use damper::{
+    BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Clock, Denied, KeyedLimiter, Monotonic, Quota, wire,
+};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::header::RETRY_AFTER;
+use hyper::service::{Service, service_fn};
+use hyper::{Request, Response, StatusCode};
+use std::convert::Infallible;
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// Answered here, for whoever asks and as often: a load balancer must not be turned away.
+const HEALTH: &str = "/healthz";
+
+/// The upstream's answer, or a line of the gateway's own.
+type Body = Either<Incoming, Full<Bytes>>;
+
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    limits: KeyedLimiter<IpAddr>,
+    upstream: CircuitBreak<UpstreamCall>,
+    watch: Arc<BreakerWatch>,
+    flood: FloodMeter,
+}
+
+impl Gateway {
+    pub(crate) fn new(
+        quota: Quota,
+        cooldown: Duration,
+        patience: Duration,
+        upstream: SocketAddr,
+    ) -> Result<Self, Box<dyn Error>> {
+        // 5 failures in a row and one probe at a time are the defaults.
+        let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().cooldown(cooldown).build()?));
+        let watch = Arc::new(BreakerWatch::new(Arc::clone(&breaker)));
+        let call = UpstreamCall::new(upstream, patience, Arc::clone(&watch));
+        Ok(Self {
+            limits: KeyedLimiter::builder(quota).build()?,
+            upstream: CircuitBreak::new(call, breaker),
+            watch,
+            flood: FloodMeter::default(),
+        })
+    }
+
+    pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
+        server::serve(listener, |peer| {
+            let (gateway, checks) = (Arc::clone(&self), Arc::clone(&self));
+            let proxy = service_fn(move |request| Arc::clone(&gateway).forward(request));
+            RateLimit::new(proxy, move |request: &Request<Incoming>| checks.check(peer.ip(), request))
+        })
+        .await;
+    }
+
+    pub(crate) fn watch(&self) -> &Arc<BreakerWatch> {
+        &self.watch
+    }
+
+    pub(crate) fn flood(&self) -> &FloodMeter {
+        &self.flood
+    }
+
+    fn check(&self, client: IpAddr, request: &Request<Incoming>) -> Result<(), Denied> {
+        if request.uri().path() == HEALTH {
+            return Ok(());
+        }
+        let check = || self.limits.check(&client).map(drop);
+        if is_of_flood(client, request) { self.flood.count(check) } else { check() }
+    }
+
+    async fn forward(self: Arc<Self>, mut request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        if request.uri().path() == HEALTH {
+            return Ok(text(StatusCode::OK, "healthy\n"));
+        }
+        self.watch.observe();
+        set_tick(request.headers_mut(), ASKED, Monotonic.now());
+        let answer = self.upstream.call(request).await;
+        self.watch.observe();
+        Ok(match answer {
+            Ok(answer) if answer.status().is_server_error() => {
+                text(StatusCode::BAD_GATEWAY, format!("upstream answered {}\n", answer.status()))
+            }
+            Ok(answer) => answer.map(Either::Left),
+            Err(CallError::Open(open)) => unavailable(open),
+            Err(CallError::Failed(error @ UpstreamError::Unreachable(_))) => {
+                text(StatusCode::BAD_GATEWAY, format!("{error}\n"))
+            }
+            Err(CallError::Failed(error @ UpstreamError::Silent(_))) => {
+                text(StatusCode::GATEWAY_TIMEOUT, format!("{error}\n"))
+            }
+        })
+    }
+}
+
+/// The first client floods, and says so.
+fn is_of_flood(client: IpAddr, request: &Request<Incoming>) -> bool {
+    client == IpAddr::from([127, 0, 0, 1])
+        && request.headers().get(PHASE).is_some_and(|phase| phase.as_bytes() == Phase::Flood.name().as_bytes())
+}
+
+/// The breaker's refusal. While a probe is out nobody knows when to come back: in a second, then.
+fn unavailable(open: CircuitOpen) -> Response<Body> {
+    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, format!("{open}\n"));
+    let wait = open.retry_after().unwrap_or(Duration::from_secs(1));
+    response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
+    response
+}
+
+fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Either::Right(Full::new(text.into())));
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,148 @@
+//! The result, as tables for a person or as JSON.
+
+use crate::checks::Check;
+use crate::figure::figure;
+use crate::options::Options;
+use crate::plan::{Phase, Plan};
+use crate::run::Evidence;
+use crate::tally::PhaseTally;
+use crate::watch::state_name;
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Report<'a> {
+    pub(crate) passed: bool,
+    options: &'a Options,
+    burst: u32,
+    addresses: usize,
+    phases: Vec<PhaseRow>,
+    transitions: Vec<TransitionRow>,
+    checks: Vec<Check>,
+    chart: &'a Path,
+}
+
+/// A phase; times in milliseconds.
+#[derive(Debug, Serialize)]
+struct PhaseRow {
+    phase: Phase,
+    requests: u64,
+    allowed: u64,
+    limited: u64,
+    refused_by_breaker: u64,
+    failed: u64,
+    upstream_hits: usize,
+    p50_ms: Option<f64>,
+    p95_ms: Option<f64>,
+    p99_ms: Option<f64>,
+}
+
+/// A change of the breaker's state; seconds since the start.
+#[derive(Debug, Serialize)]
+struct TransitionRow {
+    from: &'static str,
+    to: &'static str,
+    at: f64,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(
+        options: &'a Options,
+        plan: &Plan,
+        evidence: &Evidence,
+        checks: Vec<Check>,
+        chart: &'a Path,
+    ) -> Self {
+        let transitions = evidence.transitions.iter().map(|transition| TransitionRow {
+            from: state_name(transition.from),
+            to: state_name(transition.to),
+            at: evidence.epoch.seconds_at(transition.seen),
+        });
+        Self {
+            passed: checks.iter().all(|check| check.passed),
+            options,
+            burst: options.burst(),
+            addresses: plan.addresses().len(),
+            phases: Phase::ALL.map(|phase| PhaseRow::new(phase, evidence)).into(),
+            transitions: transitions.collect(),
+            checks,
+            chart,
+        }
+    }
+}
+
+impl PhaseRow {
+    fn new(phase: Phase, evidence: &Evidence) -> Self {
+        let tally: &PhaseTally = &evidence.totals.phases[phase as usize];
+        let latency =
+            |quantile| (!tally.latency.is_empty()).then(|| figure(tally.latency.value_at_quantile(quantile)) / 1_000.0);
+        Self {
+            phase,
+            requests: tally.sent,
+            allowed: tally.counts.allowed,
+            limited: tally.counts.limited,
+            refused_by_breaker: tally.counts.refused,
+            failed: tally.counts.failed,
+            upstream_hits: evidence.hits.iter().filter(|hit| hit.phase == phase).count(),
+            p50_ms: latency(0.50),
+            p95_ms: latency(0.95),
+            p99_ms: latency(0.99),
+        }
+    }
+
+    fn cells(&self) -> [String; 10] {
+        let latency = |millis: Option<f64>| millis.map_or_else(|| "-".to_owned(), |millis| format!("{millis:.2} ms"));
+        [
+            self.phase.name().to_owned(),
+            self.requests.to_string(),
+            self.allowed.to_string(),
+            self.limited.to_string(),
+            self.refused_by_breaker.to_string(),
+            self.failed.to_string(),
+            self.upstream_hits.to_string(),
+            latency(self.p50_ms),
+            latency(self.p95_ms),
+            latency(self.p99_ms),
+        ]
+    }
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quota = self.options.quota();
+        writeln!(f, "{} clients, {quota} each; the first one floods\n", self.addresses)?;
+        let mut table = Table::new();
+        table.load_style(UTF8_BORDERS_ONLY).set_header([
+            "phase",
+            "requests",
+            "allowed",
+            "429",
+            "breaker",
+            "failed",
+            "upstream hits",
+            "p50",
+            "p95",
+            "p99",
+        ]);
+        table.add_rows(self.phases.iter().map(PhaseRow::cells));
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        writeln!(f, "{table}")?;
+        writeln!(f, "429: refused by the limit; breaker: refused by the breaker (503); failed: 502 or 504;")?;
+        writeln!(f, "p50, p95, p99: latency of the allowed requests at the client\n")?;
+
+        writeln!(f, "The breaker")?;
+        for TransitionRow { from, to, at } in &self.transitions {
+            writeln!(f, "  {at:7.3} s  {from} -> {to}")?;
+        }
+        writeln!(f, "\nThe checks")?;
+        for Check { name, passed, figures } in &self.checks {
+            writeln!(f, "  {}  {name}: {figures}", if *passed { "ok    " } else { "FAILED" })?;
+        }
+        write!(f, "\nThe chart: {}", self.chart.display())
+    }
+}

@@ -1,0 +1,35 @@
+//! A limit per client address, in memory that is fixed however many addresses come.
+
+use damper::{KeyedLimiter, KeyedLimiterError, ManualClock, Quota};
+use std::net::IpAddr;
+use std::time::Duration;
+
+fn main() -> Result<(), KeyedLimiterError> {
+    let clock = ManualClock::new(); // leave it out, and real time passes
+    let quota = Quota::per_second(2).burst(3);
+    let limits = KeyedLimiter::<IpAddr>::builder(quota).capacity(10_000).clock(&clock).build()?;
+    println!("{quota} for each of {} addresses", limits.capacity());
+
+    let (alice, bob) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+    for _ in 0..4 {
+        match limits.check(&alice) {
+            Ok(allowed) => println!("alice: allowed, {} left", allowed.remaining()),
+            Err(denied) => println!("alice: {denied}"),
+        }
+    }
+    assert!(limits.check(&alice).is_err(), "alice has used up her burst");
+    assert!(limits.check(&bob).is_ok(), "which is nothing to bob");
+    println!("bob:   allowed, his bucket is his own");
+
+    clock.advance(Duration::from_millis(500));
+    assert!(limits.check(&alice).is_ok());
+    println!("alice: allowed again after half a second");
+
+    // An attacker with a million addresses gets no memory, and the clients who owe something keep their debts: a
+    // newcomer takes over the slot that owes least, with what it owes.
+    let crowd = (0..1_000_000_u32).map(|address| IpAddr::from(address.to_be_bytes()));
+    let allowed = crowd.filter(|address| limits.check(address).is_ok()).count();
+    println!("a million addresses at once: {allowed} of their requests allowed, and no memory taken");
+    assert!(allowed <= limits.capacity() * 3);
+    Ok(())
+}
