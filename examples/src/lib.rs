@@ -1,1 +1,10 @@
-//! Only a place for `examples/*.rs`.
+//! Examples of damper, run with `cargo run --release --example <name>`; this library is only their place.
+//!
+//! | name | shows |
+//! |---|---|
+//! | `gateway` | limits and a breaker in a gateway under load, checking itself |
+//! | `rate_limiter` | a limiter in a `static` |
+//! | `circuit_breaker` | how a breaker trips, probes and closes |
+//! | `keyed` | a limit per client address |
+//! | `custom_clock` | a timer of one's own as the clock |
+//! | `hyper_server` | a hyper server that answers 429 |

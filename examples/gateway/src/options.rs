@@ -19,7 +19,7 @@ const MAX_RATE_UNDER_LOAD: u32 = 2_500;
 /// times what it may), outage (the upstream answers 503, then not at all) and recovery. It checks itself, and its exit
 /// code is 1 if a promise was broken.
 #[derive(Clone, Debug, Parser, Serialize)]
-#[command(name = "gateway", max_term_width = 110)]
+#[command(name = "gateway", verbatim_doc_comment)]
 pub(crate) struct Options {
     /// How long to run, in seconds
     #[arg(long, value_name = "N", default_value_t = 12.0, value_parser = seconds)]
@@ -31,11 +31,13 @@ pub(crate) struct Options {
 
     /// Requests that a client can save up and send at once [default: twice the rate]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    // The report has the burst in force.
+    #[serde(skip)]
     burst: Option<u32>,
 
-    /// Client addresses, 127.0.0.1 and up; the first is the one that floods. More join if the rate is so low that these
-    /// could not trip a breaker within the outage
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(2..=200))]
+    /// Client addresses, 127.0.0.1 and up; the first is the one that floods. More join if the rate is so low that
+    /// these could not trip a breaker within the outage
+    #[arg(long, verbatim_doc_comment, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(2..=200))]
     pub(crate) clients: u16,
 
     /// Where the gateway listens

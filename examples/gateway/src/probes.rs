@@ -45,13 +45,13 @@ impl Stretch {
         passed
     }
 
-    /// The requests that reached the upstream after the trip and had been let pass before it was seen.
+    /// The requests that reached the upstream after the trip and were asked for before it was seen: no breach.
     pub(crate) fn in_flight(&self, hits: &[Hit]) -> usize {
-        hits.iter().filter(|hit| hit.asked <= self.tripped_seen && hit.arrived > self.tripped_seen).count()
-            - hits.iter().filter(|hit| hit.asked <= self.tripped_seen && hit.admitted > self.closed_since).count()
+        let known = |hit: &&Hit| hit.asked <= self.tripped_seen && hit.admitted <= self.closed_since;
+        hits.iter().filter(known).filter(|hit| hit.arrived > self.tripped_seen).count()
     }
 
-    /// How many of them came before as many cooldowns of `cooldown` ticks were over.
+    /// How many calls passed before as many cooldowns of `cooldown` ticks were over.
     pub(crate) fn too_early(&self, hits: &[Hit], cooldown: u64) -> usize {
         let passed = self.passed(hits).into_iter().zip(1..);
         passed.filter(|(admitted, probe)| admitted.saturating_sub(self.tripped_since) < cooldown * probe).count()

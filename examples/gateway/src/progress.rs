@@ -24,7 +24,7 @@ impl Drop for Bar {
 pub(crate) async fn show(plan: &Plan, start: Instant, tally: &Tally, watch: &BreakerWatch) {
     if stderr().is_terminal() {
         let bar = Bar(ProgressBar::new(plan.length().as_millis() as u64));
-        if let Ok(style) = ProgressStyle::with_template("{bar:24.cyan/dim} {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:10.cyan/dim} {wide_msg}") {
             bar.0.set_style(style);
         }
         each(BAR_INTERVAL, plan, start, |at| {
@@ -50,16 +50,17 @@ async fn each(interval: Duration, plan: &Plan, start: Instant, mut show: impl Fn
     }
 }
 
+/// The time, the phase, the state of the breaker, and what became of the requests of this phase.
 fn line(phase: Phase, at: Duration, tally: &Tally, watch: &BreakerWatch) -> String {
     let (sent, counts) = tally.phase(phase);
+    let state = state_name(watch.observe());
     format!(
-        "{:4.1} s  {:8}  {sent:5} sent  {:5} allowed  {:5} limited  {:4} refused  {:3} failed  breaker {}",
+        "{:4.1} s {:8} {state:9} {sent:5} sent: {} allowed, {} limited, {} refused, {} failed",
         at.as_secs_f64(),
         phase.name(),
         counts.allowed,
         counts.limited,
         counts.refused,
         counts.failed,
-        state_name(watch.observe()),
     )
 }

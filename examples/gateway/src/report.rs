@@ -113,7 +113,11 @@ impl PhaseRow {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quota = self.options.quota();
-        writeln!(f, "{} clients, {quota} each; the first one floods\n", self.addresses)?;
+        writeln!(f, "{} clients, {quota} each; the first one floods", self.addresses)?;
+        if self.addresses > self.options.clients.into() {
+            writeln!(f, "({} were asked for, too few at this rate to trip a breaker in time)", self.options.clients)?;
+        }
+        writeln!(f)?;
         let mut table = Table::new();
         table.load_style(UTF8_BORDERS_ONLY).set_header([
             "phase",

@@ -69,7 +69,9 @@ pub(crate) async fn run(
         clients.push(Client::connect(number, source, address, plan.connections(number)).await?);
     }
 
-    let (start, epoch) = (Instant::now(), Epoch::now());
+    // In this order: what happens at a planned moment is not before it on the other clock either.
+    let epoch = Epoch::now();
+    let start = Instant::now();
     let mut background = JoinSet::new();
     {
         let (upstream, plan) = (Arc::clone(upstream), plan.clone());
