@@ -6,7 +6,7 @@
 //! whose bucket was full, loses nothing, and nobody gets a fresh burst by pushing others out.
 
 use crate::clock::Clock;
-use crate::quota::{Refusal, Timeline, debt};
+use crate::quota::{Refusal, Timeline};
 use alloc::boxed::Box;
 use parking_lot::Mutex;
 
@@ -80,7 +80,7 @@ impl Table {
 
     /// The slot that is full soonest; an empty one is full already.
     fn victim(set: &[Slot; WAYS], at: u64) -> usize {
-        let soonest = set.iter().enumerate().min_by_key(|(_, slot)| debt(slot.word, at));
+        let soonest = set.iter().enumerate().min_by_key(|(_, slot)| Timeline::debt(slot.word, at));
         soonest.map_or(0, |(index, _)| index)
     }
 }

@@ -14,4 +14,4 @@ pub use error::QuotaError;
 pub use quota::Quota;
 
 pub(crate) use anchored::Anchored;
-pub(crate) use timeline::{Refusal, Timeline, debt};
+pub(crate) use timeline::{Refusal, Timeline};

@@ -107,7 +107,7 @@ impl Timeline {
             return Err(Refusal::ExceedsBurst);
         }
         // At most 2^63 + 2^61: no overflow.
-        let after = debt(word, at) + self.units(n);
+        let after = Self::debt(word, at) + self.units(n);
         let burst = self.units(self.burst);
         if after <= burst { Ok(at.wrapping_add(after)) } else { Err(Refusal::Short(after - burst)) }
     }
@@ -118,13 +118,13 @@ impl Timeline {
     pub(crate) const fn heal(&self, word: u64, at: u64, skew: u64) -> Option<u64> {
         let deepest = self.deepest_debt << self.fraction_bits;
         let tolerated = deepest.saturating_add(self.scale.saturating_units(skew));
-        if debt(word, at) > tolerated { Some(at.wrapping_add(deepest)) } else { None }
+        if Self::debt(word, at) > tolerated { Some(at.wrapping_add(deepest)) } else { None }
     }
 
     /// The tokens that can be taken at once, rounded down.
     #[inline]
     pub(crate) const fn remaining(&self, word: u64, at: u64) -> u32 {
-        let left = self.units(self.burst).saturating_sub(debt(word, at));
+        let left = self.units(self.burst).saturating_sub(Self::debt(word, at));
         // At most the burst.
         (left >> self.fraction_bits) as u32
     }
@@ -132,7 +132,7 @@ impl Timeline {
     /// The wait until the bucket is full.
     #[inline]
     pub(crate) const fn resets_in(&self, word: u64, at: u64) -> Ticks {
-        self.wait(debt(word, at))
+        self.wait(Self::debt(word, at))
     }
 
     /// The wait until `units` more are there: never too short, and at most a tick too long.
@@ -161,17 +161,17 @@ impl Timeline {
         self.frequency
     }
 
+    /// How far the word lies ahead of the position `at`, in units; 0 for a full bucket.
+    #[inline]
+    pub(crate) const fn debt(word: u64, at: u64) -> u64 {
+        let ahead = word.wrapping_sub(at) as i64;
+        if ahead > 0 { ahead as u64 } else { 0 }
+    }
+
     #[inline]
     const fn units(&self, tokens: u32) -> u64 {
         (tokens as u64) << self.fraction_bits
     }
-}
-
-/// How far the word lies ahead of the position `at`, in units; 0 for a full bucket.
-#[inline]
-pub(crate) const fn debt(word: u64, at: u64) -> u64 {
-    let ahead = word.wrapping_sub(at) as i64;
-    if ahead > 0 { ahead as u64 } else { 0 }
 }
 
 /// F for a rate of `tokens / ticks`.
