@@ -86,8 +86,8 @@ impl Anchored {
     #[cold]
     fn anchor(&self, clock: &impl Clock) -> Timeline {
         let frequency = clock.frequency();
-        // Where the clock is just about to wrap the line starts a tick later.
-        let first = clock.now().wrapping_add(1).max(1);
+        // Where the clock is just about to wrap, the line starts a tick earlier.
+        let first = clock.now().saturating_add(1);
         // ORDERING: Relaxed: the start of the line is decided by this exchange alone; that readers of `rest` see it is the
         // business of the Release below, which every racer does after its own exchange has settled it.
         let first = match self.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed) {

@@ -1,6 +1,7 @@
 //! A circuit breaker as a diagram is drawn: plain fields, one thread, time as a number.
 
-use damper::{BreakerConfig, State};
+use damper::{BreakerConfig, CircuitBreaker, ManualClock, Permit, State};
+use std::collections::VecDeque;
 
 /// What a call is told when it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,5 +94,58 @@ impl PlainBreaker {
                 }
             }
         }
+    }
+}
+
+/// A step of a history.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// A call asks.
+    Ask,
+    /// Ends the oldest or else the newest call that is out.
+    Tell(bool, Outcome),
+    /// Nanoseconds pass.
+    Pass(u32),
+    /// A cooldown passes, or so many microseconds more or less.
+    PassCooldown(i8),
+}
+
+/// Runs a history through a breaker and the model, which must agree on every answer and every state.
+pub(crate) fn compare(config: BreakerConfig, steps: impl IntoIterator<Item = Step>) {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(config, &clock);
+    let mut model = PlainBreaker::new(config);
+    let mut out: VecDeque<(Permit<_>, u64)> = VecDeque::new();
+    let mut nanos = 0u64;
+    for step in steps {
+        let micros = u128::from(nanos / 1_000);
+        match step {
+            Step::Ask => match (breaker.try_acquire(), model.ask(micros)) {
+                (Ok(permit), Answer::Permitted(turn)) => out.push_back((permit, turn)),
+                (Err(open), Answer::OpenFor(left)) => {
+                    assert_eq!(open.retry_after().map(|wait| wait.as_micros()), Some(left));
+                }
+                (Err(open), Answer::ProbesOut) => assert_eq!(open.retry_after(), None),
+                (found, expected) => panic!("{found:?} where {expected:?} was expected"),
+            },
+            Step::Tell(oldest, outcome) => {
+                let call = if oldest { out.pop_front() } else { out.pop_back() };
+                if let Some((permit, turn)) = call {
+                    match outcome {
+                        Outcome::Success => permit.success(),
+                        Outcome::Failure => permit.failure(),
+                        Outcome::NoVerdict => permit.ignore(),
+                    }
+                    model.tell(turn, outcome, micros);
+                }
+            }
+            Step::Pass(ticks) => nanos += u64::from(ticks),
+            Step::PassCooldown(off) => {
+                let cooldown = u64::try_from(config.cooldown().as_nanos()).unwrap();
+                nanos += cooldown.saturating_add_signed(i64::from(off) * 1_000);
+            }
+        }
+        clock.set_ticks(nanos);
+        assert_eq!(breaker.state(), model.state(u128::from(nanos / 1_000)));
     }
 }

@@ -1,6 +1,6 @@
 //! A token bucket in exact rationals: level, refill, take. No words, no wrap, and nothing rounded.
 
-use damper::Quota;
+use damper::{ManualClock, Quota, RateLimiter};
 
 /// All amounts are in tokens times `scale`, so that a tick brings a whole number.
 #[derive(Debug)]
@@ -69,5 +69,64 @@ impl ExactBucket {
     /// Whether a token takes a whole number of ticks.
     pub(crate) fn is_aligned(&self) -> bool {
         self.tick != 0 && self.scale % self.tick == 0
+    }
+}
+
+/// How the clock moves before a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// By so many ticks.
+    Pass(u64),
+    /// To when the tokens are there by the model, or so many ticks off it.
+    Nearly(i8),
+    /// To when the tokens are there.
+    Wait,
+}
+
+/// Runs a history of calls, each with what it asks for, through a limiter and the model: no token may be late, and none more
+/// than a tick early. (Where the deepest debt takes more than 2^58 ticks to refill, which are 9 years of nanoseconds, none
+/// more than that fraction of the time it takes.)
+pub(crate) fn compare(quota: Quota, frequency: u64, start: u64, steps: impl IntoIterator<Item = (Step, u32)>) {
+    let clock = ManualClock::with_frequency(frequency);
+    clock.set_ticks(start);
+    let limiter = RateLimiter::with_clock(quota, &clock);
+    let mut model = ExactBucket::new(quota, frequency);
+    assert!(limiter.check_n(0).is_ok(), "which starts the line");
+    // An untouched bucket is read right for half a circle, less where the line starts. A tick is worth at most 4 units, or
+    // its tokens where those are more.
+    let longest = (1 << 62) / model.tokens_in_a_tick().max(4);
+    let early = 1 + (model.ticks_for_bursts(11) >> 58);
+    let (mut untouched, mut passed) = (0, 0);
+    for (step, n) in steps {
+        let wait = || model.wait(n).unwrap_or(0);
+        let ticks = match step {
+            Step::Pass(ticks) => ticks,
+            Step::Nearly(off) => u64::try_from((wait() + i128::from(off)).max(0)).unwrap_or(u64::MAX),
+            Step::Wait => u64::try_from(wait()).unwrap_or(u64::MAX),
+        };
+        // A line is good for 2^63 ticks, at 4 units a tick twice around the circle; it may have started a tick early.
+        let ticks = ticks.min(longest - untouched).min(i64::MAX as u64 - 1 - passed);
+        untouched += ticks;
+        passed += ticks;
+        clock.advance_ticks(ticks);
+        model.pass(ticks);
+        let waiting_helps = n <= quota.capacity();
+        match limiter.check_n(n) {
+            Ok(allowed) => {
+                assert!(waiting_helps && (n == 0 || model.will_have(n, early)), "{n} of {model:?}: too early");
+                model.take(n);
+                untouched = if n == 0 { untouched } else { 0 };
+                let left = allowed.remaining();
+                assert!(
+                    i128::from(left) >= model.tokens().max(0) && (left == 0 || model.will_have(left, early)),
+                    "{left} left of {model:?}, {early}"
+                );
+            }
+            Err(denied) => {
+                assert!(!waiting_helps || !model.has(n), "{n} of {model:?}: late");
+                assert_eq!(denied.exceeds_burst(), !waiting_helps);
+                assert!(!waiting_helps || denied.retry_after().is_none() == model.wait(n).is_none());
+            }
+        }
     }
 }
