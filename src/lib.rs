@@ -1,4 +1,53 @@
-//! Lock-free rate limiters and circuit breakers.
+//! Lock-free rate limiters and circuit breakers for hot request paths, edge devices and firmware.
+//!
+//! A limiter or a breaker is a plain value: one atomic word, a clock, and no thread, allocation or runtime behind it. Put
+//! it in a `static`, a field or an `Arc`.
+//!
+#![cfg_attr(feature = "std", doc = "```")]
+#![cfg_attr(not(feature = "std"), doc = "```ignore")]
+//! use damper::{CircuitBreaker, KeyedLimiter, Quota, RateLimiter};
+//! use std::net::IpAddr;
+//!
+//! // One limit for all.
+//! static LOGINS: RateLimiter = RateLimiter::new(Quota::per_minute(30).burst(5));
+//!
+//! match LOGINS.check() {
+//!     Ok(allowed) => println!("{} left", allowed.remaining()),
+//!     Err(denied) => println!("{denied}"), // rate limit exceeded, retry in 1.2 s
+//! }
+//!
+//! // One limit for each, in a fixed amount of memory.
+//! let limits = KeyedLimiter::<IpAddr>::builder(Quota::per_second(50).burst(100)).build()?;
+//! limits.check(&IpAddr::from([192, 0, 2, 7]))?;
+//!
+//! // A breaker before something that may fail: 5 failures, 30 s, 1 probe.
+//! let breaker = CircuitBreaker::default();
+//! let reply = breaker.call(|| "pong".parse::<String>())?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`quota`] | [`Quota`]: what is allowed, in tokens per window and a burst |
+//! | [`limit`] | [`RateLimiter`], and its answers |
+//! | [`keyed`] | [`KeyedLimiter`]: a limit per key |
+//! | [`breaker`] | [`CircuitBreaker`], and its permits |
+//! | [`clock`] | [`Clock`], the clocks there are, and how to write one |
+//! | `hyper` | wrappers for hyper's services |
+//! | `wire` | header values |
+//!
+//! # Features
+//!
+//! All are additive; without any the crate needs neither `std` nor `alloc`.
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `std` | yes | the default clock, and the keyed limiter |
+//! | `alloc` | yes | `Arc`s as clocks, and owned permits |
+//! | `hyper` | | wrappers for hyper's servers and clients |
+//!
+//! Targets without 64-bit atomics get them from `portable-atomic`, through the `critical-section` that the firmware
+//! provides.
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
 
@@ -28,3 +77,8 @@ pub use clock::{Clock, ManualClock};
 pub use keyed::{KeyedLimiter, KeyedLimiterError};
 pub use limit::{Allowed, Denied, RateLimiter, TokenBucket, Usage};
 pub use quota::{Quota, QuotaError};
+
+/// The README's examples are tests.
+#[cfg(all(doctest, feature = "hyper"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

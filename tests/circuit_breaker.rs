@@ -9,7 +9,6 @@ use models::breaker::{self, Outcome, Step};
 use proptest::prelude::*;
 use std::error::Error;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 const COOLDOWN: Duration = Duration::from_secs(30);
@@ -161,9 +160,10 @@ fn the_refusal_is_found_through_a_chain_of_sources() {
     assert_eq!(open.unwrap().retry_after(), Some(COOLDOWN));
 }
 
+#[cfg(feature = "alloc")]
 #[test]
 fn an_owned_permit_outlives_the_borrow() {
-    let breaker = Arc::new(CircuitBreaker::default());
+    let breaker = std::sync::Arc::new(CircuitBreaker::with_clock(BreakerConfig::default(), ManualClock::new()));
     let permit = breaker.try_acquire_owned().unwrap();
     std::thread::spawn(move || permit.record(&Err::<(), ()>(()))).join().unwrap();
     assert_eq!(breaker.state(), State::Closed, "one failure of five");

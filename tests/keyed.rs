@@ -1,4 +1,5 @@
 //! The keyed limiter through its public API.
+#![cfg(feature = "std")]
 
 use damper::{KeyedLimiter, KeyedLimiterError, ManualClock, Quota};
 use proptest::prelude::*;

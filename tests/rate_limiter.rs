@@ -141,6 +141,7 @@ fn usage_adds_up() {
     assert_eq!(limiter.quota().to_string(), "50/s burst 100");
 }
 
+#[cfg(feature = "std")]
 #[test]
 fn a_static_on_the_default_clock() {
     static LIMITER: RateLimiter = RateLimiter::new(Quota::per_hour(60).burst(2));

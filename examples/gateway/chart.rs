@@ -5,7 +5,6 @@ use crate::options::Options;
 use crate::plan::{Phase, Plan};
 use crate::run::Evidence;
 use crate::tally::{BIN, Counts};
-use crate::watch::state_name;
 use damper::State;
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -81,7 +80,7 @@ fn draw_head(area: &Area<'_>, options: &Options, plan: &Plan) -> Result<(), Box<
     }
     for (state, x) in [State::Closed, State::Open, State::HalfOpen].into_iter().zip([712, 858, 934]) {
         area.draw(&Rectangle::new([(x, 47), (x + 14, 61)], fill(state).filled()))?;
-        let name = if state == State::Closed { "breaker: closed" } else { state_name(state) };
+        let name = if state == State::Closed { format!("breaker: {state}") } else { state.to_string() };
         area.draw(&Text::new(name, (x + 21, 54), text(16, INK, HPos::Left)))?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::plan::{Phase, Plan};
 use crate::tally::Tally;
-use crate::watch::{BreakerWatch, state_name};
+use crate::watch::BreakerWatch;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
@@ -53,7 +53,7 @@ async fn each(interval: Duration, plan: &Plan, start: Instant, mut show: impl Fn
 /// The time, the phase, the state of the breaker, and what became of the requests of this phase.
 fn line(phase: Phase, at: Duration, tally: &Tally, watch: &BreakerWatch) -> String {
     let (sent, counts) = tally.phase(phase);
-    let state = state_name(watch.observe());
+    let state = watch.observe();
     format!(
         "{:4.1} s {:8} {state:9} {sent:5} sent: {} allowed, {} limited, {} refused, {} failed",
         at.as_secs_f64(),

@@ -6,7 +6,6 @@ use crate::options::Options;
 use crate::plan::{Phase, Plan};
 use crate::run::Evidence;
 use crate::tally::PhaseTally;
-use crate::watch::state_name;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
@@ -43,8 +42,8 @@ struct PhaseRow {
 /// A change of the breaker's state; seconds since the start.
 #[derive(Debug, Serialize)]
 struct TransitionRow {
-    from: &'static str,
-    to: &'static str,
+    from: String,
+    to: String,
     at: f64,
 }
 
@@ -57,8 +56,8 @@ impl<'a> Report<'a> {
         chart: &'a Path,
     ) -> Self {
         let transitions = evidence.transitions.iter().map(|transition| TransitionRow {
-            from: state_name(transition.from),
-            to: state_name(transition.to),
+            from: transition.from.to_string(),
+            to: transition.to.to_string(),
             at: evidence.epoch.seconds_at(transition.seen),
         });
         Self {

@@ -70,12 +70,3 @@ impl BreakerWatch {
         self.log.lock().transitions.clone()
     }
 }
-
-/// The state as a person reads it.
-pub(crate) fn state_name(state: State) -> &'static str {
-    match state {
-        State::Closed => "closed",
-        State::Open => "open",
-        State::HalfOpen => "half-open",
-    }
-}

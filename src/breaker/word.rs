@@ -20,6 +20,7 @@
 //! looked at: adding to a payload in place would corrupt whatever the payload has become meanwhile.
 
 use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom};
+use core::fmt;
 
 const PAYLOAD: Field = Field::lowest(44);
 const GENERATION: Field = PAYLOAD.then(17);
@@ -47,6 +48,17 @@ pub enum State {
     Open,
     /// A limited number of calls pass as probes; their outcome decides.
     HalfOpen,
+}
+
+impl fmt::Display for State {
+    /// `closed`, `open` or `half-open`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half-open",
+        })
+    }
 }
 
 /// A state with what it needs.

@@ -34,7 +34,7 @@ pub type DefaultClock = NoClock;
 /// Stands where a clock has to be named: without the feature `std` there is no default.
 #[cfg(not(feature = "std"))]
 #[derive(Clone, Copy, Debug)]
-pub enum NoClock {}
+pub struct NoClock;
 
 /// A source of time: ticks that count up, and their frequency.
 ///

@@ -63,7 +63,7 @@ impl Table {
             None => Self::victim(&set, at),
         };
         let slot = &mut set[slot];
-        let word = line.heal(slot.word, at, clock.max_step_back()).unwrap_or(slot.word);
+        let word = line.heal(slot.word, at, clock).unwrap_or(slot.word);
         match line.take(word, at, n) {
             Ok(taken) if n > 0 => {
                 *slot = Slot { hash, word: taken };

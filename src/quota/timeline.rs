@@ -18,7 +18,7 @@
 //! as indebted; it is healed like one whose clock stepped back. A line is good for 2^63 ticks.
 
 use super::Quota;
-use crate::clock::{Frequency, Scale, Ticks};
+use crate::clock::{Clock, Frequency, Scale, Ticks};
 
 /// The position at which the line of a new limiter starts.
 ///
@@ -112,12 +112,20 @@ impl Timeline {
         if after <= burst { Ok(at.wrapping_add(after)) } else { Err(Refusal::Short(after - burst)) }
     }
 
-    /// The deepest debt that is legal at the position `at`, if the word lies beyond it by more than `skew` ticks.
+    /// What to put in the place of a word that lies beyond the deepest legal debt by more than the clock may step back.
     ///
-    /// Such a word can only mean that the clock stepped back. Never to full, which would mint tokens.
-    pub(crate) const fn heal(&self, word: u64, at: u64, skew: u64) -> Option<u64> {
+    /// Such a word can only mean that the clock did step back, or that the word went unseen for half a circle. It is
+    /// brought to the deepest debt; never to full, which would mint tokens.
+    #[inline]
+    pub(crate) fn heal(&self, word: u64, at: u64, clock: &impl Clock) -> Option<u64> {
         let deepest = self.deepest_debt << self.fraction_bits;
-        let tolerated = deepest.saturating_add(self.scale.saturating_units(skew));
+        if Self::debt(word, at) <= deepest { None } else { self.heal_slow(word, at, clock) }
+    }
+
+    #[cold]
+    fn heal_slow(&self, word: u64, at: u64, clock: &impl Clock) -> Option<u64> {
+        let deepest = self.deepest_debt << self.fraction_bits;
+        let tolerated = deepest.saturating_add(self.scale.saturating_units(clock.max_step_back()));
         if Self::debt(word, at) > tolerated { Some(at.wrapping_add(deepest)) } else { None }
     }
 
