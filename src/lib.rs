@@ -4,7 +4,7 @@
 //! it in a `static`, a field or an `Arc`.
 //!
 #![cfg_attr(feature = "std", doc = "```")]
-#![cfg_attr(not(feature = "std"), doc = "```ignore")]
+#![cfg_attr(not(feature = "std"), doc = "```text")]
 //! use damper::{CircuitBreaker, KeyedLimiter, Quota, RateLimiter};
 //! use std::net::IpAddr;
 //!
@@ -43,7 +43,7 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `std` | yes | the default clock, and the keyed limiter |
-//! | `alloc` | yes | `Arc`s as clocks, and owned permits |
+//! | `alloc` | yes | `Arc`s as clocks, and owned permits (where the target has atomic pointers) |
 //! | `hyper` | | wrappers for hyper's servers and clients |
 //!
 //! Targets without 64-bit atomics get them from `portable-atomic`, through the `critical-section` that the firmware
@@ -51,7 +51,7 @@
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
 
-#[cfg(feature = "alloc")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 extern crate alloc;
 #[cfg(any(feature = "std", test, loom))]
 extern crate std;

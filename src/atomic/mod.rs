@@ -1,7 +1,7 @@
 //! The facade over the atomics: `core`'s, `portable-atomic`'s where the target has no 64-bit atomics, or `loom`'s.
 //!
 //! Everything that is shared between threads in this crate goes through this module, and `cfg(loom)` stands
-//! nowhere else. Under loom there are two settings, chosen per thread by [`with_loads_as_rmw`]: the plain one, and
+//! nowhere else. Under loom there are two settings, chosen per thread by `with_loads_as_rmw`: the plain one, and
 //! one in which every load is `fetch_or(0)` and every store a `swap`, because loom 0.7 does not visit every
 //! interleaving in which a thread loads a location and then compare-exchanges it.
 

@@ -5,7 +5,7 @@ use super::word::{Generation, Instant, Snapshot, StateWord};
 use super::{BreakerConfig, BreakerRef, CallError, CircuitOpen, Permit, State};
 use crate::atomic::{Backoff, const_unless_loom};
 use crate::clock::{Clock, DefaultClock, LazyMicros};
-#[cfg(feature = "alloc")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -25,7 +25,7 @@ use core::time::Duration;
 /// # Examples
 ///
 #[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```ignore")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
 /// use damper::{CallError, CircuitBreaker};
 ///
 /// let breaker = CircuitBreaker::default(); // 5 failures, 30 s, 1 probe
@@ -118,7 +118,7 @@ impl<C: Clock> CircuitBreaker<C> {
     /// # Errors
     ///
     /// [`CircuitOpen`] while the breaker is open, or half-open with its probes out.
-    #[cfg(feature = "alloc")]
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, CircuitOpen> {
         self.admit().map(|generation| Permit::new(Arc::clone(self), generation))

@@ -30,10 +30,10 @@ impl<C: Clock> BreakerRef for &CircuitBreaker<C> {
     }
 }
 
-#[cfg(feature = "alloc")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 impl<C: Clock> sealed::Sealed for alloc::sync::Arc<CircuitBreaker<C>> {}
 
-#[cfg(feature = "alloc")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 impl<C: Clock> BreakerRef for alloc::sync::Arc<CircuitBreaker<C>> {
     type Clock = C;
 

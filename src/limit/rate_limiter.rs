@@ -21,7 +21,7 @@ use crate::quota::{Anchored, Quota};
 /// # Examples
 ///
 #[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```ignore")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
 /// use damper::{Quota, RateLimiter};
 ///
 /// static LOGINS: RateLimiter = RateLimiter::new(Quota::per_minute(30).burst(5));
