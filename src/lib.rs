@@ -75,8 +75,8 @@ pub use clock::Monotonic;
 pub use clock::{Clock, ManualClock};
 #[cfg(feature = "std")]
 pub use keyed::{KeyedLimiter, KeyedLimiterError};
-pub use limit::{Allowed, Denied, RateLimiter, TokenBucket, Usage};
-pub use quota::{Quota, QuotaError};
+pub use limit::{Allowed, Denied, LayerDenied, Layered, RateLimiter, Reservation, TokenBucket, Usage};
+pub use quota::{Quota, QuotaError, SetQuotaError};
 
 /// The README's examples are tests.
 #[cfg(all(doctest, feature = "hyper"))]

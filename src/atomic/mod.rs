@@ -9,14 +9,14 @@ mod field;
 #[cfg(not(loom))]
 mod native;
 #[cfg(not(loom))]
-pub(crate) use native::{AtomicU64, Backoff};
+pub(crate) use native::{AtomicU64, Backoff, fence};
 
 #[cfg(loom)]
 mod model;
 #[cfg(loom)]
 pub use model::with_loads_as_rmw;
 #[cfg(loom)]
-pub(crate) use model::{AtomicU64, Backoff};
+pub(crate) use model::{AtomicU64, Backoff, fence};
 
 pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::Field;

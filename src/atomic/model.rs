@@ -1,6 +1,7 @@
 //! loom's atomics, in two settings.
 
 use core::sync::atomic::Ordering;
+pub(crate) use loom::sync::atomic::fence;
 use std::cell::Cell;
 
 std::thread_local! {

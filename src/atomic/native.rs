@@ -5,4 +5,5 @@ pub(crate) use core::sync::atomic::AtomicU64;
 #[cfg(not(target_has_atomic = "64"))]
 pub(crate) use portable_atomic::AtomicU64;
 
+pub(crate) use core::sync::atomic::fence;
 pub(crate) use crossbeam_utils::Backoff;

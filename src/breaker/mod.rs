@@ -15,8 +15,6 @@ mod config;
 mod error;
 mod permit;
 mod policy;
-#[cfg(test)]
-mod tests;
 mod word;
 
 pub use circuit_breaker::CircuitBreaker;

@@ -64,6 +64,17 @@ impl Ticks {
         if ticks == u64::MAX { Self(u64::MAX - 1) } else { Self(ticks) }
     }
 
+    /// The ticks in a duration, rounded down.
+    pub(crate) fn within(duration: Duration, frequency: Frequency) -> Self {
+        let ticks = duration.as_nanos().saturating_mul(u128::from(frequency.hertz())) / NANOS_PER_SECOND;
+        Self::new(u64::try_from(ticks).unwrap_or(u64::MAX))
+    }
+
+    /// What is left of this wait after another; a wait that never ends stays one.
+    pub(crate) const fn less(self, other: Self) -> Self {
+        if self.0 == u64::MAX { self } else { Self(self.0.saturating_sub(other.0)) }
+    }
+
     /// The shortest duration, in whole nanoseconds, that is no shorter than these ticks.
     pub(crate) fn duration(self, frequency: Frequency) -> Option<Duration> {
         let hertz = frequency.hertz();

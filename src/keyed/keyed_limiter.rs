@@ -3,7 +3,7 @@
 use super::table::{Outcome, Table};
 use crate::clock::{Clock, DefaultClock, Monotonic};
 use crate::limit::{Allowed, Denied};
-use crate::quota::{Anchored, Quota};
+use crate::quota::{LiveQuota, Measure, Quota};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
@@ -38,7 +38,7 @@ const MAX_CAPACITY: usize = 1 << 28;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = RandomState> {
-    quota: Anchored,
+    quota: LiveQuota,
     table: Table,
     clock: C,
     hasher: S,
@@ -74,7 +74,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     ///
     /// [`Denied`], which tells when to come back, or that `n` exceeds the burst.
     pub fn check_n(&self, key: &K, n: u32) -> Result<Allowed, Denied> {
-        let line = self.quota.timeline(&self.clock);
+        // The quota of a table is not changed yet, so a line that was read once stays.
+        let (_, line) = self.quota.read(&self.clock);
         let hash = self.hasher.hash_one(key);
         let Outcome { at, word, result } = self.table.take(hash, n, &line, &self.clock);
         match result {
@@ -90,14 +91,14 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
 
     /// The quota of each key.
     pub fn quota(&self) -> Quota {
-        *self.quota.quota()
+        self.quota.quota()
     }
 }
 
 impl<K: ?Sized, C: fmt::Debug, S> fmt::Debug for KeyedLimiter<K, C, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedLimiter")
-            .field("quota", self.quota.quota())
+            .field("quota", &self.quota.quota())
             .field("capacity", &self.table.slots())
             .field("clock", &self.clock)
             .finish_non_exhaustive()
@@ -144,7 +145,13 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
         if !(1..=MAX_CAPACITY).contains(&capacity) {
             return Err(KeyedLimiterError::Capacity(capacity));
         }
-        Ok(KeyedLimiter { quota: Anchored::new(quota), table: Table::new(capacity), clock, hasher, keys })
+        Ok(KeyedLimiter {
+            quota: LiveQuota::new(quota, Measure::Tokens, 0),
+            table: Table::new(capacity),
+            clock,
+            hasher,
+            keys,
+        })
     }
 }
 

@@ -2,7 +2,5 @@
 
 mod keyed_limiter;
 mod table;
-#[cfg(test)]
-mod tests;
 
 pub use keyed_limiter::{KeyedLimiter, KeyedLimiterBuilder, KeyedLimiterError};

@@ -25,12 +25,31 @@ impl Level {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Allowed {
     level: Level,
+    near_limit: bool,
 }
 
 impl Allowed {
     #[inline]
     pub(crate) fn new(line: &Timeline, word: u64, at: u64) -> Self {
-        Self { level: Level::of(line, word, at) }
+        Self { level: Level::of(line, word, at), near_limit: false }
+    }
+
+    /// By a limit that has none.
+    pub(super) fn unlimited() -> Self {
+        let level = Level { resets_in: Ticks::ZERO, remaining: u32::MAX, frequency: Frequency::from_hertz(1) };
+        Self { level, near_limit: false }
+    }
+
+    #[inline]
+    pub(super) fn with_soft_limit(self, tokens: u32) -> Self {
+        Self { near_limit: self.level.remaining < tokens, ..self }
+    }
+
+    /// Whether fewer tokens are left than the limiter's [soft limit](super::RateLimiter::soft_limit): time to warn, or to
+    /// shed what can wait. `false` where no soft limit was set.
+    #[must_use]
+    pub fn is_near_limit(&self) -> bool {
+        self.near_limit
     }
 
     /// How many more tokens could have been taken at that moment, rounded down.
@@ -68,6 +87,7 @@ impl Denied {
         let wait = match refusal {
             Refusal::ExceedsBurst => Ticks::ZERO,
             Refusal::Short(units) => line.wait(units),
+            Refusal::Later(wait) => wait,
         };
         Self { level: Level::of(line, word, at), wait }
     }

@@ -1,13 +1,27 @@
 //! Rate limiting: [`RateLimiter`], its algorithms and its answers.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `rate_limiter` | a limit: an algorithm and a clock |
+//! | `token_bucket` | the algorithms |
+//! | `one_word` | the loop around a decision on one word, under a quota that may change |
+//! | `reservation` | tokens taken now, to be used when they are there |
+//! | `layered` | several limits in one decision |
+//! | `answer`, `usage` | what callers are told |
 
+mod algorithm;
 mod answer;
+mod layered;
+mod one_word;
 mod rate_limiter;
-#[cfg(test)]
-mod tests;
+mod reservation;
 mod token_bucket;
 mod usage;
 
+pub use algorithm::Algorithm;
 pub use answer::{Allowed, Denied};
+pub use layered::{LayerDenied, Layered};
 pub use rate_limiter::RateLimiter;
+pub use reservation::Reservation;
 pub use token_bucket::TokenBucket;
 pub use usage::Usage;

@@ -1,9 +1,10 @@
-//! One limit: a quota, a clock and the state of an algorithm.
+//! One limit: an algorithm and a clock.
 
-use super::{Allowed, Denied, TokenBucket, Usage};
+use super::{Algorithm, Allowed, Denied, Reservation, TokenBucket, Usage};
 use crate::atomic::const_unless_loom;
 use crate::clock::{Clock, DefaultClock};
-use crate::quota::{Anchored, Quota};
+use crate::quota::{Quota, SetQuotaError};
+use core::time::Duration;
 
 /// Limits a rate: decides at once whether tokens may be taken, and never waits, blocks or allocates.
 ///
@@ -33,33 +34,61 @@ use crate::quota::{Anchored, Quota};
 /// ```
 #[derive(Debug)]
 pub struct RateLimiter<A = TokenBucket, C = DefaultClock> {
-    quota: Anchored,
-    state: A,
+    algorithm: A,
     clock: C,
+    soft_limit: u32,
 }
 
 #[cfg(feature = "std")]
 impl RateLimiter {
     const_unless_loom! {
-        /// A limiter on the [default clock](DefaultClock), with a full bucket.
+        /// A token bucket on the [default clock](DefaultClock), full at the start.
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
-            Self::with_clock(quota, crate::clock::Monotonic)
+            Self::of(TokenBucket::new(quota), crate::clock::Monotonic)
         }
     }
 }
 
 impl<C> RateLimiter<TokenBucket, C> {
     const_unless_loom! {
-        /// A limiter on a clock of your own, with a full bucket. A reference to a clock is a clock too.
+        /// A token bucket on a clock of your own, full at the start. A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(quota: Quota, clock: C) -> Self {
-            Self { quota: Anchored::new(quota), state: TokenBucket::full(), clock }
+            Self::of(TokenBucket::new(quota), clock)
         }
     }
 }
 
-impl<C: Clock> RateLimiter<TokenBucket, C> {
+impl<A, C> RateLimiter<A, C> {
+    const_unless_loom! {
+        /// A limiter of any algorithm, on any clock.
+        ///
+        /// # Examples
+        ///
+        /// A bucket that is empty at the start:
+        ///
+        /// ```
+        /// use damper::{ManualClock, Quota, RateLimiter, TokenBucket};
+        ///
+        /// let limiter = RateLimiter::of(TokenBucket::with_level(Quota::per_second(10), 0), ManualClock::new());
+        /// assert!(limiter.check().is_err());
+        /// ```
+        #[must_use]
+        pub const fn of(algorithm: A, clock: C) -> Self {
+            Self { algorithm, clock, soft_limit: 0 }
+        }
+    }
+
+    /// Sets under how many tokens left an answer says [`is_near_limit`](Allowed::is_near_limit). Default: 0, never.
+    #[must_use]
+    pub const fn soft_limit(mut self, tokens: u32) -> Self {
+        self.soft_limit = tokens;
+        self
+    }
+}
+
+impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// Takes one token if there is one.
     ///
     /// A refusal writes nothing.
@@ -94,7 +123,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// ```
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied> {
-        self.state.take(&self.quota.timeline(&self.clock), &self.clock, n)
+        self.algorithm.take(n, &self.clock).map(|allowed| allowed.with_soft_limit(self.soft_limit))
     }
 
     /// Tells how much of the limit is used, and takes nothing.
@@ -116,11 +145,130 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// ```
     #[inline]
     pub fn peek(&self) -> Usage {
-        self.state.usage(self.quota.quota(), &self.quota.timeline(&self.clock), &self.clock)
+        self.algorithm.usage(&self.clock)
     }
 
     /// The quota in force.
     pub fn quota(&self) -> Quota {
-        *self.quota.quota()
+        self.algorithm.quota()
+    }
+
+    /// Puts another quota in force, while others check.
+    ///
+    /// No check waits for it, and none sees a part of it. Levels are kept in tokens: what was there is there, what was owed is
+    /// owed, and it is repaid at the new rate. Across the change at most the larger burst and what both quotas bring are
+    /// allowed. Afterwards a wait may be told a tick too long; and if the rate was lowered far, a token may come early by what the
+    /// fastest tick before was worth.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`] if somebody else is changing the quota, or if this one does not fit the limiter: more than a thousand
+    /// times faster than the one that it was built with. The quota then stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = RateLimiter::with_clock(Quota::per_second(10), &clock);
+    /// limiter.check_n(7)?;
+    /// limiter.set_quota(Quota::per_second(100))?;
+    /// assert_eq!(limiter.peek().remaining(), 93);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
+        self.algorithm.set_quota(quota, &self.clock)
+    }
+}
+
+impl<C: Clock> RateLimiter<TokenBucket, C> {
+    /// Takes what there is of `n` tokens, and returns how many: none, if none are there.
+    #[inline]
+    pub fn take_up_to(&self, n: u32) -> u32 {
+        self.algorithm.take_up_to(n, &self.clock)
+    }
+
+    /// As [`check_n`](Self::check_n), but a *full* bucket allows more than its burst: for rare requests that are larger. They leave a
+    /// debt, and nothing is allowed until that is repaid.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`]; it exceeds the burst for ever if it is more than the burst and [`Quota::max_debt`] together.
+    pub fn check_oversized(&self, n: u32) -> Result<Allowed, Denied> {
+        self.algorithm.take_oversized(n, &self.clock)
+    }
+
+    /// Books `n` tokens after the fact, whether they are there or not, and returns how many it booked: what something turned
+    /// out to cost. Debt goes no deeper than [`Quota::max_debt`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let bytes = RateLimiter::with_clock(Quota::per_second(1_000).max_debt(2_000), &clock);
+    /// bytes.check()?; // is anything left?
+    /// assert_eq!(bytes.charge(1_499), 1_499); // what the answer was
+    /// assert_eq!(bytes.debt(), 500);
+    /// assert_eq!(bytes.charge(9_999), 1_500); // no deeper
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn charge(&self, n: u32) -> u32 {
+        self.algorithm.charge(n, &self.clock)
+    }
+
+    /// How many tokens the bucket is below empty, rounded up; 0 if it is not.
+    pub fn debt(&self) -> u32 {
+        self.algorithm.debt(&self.clock)
+    }
+
+    /// Gives back `n` tokens that were taken and not needed; more than a full bucket holds are lost.
+    ///
+    /// Only you know that they were not used: what the limit allows is meant net of them. While the bucket is below empty, because
+    /// somebody waits or owes, nothing is given back.
+    pub fn refund(&self, n: u32) {
+        self.algorithm.refund(n, &self.clock);
+    }
+
+    /// Takes `n` tokens now, to be used when they are there; who reserves first is served first.
+    ///
+    /// Until the reserved tokens are there, checks are refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if `n` exceeds the burst, or the debt would be deeper than [`Quota::max_debt`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(2), &clock);
+    /// assert_eq!(limiter.reserve(2)?.ready_in(), Some(Duration::ZERO));
+    /// let slot = limiter.reserve(2)?;
+    /// assert_eq!(slot.ready_in(), Some(Duration::from_millis(200)));
+    /// assert!(slot.cancel());
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn reserve(&self, n: u32) -> Result<Reservation<'_, C>, Denied> {
+        self.reserve_at_most(n, None)
+    }
+
+    /// As [`reserve`](Self::reserve), if the tokens are there within `longest`, else none are taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] as for `reserve`, or if the tokens would be there later.
+    pub fn reserve_within(&self, n: u32, longest: Duration) -> Result<Reservation<'_, C>, Denied> {
+        self.reserve_at_most(n, Some(longest))
+    }
+
+    fn reserve_at_most(&self, n: u32, longest: Option<Duration>) -> Result<Reservation<'_, C>, Denied> {
+        let reserved = self.algorithm.reserve(n, longest, &self.clock)?;
+        Ok(Reservation::new(&self.algorithm, &self.clock, reserved))
     }
 }

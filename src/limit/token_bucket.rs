@@ -1,80 +1,181 @@
 //! The token bucket: one compare-and-swap on one word.
 
+use super::algorithm::{Algorithm, Taken, sealed};
+use super::one_word::{Moment, OneWord, Step};
 use super::{Allowed, Denied, Usage};
-use crate::atomic::{AtomicU64, Backoff, Ordering, const_unless_loom};
-use crate::clock::Clock;
-use crate::quota::{Quota, Timeline};
+use crate::atomic::const_unless_loom;
+use crate::clock::{Clock, Ticks};
+use crate::quota::{Measure, Quota, SetQuotaError};
+use core::time::Duration;
 
 /// The token bucket, the algorithm of a [`RateLimiter`](super::RateLimiter) that names none.
 ///
-/// Its whole state is one word of 8 bytes: the position on the quota's line of tokens at which the bucket will be full
-/// again, whole tokens in the high bits, the fraction of the next one in the low bits. (The same bookkeeping as GCRA's
-/// theoretical arrival time, in tokens instead of time; see `Quota` for what it admits.)
+/// Tokens drip in evenly, up to the burst; a request takes its cost or is refused. In any stretch of time at most the burst plus
+/// what drips in meanwhile is allowed.
+///
+/// Beside the quota its whole state is one word of 8 bytes: the position on the quota's line of tokens at which the bucket will
+/// be full again, whole tokens in the high bits, the fraction of the next one in the low bits. (The same bookkeeping as GCRA's
+/// theoretical arrival time, in tokens instead of time.)
 #[derive(Debug)]
-pub struct TokenBucket {
-    word: AtomicU64,
+pub struct TokenBucket(OneWord);
+
+/// A reservation as its bucket knows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reserved {
+    /// What the word was after reserving, if anything was.
+    word: u64,
+    n: u32,
 }
 
 impl TokenBucket {
     const_unless_loom! {
         /// A full bucket.
-        pub(crate) const fn full() -> Self {
-            Self { word: AtomicU64::new(0) }
+        #[must_use]
+        pub const fn new(quota: Quota) -> Self {
+            Self(OneWord::new(quota, Measure::Tokens, 0))
+        }
+
+        /// A bucket with this many tokens; more than the burst are the burst.
+        #[must_use]
+        pub const fn with_level(quota: Quota, tokens: u32) -> Self {
+            Self(OneWord::new(quota, Measure::Tokens, quota.capacity().saturating_sub(tokens)))
         }
     }
 
-    /// Takes `n` tokens or none.
-    #[expect(
-        clippy::inline_always,
-        reason = "measured: out of line it costs half as much again, and what nobody asks an \
-        answer for is computed all the same"
-    )]
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
-    pub(crate) fn take(&self, line: &Timeline, clock: &impl Clock, n: u32) -> Result<Allowed, Denied> {
-        let backoff = Backoff::new();
-        loop {
-            // The word first, then the clock: only a clock that stepped back can then find the word beyond the
-            // deepest debt, never a thread that was stopped between the two.
-            // ORDERING: Relaxed throughout. The word is the whole state and nothing else is published through it, so
-            // the modification order of this one location is all the exchange needs.
-            // loom-tests: bucket::burst_is_never_exceeded, bucket::no_token_is_lost.
-            let word = self.word.load(Ordering::Relaxed);
-            let at = line.position(clock.now());
+    fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        // The straight path, once; whatever is in its way is the loop's business.
+        if let Some(Moment { line, word, at }) = self.0.glance(clock) {
             match line.take(word, at, n) {
-                Ok(taken) => {
-                    if taken == word || self.replace(word, taken) {
-                        return Ok(Allowed::new(line, taken, at));
-                    }
+                Ok(after) if after == word || self.0.replace(word, after) => {
+                    return Ok((Allowed::new(&line, after, at), Taken { at }));
                 }
-                Err(refusal) => match line.heal(word, at, clock) {
-                    None => return Err(Denied::new(line, word, at, refusal)),
-                    // Whether this exchange brings the word back or another thread changed it first: look again.
-                    Some(healed) => _ = self.replace(word, healed),
-                },
+                Err(refusal) if !line.is_beyond_deepest_debt(word, at) => {
+                    return Err(Denied::new(&line, word, at, refusal));
+                }
+                _ => {}
             }
-            backoff.spin();
         }
+        self.check_slow(n, clock)
     }
 
-    #[inline]
-    fn replace(&self, word: u64, with: u64) -> bool {
-        // ORDERING: Relaxed, as in `take`; on failure the value read is dropped.
-        self.word.compare_exchange_weak(word, with, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    #[cold]
+    fn check_slow(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        self.0.decide(clock, |&Moment { ref line, word, at }| match line.take(word, at, n) {
+            Ok(after) if after == word => Step::Keep(Ok((Allowed::new(line, word, at), Taken { at }))),
+            Ok(after) => Step::Put(after, Ok((Allowed::new(line, after, at), Taken { at }))),
+            Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
+        })
     }
 
-    #[inline]
-    pub(crate) fn usage(&self, quota: &Quota, line: &Timeline, clock: &impl Clock) -> Usage {
-        // ORDERING: Relaxed, as in `take`.
-        let word = self.word.load(Ordering::Relaxed);
-        let at = line.position(clock.now());
-        Usage {
-            limit: quota.capacity(),
-            remaining: line.remaining(word, at),
-            window: quota.refill_window(),
-            resets_in: line.resets_in(word, at).duration(line.frequency()),
-        }
+    /// As `take`, but a full bucket allows more than its burst, into debt.
+    pub(super) fn take_oversized(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
+        self.0.decide(clock, |&Moment { ref line, word, at }| {
+            let taken = line.take(word, at, n).or_else(|refusal| line.take_oversized(word, at, n).ok_or(refusal));
+            match taken {
+                Ok(taken) => Step::Put(taken, Ok(Allowed::new(line, taken, at))),
+                Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
+            }
+        })
+    }
+
+    pub(super) fn take_up_to(&self, n: u32, clock: &impl Clock) -> u32 {
+        self.0.decide(clock, |&Moment { ref line, word, at }| match line.take_up_to(word, at, n) {
+            (0, _) => Step::Refuse(0),
+            (taken, after) => Step::Put(after, taken),
+        })
+    }
+
+    pub(super) fn charge(&self, n: u32, clock: &impl Clock) -> u32 {
+        self.0.decide(clock, |&Moment { ref line, word, at }| match line.charge(word, at, n) {
+            (0, _) => Step::Refuse(0),
+            (booked, after) => Step::Put(after, booked),
+        })
+    }
+
+    pub(super) fn refund(&self, n: u32, clock: &impl Clock) {
+        self.0.decide(clock, |&Moment { ref line, word, at }| match line.refund(word, at, n) {
+            same if same == word => Step::Keep(()),
+            after => Step::Put(after, ()),
+        });
+    }
+
+    pub(super) fn debt(&self, clock: &impl Clock) -> u32 {
+        self.0.decide(clock, |&Moment { ref line, word, at }| {
+            // At most `max_debt`, but for a clock that steps back.
+            Step::Keep(u32::try_from(line.below_zero(word, at)).unwrap_or(u32::MAX))
+        })
+    }
+
+    pub(super) fn reserve(&self, n: u32, longest: Option<Duration>, clock: &impl Clock) -> Result<Reserved, Denied> {
+        self.0.decide(clock, |&Moment { ref line, word, at }| {
+            let longest = longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency()));
+            match line.reserve(word, at, n, longest) {
+                Ok(after) if after == word => Step::Keep(Ok(Reserved { word: at, n })),
+                Ok(after) => Step::Put(after, Ok(Reserved { word: after, n })),
+                Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
+            }
+        })
+    }
+
+    /// The time until what was reserved is there, by the quota in force.
+    pub(super) fn ready_in(&self, reserved: Reserved, clock: &impl Clock) -> Option<Duration> {
+        self.0.decide(clock, |&Moment { ref line, at, .. }| {
+            Step::Keep(line.ready_in(reserved.word, at).duration(line.frequency()))
+        })
+    }
+
+    /// Gives back what was reserved if nothing was taken since and it is not there yet; whether it was.
+    pub(super) fn cancel(&self, reserved: Reserved, clock: &impl Clock) -> bool {
+        self.0.decide(clock, |&Moment { ref line, word, at }| {
+            if word == reserved.word && reserved.n > 0 && line.ready_in(word, at) > Ticks::ZERO {
+                Step::Put(line.without(word, reserved.n), true)
+            } else {
+                Step::Keep(false)
+            }
+        })
     }
 }
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<TokenBucket>() == 8, "a bucket is one word");
+impl sealed::Sealed for TokenBucket {}
+
+impl Algorithm for TokenBucket {
+    #[inline]
+    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
+        self.check(n, clock).map(|(allowed, _)| allowed)
+    }
+
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        self.check(n, clock)
+    }
+
+    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+        self.0.decide(clock, |&Moment { ref line, word, at }| match line.roll_back(word, at, n, taken.at) {
+            same if same == word => Step::Keep(()),
+            after => Step::Put(after, ()),
+        });
+    }
+
+    fn usage(&self, clock: &impl Clock) -> Usage {
+        let (remaining, resets_in) = self.0.decide(clock, |&Moment { ref line, word, at }| {
+            Step::Keep((line.remaining(word, at), line.resets_in(word, at).duration(line.frequency())))
+        });
+        let quota = self.quota();
+        Usage {
+            limit: quota.capacity(),
+            // Of a burst that has just been lowered.
+            remaining: remaining.min(quota.capacity()),
+            window: quota.refill_window(),
+            resets_in,
+        }
+    }
+
+    fn quota(&self) -> Quota {
+        self.0.quota().quota()
+    }
+
+    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.0.quota().set(quota, clock)
+    }
+}

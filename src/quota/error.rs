@@ -22,3 +22,28 @@ impl fmt::Display for QuotaError {
 }
 
 impl core::error::Error for QuotaError {}
+
+/// Why a quota was not put in force; the one before stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SetQuotaError {
+    /// Somebody else is changing the quota at this moment.
+    Busy,
+    /// More than a thousand times faster than the quota that the limiter was built with: it does not fit the fixed point of
+    /// its word. A limiter that is to become this fast is built with its fastest quota, and slowed down.
+    TooFast,
+    /// The burst and the deepest debt are too large for the fixed point of the limiter's word.
+    TooLarge,
+}
+
+impl fmt::Display for SetQuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Busy => "the quota is being changed by somebody else",
+            Self::TooFast => "the quota is more than a thousand times faster than the one the limiter was built with",
+            Self::TooLarge => "the burst and the deepest debt are too large for the quota the limiter was built with",
+        })
+    }
+}
+
+impl core::error::Error for SetQuotaError {}

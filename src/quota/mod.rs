@@ -1,17 +1,15 @@
 //! What is allowed: a limit per window and a burst, and the line of tokens that it draws through time.
 //!
 //! [`Quota`] is the user's side. The rest is how it is computed with: `Timeline` is pure arithmetic on positions of
-//! the token line, `Anchored` pins the line to a clock at first use.
+//! the token line, `LiveQuota` pins the line to a clock at first use and bends it when the quota changes.
 
-mod anchored;
 mod error;
+mod live;
 mod quota;
-#[cfg(test)]
-mod tests;
 mod timeline;
 
-pub use error::QuotaError;
+pub use error::{QuotaError, SetQuotaError};
 pub use quota::Quota;
 
-pub(crate) use anchored::Anchored;
-pub(crate) use timeline::{Refusal, Timeline};
+pub(crate) use live::LiveQuota;
+pub(crate) use timeline::{Measure, Refusal, Timeline};

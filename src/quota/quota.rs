@@ -31,7 +31,7 @@ const HOUR: u64 = 60 * MINUTE;
 pub struct Quota {
     limit: u32,
     burst: u32,
-    /// In nanoseconds, never 0.
+    /// In nanoseconds; 0 where nothing is limited.
     window: u64,
     /// `None`: ten bursts.
     max_debt: Option<u32>,
@@ -66,6 +66,15 @@ impl Quota {
         }
     }
 
+    /// Allows everything, and counts nothing: for a limit that is switched off, or set later.
+    pub const UNLIMITED: Self = Self::new(u32::MAX, 0);
+
+    /// Whether this is [`UNLIMITED`](Quota::UNLIMITED), whatever its burst.
+    #[must_use]
+    pub const fn is_unlimited(&self) -> bool {
+        self.window == 0
+    }
+
     /// One token every `interval`.
     ///
     /// # Errors
@@ -97,7 +106,7 @@ impl Quota {
         self.limit
     }
 
-    /// The window in which `limit` tokens drip in.
+    /// The window in which `limit` tokens drip in; zero where nothing is limited.
     #[must_use]
     pub const fn window(&self) -> Duration {
         Duration::from_nanos(self.window)
@@ -107,6 +116,22 @@ impl Quota {
     #[must_use]
     pub const fn capacity(&self) -> u32 {
         self.burst
+    }
+
+    /// A quota again from what `limit`, `window_nanos`, `capacity` and `deepest_debt` said.
+    pub(crate) const fn from_parts(limit: u32, window: u64, burst: u32, deepest_debt: u64) -> Self {
+        let below_zero = deepest_debt.saturating_sub(burst as u64);
+        // What does not fit is the default for a large burst.
+        let max_debt = if below_zero > u32::MAX as u64 { None } else { Some(below_zero as u32) };
+        Self { limit, burst, window, max_debt }.normalized()
+    }
+
+    /// Says nothing about the debt where it is the default.
+    const fn normalized(self) -> Self {
+        match self.max_debt {
+            Some(tokens) if tokens as u64 == 10 * self.burst as u64 => Self { max_debt: None, ..self },
+            _ => self,
+        }
     }
 
     /// Tokens of the deepest legal debt, counted from a full bucket: the burst and `max_debt`.
@@ -124,11 +149,11 @@ impl Quota {
 
     /// The time in which a whole burst is refilled, rounded up to nanoseconds; the window where no burst is set apart.
     pub(crate) const fn refill_window(&self) -> Option<Duration> {
+        if self.limit == 0 || self.window == 0 {
+            return None;
+        }
         if self.burst == self.limit {
             return Some(self.window());
-        }
-        if self.limit == 0 {
-            return None;
         }
         // Below 2^96; `Duration` holds 2^94 ns in its seconds and more: a longer refill is as good as never.
         let nanos = (self.window as u128 * self.burst as u128).div_ceil(self.limit as u128);
@@ -143,6 +168,9 @@ impl Quota {
 
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_unlimited() {
+            return f.write_str("unlimited");
+        }
         write!(f, "{}/", self.limit)?;
         match self.window {
             SECOND => f.write_str("s")?,

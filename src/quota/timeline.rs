@@ -17,14 +17,14 @@
 //! tokens F is 0, and they circle after 2^64 tokens.) A bucket that nobody touched for more than half a circle may read
 //! as indebted; it is healed like one whose clock stepped back. A line is good for 2^63 ticks.
 
-use super::Quota;
+use super::{Quota, SetQuotaError};
 use crate::clock::{Clock, Frequency, Scale, Ticks};
 
-/// The position at which the line of a new limiter starts.
+/// The position at which the line of a new limiter starts, if its bucket is to be full.
 ///
 /// A word of 0 lies far enough behind it to read as full even to a thread whose clock is behind the one that
-/// anchored the line.
-const START: u64 = 1 << 60;
+/// started the line.
+const FULL_FOR_LONG: u64 = 1 << 60;
 
 /// The deepest debt has at most so many bits.
 const DEBT_BITS: u32 = 61;
@@ -35,11 +35,39 @@ const UNITS_PER_TICK: u128 = 4;
 /// The fraction bits where the rate, being 0, asks for none in particular.
 const IDLE_FRACTION_BITS: u32 = 28;
 
-/// A quota's line of tokens on a clock.
+/// The most units that a tick may be worth after a change of the quota: with nanosecond ticks the positions then
+/// circle after 52 days.
+const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
+
+/// What a line is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Tokens, as they drip in.
+    Tokens,
+}
+
+impl Measure {
+    /// How much of it a window brings.
+    const fn per_window(self, quota: &Quota) -> u32 {
+        match self {
+            Self::Tokens => quota.limit(),
+        }
+    }
+
+    /// The deepest debt in it.
+    const fn deepest_debt(self, quota: &Quota) -> u64 {
+        match self {
+            Self::Tokens => quota.deepest_debt(),
+        }
+    }
+}
+
+/// A quota's line on a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timeline {
-    /// The tick at which the position was `START`.
+    /// The tick at which the position was `start`.
     pub(super) origin: u64,
+    pub(super) start: u64,
     /// Units per tick.
     pub(super) scale: Scale,
     /// Ticks per unit, for waits.
@@ -51,6 +79,8 @@ pub(crate) struct Timeline {
     pub(super) burst: u32,
     /// In tokens, counted from a full bucket.
     pub(super) deepest_debt: u64,
+    /// Whether everything is allowed, and the word left alone.
+    pub(super) unlimited: bool,
 }
 
 /// Ticks per unit, and which way a quotient is rounded: `ticks = (units · mult + bias) >> shift`.
@@ -69,37 +99,74 @@ pub(crate) enum Refusal {
     ExceedsBurst,
     /// So many units too few.
     Short(u64),
+    /// So many ticks too early.
+    Later(Ticks),
 }
 
 impl Timeline {
-    /// The line of `quota` on a clock of `frequency` ticks per second, starting at the tick `origin`.
-    pub(crate) const fn new(quota: &Quota, frequency: u64, origin: u64) -> Self {
-        // tokens per tick = limit / window · 10^9 / frequency; the numerator is below 2^62.
-        let tokens = quota.limit() as u128 * 1_000_000_000;
-        let ticks = quota.window_nanos() as u128 * frequency as u128;
-        let fraction_bits = fraction_bits(tokens, ticks, quota.deepest_debt());
+    /// The line of `quota` on a clock of `frequency` ticks per second, starting at the tick `origin`, where a word of 0 is
+    /// that of a bucket in which `missing` tokens are missing.
+    pub(crate) const fn new(measure: Measure, quota: &Quota, frequency: u64, origin: u64, missing: u32) -> Self {
+        let (tokens, ticks) = rate(measure, quota, frequency);
+        let fraction_bits = fraction_bits(tokens, ticks, measure.deepest_debt(quota));
+        let line = Self::with_fraction_bits(measure, quota, frequency, fraction_bits);
+        let start = match missing {
+            0 => FULL_FOR_LONG,
+            _ => ((missing as u64) << fraction_bits).wrapping_neg(),
+        };
+        Self { origin, start, ..line }
+    }
+
+    const fn with_fraction_bits(measure: Measure, quota: &Quota, frequency: u64, fraction_bits: u32) -> Self {
+        let (tokens, ticks) = rate(measure, quota, frequency);
         let scale = Scale::ratio(tokens << fraction_bits, ticks);
         Self {
-            origin,
+            origin: 0,
+            start: 0,
             scale,
             pace: Pace::new(scale, ticks, tokens),
             fraction_bits,
             frequency: Frequency::from_hertz(frequency),
             burst: quota.capacity(),
             deepest_debt: quota.deepest_debt(),
+            unlimited: quota.is_unlimited(),
         }
+    }
+
+    /// The line of another quota in the fixed point of this one, with no start yet.
+    pub(super) const fn changed(&self, measure: Measure, quota: &Quota, hertz: u64) -> Result<Self, SetQuotaError> {
+        let deepest_debt = measure.deepest_debt(quota);
+        if u64::BITS - deepest_debt.leading_zeros() + self.fraction_bits > DEBT_BITS {
+            return Err(SetQuotaError::TooLarge);
+        }
+        let (tokens, ticks) = rate(measure, quota, hertz);
+        // A tick may be worth more whole tokens than that from the start.
+        let most = if self.fraction_bits == 0 { u64::MAX } else { MOST_UNITS_PER_TICK };
+        // Shifted by at most 61, the tokens stay below 2^123.
+        if ticks > 0 && (tokens << self.fraction_bits).div_ceil(most as u128) > ticks {
+            return Err(SetQuotaError::TooFast);
+        }
+        let mut line = Self::with_fraction_bits(measure, quota, hertz, self.fraction_bits);
+        // What is owed from before does not end at the position of a tick.
+        line.pace.aligned = false;
+        Ok(line)
+    }
+
+    /// This line, starting where `old` is at the tick `origin`.
+    pub(super) const fn starting(self, origin: u64, old: &Self) -> Self {
+        Self { origin, start: old.position(origin), ..self }
     }
 
     /// The position of the tick `now`, rounded down to units.
     #[inline]
     pub(crate) const fn position(&self, now: u64) -> u64 {
-        START.wrapping_add_signed(self.scale.units(now.wrapping_sub(self.origin) as i64))
+        self.start.wrapping_add_signed(self.scale.units(now.wrapping_sub(self.origin) as i64))
     }
 
     /// The word after taking `n` tokens at the position `at`, all or none.
     #[inline]
     pub(crate) const fn take(&self, word: u64, at: u64, n: u32) -> Result<u64, Refusal> {
-        if n == 0 {
+        if n == 0 || self.unlimited {
             return Ok(word);
         }
         // Tested in tokens: shifted, a large `n` would lose its high bits.
@@ -112,14 +179,112 @@ impl Timeline {
         if after <= burst { Ok(at.wrapping_add(after)) } else { Err(Refusal::Short(after - burst)) }
     }
 
+    /// The word after taking more tokens than the burst from a full bucket, if the debt is not too deep.
+    #[inline]
+    pub(crate) const fn take_oversized(&self, word: u64, at: u64, n: u32) -> Option<u64> {
+        if Self::debt(word, at) > 0 || n as u64 > self.deepest_debt {
+            return None;
+        }
+        Some(at.wrapping_add(self.units(n)))
+    }
+
+    /// The word after giving back `n` tokens that were taken at the position `since`, less what has been refilled since:
+    /// the line has repaid that already. Nothing is given back while somebody waits, or tokens are owed.
+    #[inline]
+    pub(crate) const fn roll_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
+        let owed = Self::debt(word, at);
+        if owed > self.units(self.burst) {
+            return word;
+        }
+        let passed = at.wrapping_sub(since) as i64;
+        let repaid = if passed > 0 { passed as u64 } else { 0 };
+        let back = self.units(n).saturating_sub(repaid);
+        word.wrapping_sub(if back < owed { back } else { owed })
+    }
+
+    /// The most of `n` tokens that can be taken at the position `at`, and the word after taking them.
+    #[inline]
+    pub(crate) const fn take_up_to(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
+        if self.unlimited {
+            return (n, word);
+        }
+        let there = self.remaining(word, at);
+        let n = if there < n { there } else { n };
+        (n, if n == 0 { word } else { at.wrapping_add(Self::debt(word, at) + self.units(n)) })
+    }
+
+    /// The most of `n` tokens that can be booked before the deepest debt, and the word after booking them.
+    #[inline]
+    pub(crate) const fn charge(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
+        if self.unlimited {
+            return (n, word);
+        }
+        let owed = Self::debt(word, at);
+        let room = (self.deepest_debt << self.fraction_bits).saturating_sub(owed) >> self.fraction_bits;
+        let n = if room < n as u64 { room as u32 } else { n };
+        (n, if n == 0 { word } else { at.wrapping_add(owed + self.units(n)) })
+    }
+
+    /// The word after giving back up to `n` tokens; nothing is given back while somebody waits, or tokens are owed.
+    #[inline]
+    pub(crate) const fn refund(&self, word: u64, at: u64, n: u32) -> u64 {
+        let owed = Self::debt(word, at);
+        if owed > self.units(self.burst) {
+            return word;
+        }
+        let back = self.units(n);
+        word.wrapping_sub(if back < owed { back } else { owed })
+    }
+
+    /// The word after reserving `n` tokens, which may lead into debt but for no longer than `longest`.
+    #[inline]
+    pub(crate) fn reserve(&self, word: u64, at: u64, n: u32, longest: Ticks) -> Result<u64, Refusal> {
+        if n == 0 || self.unlimited {
+            return Ok(word);
+        }
+        if n > self.burst {
+            return Err(Refusal::ExceedsBurst);
+        }
+        let after = Self::debt(word, at) + self.units(n);
+        let deepest = self.deepest_debt << self.fraction_bits;
+        if after > deepest {
+            return Err(Refusal::Short(after - deepest));
+        }
+        let wait = self.wait(after.saturating_sub(self.units(self.burst)));
+        if wait > longest { Err(Refusal::Later(wait.less(longest))) } else { Ok(at.wrapping_add(after)) }
+    }
+
+    /// The wait from the position `at` until what the word owes below zero is repaid: when a reservation is ready.
+    #[inline]
+    pub(crate) const fn ready_in(&self, word: u64, at: u64) -> Ticks {
+        self.wait(Self::debt(word, at).saturating_sub(self.units(self.burst)))
+    }
+
+    /// The word without the last `n` tokens taken.
+    #[inline]
+    pub(crate) const fn without(&self, word: u64, n: u32) -> u64 {
+        word.wrapping_sub(self.units(n))
+    }
+
+    /// The tokens that are missing from an empty bucket, rounded up; 0 for one that is not in debt.
+    #[inline]
+    pub(crate) const fn below_zero(&self, word: u64, at: u64) -> u64 {
+        let below = Self::debt(word, at).saturating_sub(self.units(self.burst));
+        below.div_ceil(1 << self.fraction_bits)
+    }
+
     /// What to put in the place of a word that lies beyond the deepest legal debt by more than the clock may step back.
     ///
     /// Such a word can only mean that the clock did step back, or that the word went unseen for half a circle. It is
     /// brought to the deepest debt; never to full, which would mint tokens.
     #[inline]
     pub(crate) fn heal(&self, word: u64, at: u64, clock: &impl Clock) -> Option<u64> {
-        let deepest = self.deepest_debt << self.fraction_bits;
-        if Self::debt(word, at) <= deepest { None } else { self.heal_slow(word, at, clock) }
+        if self.is_beyond_deepest_debt(word, at) { self.heal_slow(word, at, clock) } else { None }
+    }
+
+    #[inline]
+    pub(crate) const fn is_beyond_deepest_debt(&self, word: u64, at: u64) -> bool {
+        Self::debt(word, at) > self.deepest_debt << self.fraction_bits
     }
 
     #[cold]
@@ -132,6 +297,9 @@ impl Timeline {
     /// The tokens that can be taken at once, rounded down.
     #[inline]
     pub(crate) const fn remaining(&self, word: u64, at: u64) -> u32 {
+        if self.unlimited {
+            return u32::MAX;
+        }
         let left = self.units(self.burst).saturating_sub(Self::debt(word, at));
         // At most the burst.
         (left >> self.fraction_bits) as u32
@@ -180,6 +348,12 @@ impl Timeline {
     const fn units(&self, tokens: u32) -> u64 {
         (tokens as u64) << self.fraction_bits
     }
+}
+
+/// What a line brings, as a fraction: tokens (or what it is measured in) in so many ticks.
+const fn rate(measure: Measure, quota: &Quota, frequency: u64) -> (u128, u128) {
+    // per window / window · 10^9 / frequency; the numerator is below 2^62.
+    (measure.per_window(quota) as u128 * 1_000_000_000, quota.window_nanos() as u128 * frequency as u128)
 }
 
 /// F for a rate of `tokens / ticks`.

@@ -1,0 +1,50 @@
+//! What a limiter asks of an algorithm.
+
+use super::{Allowed, Denied, Usage};
+use crate::clock::Clock;
+use crate::quota::{Quota, SetQuotaError};
+
+/// An algorithm with its state and its quota, of which a [`RateLimiter`](super::RateLimiter) is made.
+///
+/// The algorithms are damper's own; this trait is for code that takes any of them.
+pub trait Algorithm: sealed::Sealed {
+    /// Takes `n` tokens if all of them are there, else none.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which tells when to come back, or that `n` is more than can ever be there.
+    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied>;
+
+    /// Gives back the `n` tokens that were taken as `taken` says, as far as that mints nothing.
+    #[doc(hidden)]
+    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock);
+
+    /// As [`take`](Algorithm::take), with what [`roll_back`](Algorithm::roll_back) needs.
+    #[doc(hidden)]
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied>;
+
+    /// Tells how much is used, and takes nothing.
+    fn usage(&self, clock: &impl Clock) -> Usage;
+
+    /// The quota in force.
+    fn quota(&self) -> Quota;
+
+    /// Puts another quota in force.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`], and the quota stays.
+    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError>;
+}
+
+/// Where tokens were taken: the position.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    pub(super) at: u64,
+}
+
+pub(super) mod sealed {
+    /// Algorithms are damper's own, because their words and the live quota belong together.
+    pub trait Sealed {}
+}

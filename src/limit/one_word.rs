@@ -1,0 +1,102 @@
+//! What the algorithms share whose whole state is one word: the live quota, the word, and the loop around a decision.
+
+use crate::atomic::{AtomicU64, Backoff, Ordering, const_unless_loom};
+use crate::clock::Clock;
+use crate::quota::{LiveQuota, Measure, Quota, Timeline};
+
+/// A word and the quota that says what it means.
+#[derive(Debug)]
+pub(super) struct OneWord {
+    word: AtomicU64,
+    quota: LiveQuota,
+}
+
+/// What everything of a decision was read as, at one moment, under one quota.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) line: Timeline,
+    pub(super) word: u64,
+    /// The position of the clock's reading.
+    pub(super) at: u64,
+}
+
+/// What a decision does to the word.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step<T> {
+    /// Puts this in the word's place; the answer counts if nobody else was first.
+    Put(u64, T),
+    /// Leaves the word alone.
+    Keep(T),
+    /// Leaves the word alone, unless it can only come from before a clock stepped back.
+    Refuse(T),
+}
+
+impl OneWord {
+    const_unless_loom! {
+        /// A word of 0 under `quota`, on a line that `measure` says, with `missing` tokens missing at the start.
+        pub(super) const fn new(quota: Quota, measure: Measure, missing: u32) -> Self {
+            Self { word: AtomicU64::new(0), quota: LiveQuota::new(quota, measure, missing) }
+        }
+    }
+
+    pub(super) const fn quota(&self) -> &LiveQuota {
+        &self.quota
+    }
+
+    /// One look, if the quota has a line and did not change meanwhile: for the straight path of a check.
+    #[expect(
+        clippy::inline_always,
+        reason = "measured: out of line a check costs twice as much, and what nobody asks an \
+        answer for is computed all the same"
+    )]
+    #[inline(always)]
+    pub(super) fn glance(&self, clock: &impl Clock) -> Option<Moment> {
+        let (epoch, line) = self.quota.read_published()?;
+        self.look(epoch, line, clock)
+    }
+
+    #[inline]
+    fn look(&self, epoch: u64, line: Timeline, clock: &impl Clock) -> Option<Moment> {
+        // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest debt,
+        // never a thread that was stopped between the two.
+        // ORDERING: Acquire pairs with the Release of `replace`: who reads a word that was written in a later epoch sees that
+        // epoch in `is_current`, and does not judge the word by the older quota.
+        // loom-tests: live_quota::an_old_record_heals_nothing.
+        let word = self.word.load(Ordering::Acquire);
+        let at = line.position(clock.now());
+        self.quota.is_current(epoch).then_some(Moment { line, word, at })
+    }
+
+    /// Decides by what is read at one moment, until a decision stands: nobody changed the quota or the word meanwhile.
+    pub(super) fn decide<T>(&self, clock: &impl Clock, decide: impl Fn(&Moment) -> Step<T>) -> T {
+        let backoff = Backoff::new();
+        loop {
+            let (epoch, line) = self.quota.read(clock);
+            if let Some(moment) = self.look(epoch, line, clock) {
+                match decide(&moment) {
+                    Step::Put(new, answer) => {
+                        if self.replace(moment.word, new) {
+                            return answer;
+                        }
+                    }
+                    Step::Keep(answer) => return answer,
+                    Step::Refuse(answer) => match moment.line.heal(moment.word, moment.at, clock) {
+                        None => return answer,
+                        // Whether this exchange brings the word back or another thread changed it first: look again.
+                        Some(healed) => _ = self.replace(moment.word, healed),
+                    },
+                }
+            }
+            backoff.spin();
+        }
+    }
+
+    /// Puts `new` in the place of `old`, if that is still there.
+    #[inline]
+    pub(super) fn replace(&self, old: u64, new: u64) -> bool {
+        // ORDERING: Release on success pairs with the Acquire in `decide`; Acquire, because the exchange may continue the
+        // work of a thread in a later epoch, which whoever reads this word must see through it. Relaxed on failure:
+        // the value read is dropped. loom-tests: bucket::burst_is_never_exceeded, live_quota::an_old_record_heals_nothing.
+        self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+}

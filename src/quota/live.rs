@@ -1,0 +1,277 @@
+//! A quota that can be changed while it is used: two records and an epoch.
+//!
+//! A reader loads the epoch, the record that the epoch points at, then whatever it decides about and the clock, and then asks
+//! whether the epoch is still the same; if not it starts over. A changer writes the idle record and moves the epoch, so
+//! no reader ever waits, and what a reader has validated was one record, whole. A second changer is told that one is
+//! busy. A changer that stops anywhere disturbs nobody but later changers.
+//!
+//! The clock has to be read inside the validated stretch: a reading from after the change on the line of before it would write
+//! a word that lies far ahead on a line that has become slower.
+//!
+//! **First use.** The frequency of a clock may be known only at run time, and a limiter has to be a `static`; so the line is
+//! pinned to the clock by the first user, in epoch 0. The start of the line is settled by one exchange, and the rest follows from
+//! it: first users who race compute the same line, and whoever is first to claim the change publishes it.
+//!
+//! **The shape of a line** is one of the words of a record:
+//!
+//! ```text
+//!  63  54 53        53 52      52 51           46 45        39 38   32 31         0
+//! | SPARE | UNLIMITED | ALIGNED | FRACTION BITS | PACE SHIFT | SHIFT | FREQUENCY |
+//! ```
+
+use super::timeline::{Measure, Pace};
+use super::{Quota, SetQuotaError, Timeline};
+use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom, fence};
+use crate::clock::{Clock, Frequency, Scale};
+
+const FREQUENCY: Field = Field::lowest(32);
+const SHIFT: Field = FREQUENCY.then(7);
+const PACE_SHIFT: Field = SHIFT.then(7);
+const FRACTION_BITS: Field = PACE_SHIFT.then(6);
+const ALIGNED: Field = FRACTION_BITS.then(1);
+const UNLIMITED: Field = ALIGNED.then(1);
+const SPARE: Field = UNLIMITED.then(10);
+const _: () = assert!(SPARE.end() == u64::BITS, "fields must tile the word");
+
+const BURST: Field = Field::lowest(32);
+const LIMIT: Field = BURST.then(32);
+const _: () = assert!(LIMIT.end() == u64::BITS, "fields must tile the word");
+
+/// No line has been published: the quota is the initial one, and its line starts where the first user says.
+const UNANCHORED: u64 = 0;
+/// The first published epoch; its record is that of the initial quota.
+const ANCHORED: u64 = 1;
+
+/// A quota and its line on a clock, which can be changed.
+#[derive(Debug)]
+pub(crate) struct LiveQuota {
+    measure: Measure,
+    initial: Quota,
+    /// Tokens that are missing from a full bucket at the start.
+    missing: u32,
+    /// One more than the tick at which the line starts; 0 while that is not settled.
+    first: AtomicU64,
+    /// Counts publications; its lowest bit tells which record is in force.
+    epoch: AtomicU64,
+    /// 1 while somebody publishes.
+    claimed: AtomicU64,
+    records: [Record; 2],
+}
+
+/// A line with its quota.
+#[derive(Debug)]
+struct Record {
+    origin: AtomicU64,
+    start: AtomicU64,
+    mult: AtomicU64,
+    pace: AtomicU64,
+    shape: AtomicU64,
+    sizes: AtomicU64,
+    window: AtomicU64,
+    deepest_debt: AtomicU64,
+}
+
+impl Record {
+    const_unless_loom! {
+        const fn empty() -> Self {
+            Self {
+                origin: AtomicU64::new(0),
+                start: AtomicU64::new(0),
+                mult: AtomicU64::new(0),
+                pace: AtomicU64::new(0),
+                shape: AtomicU64::new(0),
+                sizes: AtomicU64::new(0),
+                window: AtomicU64::new(0),
+                deepest_debt: AtomicU64::new(0),
+            }
+        }
+    }
+
+    // ORDERING: Relaxed, here and in `store`. What is loaded counts only if the epoch is then still the same:
+    // `LiveQuota::is_current` has the fence that pairs with the one in `LiveQuota::publish`.
+    #[inline]
+    fn load(&self) -> Timeline {
+        let shape = self.shape.load(Ordering::Relaxed);
+        Timeline {
+            origin: self.origin.load(Ordering::Relaxed),
+            start: self.start.load(Ordering::Relaxed),
+            scale: Scale { mult: self.mult.load(Ordering::Relaxed), shift: SHIFT.get(shape) as u32 },
+            pace: Pace {
+                mult: self.pace.load(Ordering::Relaxed),
+                shift: PACE_SHIFT.get(shape) as u32,
+                aligned: ALIGNED.get(shape) != 0,
+            },
+            fraction_bits: FRACTION_BITS.get(shape) as u32,
+            frequency: Frequency::from_bits(FREQUENCY.get(shape) as u32),
+            burst: BURST.get(self.sizes.load(Ordering::Relaxed)) as u32,
+            deepest_debt: self.deepest_debt.load(Ordering::Relaxed),
+            unlimited: UNLIMITED.get(shape) != 0,
+        }
+    }
+
+    fn load_quota(&self) -> Quota {
+        let sizes = self.sizes.load(Ordering::Relaxed);
+        let (window, debt) = (self.window.load(Ordering::Relaxed), self.deepest_debt.load(Ordering::Relaxed));
+        Quota::from_parts(LIMIT.get(sizes) as u32, window, BURST.get(sizes) as u32, debt)
+    }
+
+    fn store(&self, quota: &Quota, line: &Timeline) {
+        let shape = UNLIMITED.put(u64::from(line.unlimited))
+            | ALIGNED.put(u64::from(line.pace.aligned))
+            | FRACTION_BITS.put(line.fraction_bits.into())
+            | PACE_SHIFT.put(line.pace.shift.into())
+            | SHIFT.put(line.scale.shift.into())
+            | FREQUENCY.put(line.frequency.to_bits().into());
+        let sizes = LIMIT.put(quota.limit().into()) | BURST.put(quota.capacity().into());
+        for (word, value) in [
+            (&self.origin, line.origin),
+            (&self.start, line.start),
+            (&self.mult, line.scale.mult),
+            (&self.pace, line.pace.mult),
+            (&self.shape, shape),
+            (&self.sizes, sizes),
+            (&self.window, quota.window_nanos()),
+            (&self.deepest_debt, quota.deepest_debt()),
+        ] {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+impl LiveQuota {
+    const_unless_loom! {
+        /// A quota on a line that `measure` says; `missing` tokens are not there at the start.
+        pub(crate) const fn new(quota: Quota, measure: Measure, missing: u32) -> Self {
+            Self {
+                measure,
+                initial: quota,
+                missing,
+                first: AtomicU64::new(0),
+                epoch: AtomicU64::new(UNANCHORED),
+                claimed: AtomicU64::new(0),
+                records: [Record::empty(), Record::empty()],
+            }
+        }
+    }
+
+    /// The epoch and its line, which counts if [`is_current`](Self::is_current) says so afterwards. `clock` must be the
+    /// same one at every call.
+    pub(crate) fn read(&self, clock: &impl Clock) -> (u64, Timeline) {
+        self.read_published().unwrap_or_else(|| (UNANCHORED, self.anchor(clock)))
+    }
+
+    /// As [`read`](Self::read), if there is a line yet.
+    #[inline]
+    pub(crate) fn read_published(&self) -> Option<(u64, Timeline)> {
+        // ORDERING: Acquire pairs with the Release in `publish`: who sees the epoch sees its record.
+        // loom-tests: live_quota::first_users_agree_on_the_line, live_quota::a_record_is_never_torn.
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if epoch == UNANCHORED { None } else { Some((epoch, self.record(epoch).load())) }
+    }
+
+    /// Whether this is still the epoch. Asked after everything that the decision depends on was read.
+    #[inline]
+    pub(crate) fn is_current(&self, epoch: u64) -> bool {
+        // ORDERING: the Acquire fence pairs with the Release fence in `publish`: who read anything of what a changer wrote
+        // into this epoch's record sees the later epoch here. The word of a limiter is loaded with Acquire and
+        // exchanged with Release, so that who read a word of a later epoch sees that epoch here too.
+        // loom-tests: live_quota::a_record_is_never_torn, live_quota::an_old_record_heals_nothing.
+        fence(Ordering::Acquire);
+        self.epoch.load(Ordering::Relaxed) == epoch
+    }
+
+    /// The quota in force.
+    pub(crate) fn quota(&self) -> Quota {
+        loop {
+            // ORDERING: Acquire, as in `read`.
+            let epoch = self.epoch.load(Ordering::Acquire);
+            let quota = if epoch == UNANCHORED { self.initial } else { self.record(epoch).load_quota() };
+            if self.is_current(epoch) {
+                return quota;
+            }
+        }
+    }
+
+    /// Puts `quota` in force.
+    pub(crate) fn set(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        if !self.claim() {
+            return Err(SetQuotaError::Busy);
+        }
+        let result = self.set_claimed(quota, clock);
+        self.release();
+        result
+    }
+
+    fn set_claimed(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        // ORDERING: Relaxed: only who holds the claim moves the epoch, and the claim was acquired.
+        let mut epoch = self.epoch.load(Ordering::Relaxed);
+        if epoch == UNANCHORED {
+            let line = self.initial_line(clock);
+            self.publish(ANCHORED, &self.initial, &line);
+            epoch = ANCHORED;
+        }
+        let old = self.record(epoch).load();
+        let changed = old.changed(self.measure, &quota, clock.frequency())?;
+        let new = changed.starting(clock.now(), &old);
+        self.publish(epoch + 1, &quota, &new);
+        // Until then checks read the clock on the old line. Where the new one is slower and has fallen behind it
+        // meanwhile, it is bent again from where the old one is now: no word may lie ahead of what the old line has
+        // produced.
+        let now = clock.now();
+        if (old.position(now).wrapping_sub(new.position(now)) as i64) > 0 {
+            self.publish(epoch + 2, &quota, &changed.starting(now, &old));
+        }
+        Ok(())
+    }
+
+    /// Who holds the claim alone publishes.
+    fn publish(&self, epoch: u64, quota: &Quota, line: &Timeline) {
+        // ORDERING: the Release fence pairs with the Acquire fence in `is_current`: who reads one of the words that are
+        // stored below sees the epoch before this one there.
+        fence(Ordering::Release);
+        self.record(epoch).store(quota, line);
+        // ORDERING: Release publishes the record; pairs with the Acquire in `read`.
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    fn claim(&self) -> bool {
+        // ORDERING: Acquire pairs with the Release in `release`: who claims sees the epoch and the records that the
+        // one before published.
+        self.claimed.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    fn release(&self) {
+        // ORDERING: Release, pairs with `claim`.
+        self.claimed.store(0, Ordering::Release);
+    }
+
+    /// The line of the initial quota, which is published if nobody else is about to.
+    #[cold]
+    fn anchor(&self, clock: &impl Clock) -> Timeline {
+        let line = self.initial_line(clock);
+        if self.claim() {
+            // ORDERING: Relaxed, as in `set_claimed`.
+            if self.epoch.load(Ordering::Relaxed) == UNANCHORED {
+                self.publish(ANCHORED, &self.initial, &line);
+            }
+            self.release();
+        }
+        line
+    }
+
+    fn initial_line(&self, clock: &impl Clock) -> Timeline {
+        // Where the clock is just about to wrap, the line starts a tick earlier.
+        let first = clock.now().saturating_add(1);
+        // ORDERING: Relaxed: the start of the line is decided by this exchange alone, and nothing else is read of it.
+        let first = match self.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => first,
+            Err(settled) => settled,
+        };
+        Timeline::new(self.measure, &self.initial, clock.frequency(), first.wrapping_sub(1), self.missing)
+    }
+
+    #[inline]
+    const fn record(&self, epoch: u64) -> &Record {
+        &self.records[(epoch & 1) as usize]
+    }
+}
