@@ -70,9 +70,9 @@ pub mod quota;
 pub mod wire;
 
 pub use breaker::{BreakerConfig, BreakerConfigError, CallError, CircuitBreaker, CircuitOpen, Permit, State};
+pub use clock::{Clock, CoarseClock, ManualClock};
 #[cfg(feature = "std")]
-pub use clock::Monotonic;
-pub use clock::{Clock, ManualClock};
+pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
 #[cfg(feature = "std")]
 pub use keyed::{KeyedLimiter, KeyedLimiterError};
 pub use limit::{Allowed, Denied, LayerDenied, Layered, RateLimiter, Reservation, TokenBucket, Usage};

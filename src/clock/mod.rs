@@ -3,9 +3,15 @@
 //! | clock | ticks | for |
 //! |---|---|---|
 //! | [`Monotonic`] | the processor's counter, read directly | the default with the feature `std` |
+//! | [`StdClock`] | nanoseconds of the standard library's `Instant` | what must keep pace with the system's clock (`std`) |
+//! | [`CoarseClock`] | nanoseconds, refreshed now and then by a [`CoarseTicker`] (`std`) or a timer of yours | the cheapest reading |
 //! | [`ManualClock`] | moved by hand | tests, simulations |
 //! | your own [`Clock`] | a hardware timer, say | firmware |
+//!
+//! No clock hides anything global: what is shared is a value that you own. The one exception is [`Monotonic`], whose
+//! calibration is quanta's and holds for the process.
 
+mod coarse;
 mod frequency;
 mod human;
 mod manual;
@@ -13,10 +19,19 @@ mod micros;
 #[cfg(feature = "std")]
 mod monotonic;
 mod scale;
+#[cfg(feature = "std")]
+mod std_clock;
+#[cfg(feature = "std")]
+mod ticker;
 
+pub use coarse::CoarseClock;
 pub use manual::ManualClock;
 #[cfg(feature = "std")]
 pub use monotonic::Monotonic;
+#[cfg(feature = "std")]
+pub use std_clock::StdClock;
+#[cfg(feature = "std")]
+pub use ticker::{CoarseTicker, CoarseTickerError};
 
 pub(crate) use frequency::{Frequency, Ticks};
 pub(crate) use human::Human;
