@@ -67,8 +67,11 @@ struct Record {
     pace: AtomicU64,
     shape: AtomicU64,
     sizes: AtomicU64,
-    window: AtomicU64,
     deepest_debt: AtomicU64,
+    deepest_ever: AtomicU64,
+    // Not needed for a decision.
+    window: AtomicU64,
+    max_debt: AtomicU64,
 }
 
 impl Record {
@@ -81,8 +84,10 @@ impl Record {
                 pace: AtomicU64::new(0),
                 shape: AtomicU64::new(0),
                 sizes: AtomicU64::new(0),
-                window: AtomicU64::new(0),
                 deepest_debt: AtomicU64::new(0),
+                deepest_ever: AtomicU64::new(0),
+                window: AtomicU64::new(0),
+                max_debt: AtomicU64::new(0),
             }
         }
     }
@@ -92,6 +97,7 @@ impl Record {
     #[inline]
     fn load(&self) -> Timeline {
         let shape = self.shape.load(Ordering::Relaxed);
+        let sizes = self.sizes.load(Ordering::Relaxed);
         Timeline {
             origin: self.origin.load(Ordering::Relaxed),
             start: self.start.load(Ordering::Relaxed),
@@ -103,16 +109,20 @@ impl Record {
             },
             fraction_bits: FRACTION_BITS.get(shape) as u32,
             frequency: Frequency::from_bits(FREQUENCY.get(shape) as u32),
-            burst: BURST.get(self.sizes.load(Ordering::Relaxed)) as u32,
+            burst: BURST.get(sizes) as u32,
+            limit: LIMIT.get(sizes) as u32,
             deepest_debt: self.deepest_debt.load(Ordering::Relaxed),
+            deepest_ever: self.deepest_ever.load(Ordering::Relaxed),
             unlimited: UNLIMITED.get(shape) != 0,
         }
     }
 
     fn load_quota(&self) -> Quota {
         let sizes = self.sizes.load(Ordering::Relaxed);
-        let (window, debt) = (self.window.load(Ordering::Relaxed), self.deepest_debt.load(Ordering::Relaxed));
-        Quota::from_parts(LIMIT.get(sizes) as u32, window, BURST.get(sizes) as u32, debt)
+        let (window, max_debt) = (self.window.load(Ordering::Relaxed), self.max_debt.load(Ordering::Relaxed));
+        // What is no `u32` is `None`.
+        let max_debt = u32::try_from(max_debt).ok();
+        Quota::from_parts(LIMIT.get(sizes) as u32, window, BURST.get(sizes) as u32, max_debt)
     }
 
     fn store(&self, quota: &Quota, line: &Timeline) {
@@ -130,8 +140,10 @@ impl Record {
             (&self.pace, line.pace.mult),
             (&self.shape, shape),
             (&self.sizes, sizes),
+            (&self.deepest_debt, line.deepest_debt),
+            (&self.deepest_ever, line.deepest_ever),
             (&self.window, quota.window_nanos()),
-            (&self.deepest_debt, quota.deepest_debt()),
+            (&self.max_debt, quota.own_max_debt().map_or(u64::MAX, u64::from)),
         ] {
             word.store(value, Ordering::Relaxed);
         }
@@ -151,6 +163,14 @@ impl LiveQuota {
                 claimed: AtomicU64::new(0),
                 records: [Record::empty(), Record::empty()],
             }
+        }
+    }
+
+    const_unless_loom! {
+        /// The same, before its first use, on a line that `measure` says.
+        pub(crate) const fn measured_in(mut self, measure: Measure) -> Self {
+            self.measure = measure;
+            self
         }
     }
 
@@ -213,14 +233,15 @@ impl LiveQuota {
         let old = self.record(epoch).load();
         let changed = old.changed(self.measure, &quota, clock.frequency())?;
         let new = changed.starting(clock.now(), &old);
-        self.publish(epoch + 1, &quota, &new);
-        // Until then checks read the clock on the old line. Where the new one is slower and has fallen behind it
-        // meanwhile, it is bent again from where the old one is now: no word may lie ahead of what the old line has
-        // produced.
-        let now = clock.now();
-        if (old.position(now).wrapping_sub(new.position(now)) as i64) > 0 {
-            self.publish(epoch + 2, &quota, &changed.starting(now, &old));
+        if !new.is_slower_than(&old) {
+            self.publish(epoch + 1, &quota, &new);
+            return Ok(());
         }
+        // Until this is published checks read the clock on the old line, and the slower one falls behind them. So it is
+        // bent again, from where the old line is afterwards: no word may lie ahead of what was produced. In between nothing is
+        // healed, for what lies ahead of this line may have been taken on the old one.
+        self.publish(epoch + 1, &quota, &new.without_healing());
+        self.publish(epoch + 2, &quota, &changed.starting(clock.now(), &old));
         Ok(())
     }
 
@@ -261,7 +282,7 @@ impl LiveQuota {
 
     fn initial_line(&self, clock: &impl Clock) -> Timeline {
         // Where the clock is just about to wrap, the line starts a tick earlier.
-        let first = clock.now().saturating_add(1);
+        let first = self.measure.origin(&self.initial, clock, clock.now()).saturating_add(1);
         // ORDERING: Relaxed: the start of the line is decided by this exchange alone, and nothing else is read of it.
         let first = match self.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => first,

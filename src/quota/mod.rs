@@ -3,11 +3,13 @@
 //! [`Quota`] is the user's side. The rest is how it is computed with: `Timeline` is pure arithmetic on positions of
 //! the token line, `LiveQuota` pins the line to a clock at first use and bends it when the quota changes.
 
+mod alignment;
 mod error;
 mod live;
 mod quota;
 mod timeline;
 
+pub use alignment::Alignment;
 pub use error::{QuotaError, SetQuotaError};
 pub use quota::Quota;
 

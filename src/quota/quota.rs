@@ -118,20 +118,14 @@ impl Quota {
         self.burst
     }
 
-    /// A quota again from what `limit`, `window_nanos`, `capacity` and `deepest_debt` said.
-    pub(crate) const fn from_parts(limit: u32, window: u64, burst: u32, deepest_debt: u64) -> Self {
-        let below_zero = deepest_debt.saturating_sub(burst as u64);
-        // What does not fit is the default for a large burst.
-        let max_debt = if below_zero > u32::MAX as u64 { None } else { Some(below_zero as u32) };
-        Self { limit, burst, window, max_debt }.normalized()
+    /// A quota again from what `limit`, `window_nanos`, `capacity` and `own_max_debt` said.
+    pub(crate) const fn from_parts(limit: u32, window: u64, burst: u32, max_debt: Option<u32>) -> Self {
+        Self { limit, burst, window, max_debt }
     }
 
-    /// Says nothing about the debt where it is the default.
-    const fn normalized(self) -> Self {
-        match self.max_debt {
-            Some(tokens) if tokens as u64 == 10 * self.burst as u64 => Self { max_debt: None, ..self },
-            _ => self,
-        }
+    /// What `max_debt` was set to, if it was.
+    pub(crate) const fn own_max_debt(&self) -> Option<u32> {
+        self.max_debt
     }
 
     /// Tokens of the deepest legal debt, counted from a full bucket: the burst and `max_debt`.

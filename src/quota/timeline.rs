@@ -17,7 +17,7 @@
 //! tokens F is 0, and they circle after 2^64 tokens.) A bucket that nobody touched for more than half a circle may read
 //! as indebted; it is healed like one whose clock stepped back. A line is good for 2^63 ticks.
 
-use super::{Quota, SetQuotaError};
+use super::{Alignment, Quota, SetQuotaError};
 use crate::clock::{Clock, Frequency, Scale, Ticks};
 
 /// The position at which the line of a new limiter starts, if its bucket is to be full.
@@ -44,6 +44,8 @@ const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
 pub(crate) enum Measure {
     /// Tokens, as they drip in.
     Tokens,
+    /// Windows of the quota: the whole part of a position is the number of a window.
+    Windows(Alignment),
 }
 
 impl Measure {
@@ -51,6 +53,7 @@ impl Measure {
     const fn per_window(self, quota: &Quota) -> u32 {
         match self {
             Self::Tokens => quota.limit(),
+            Self::Windows(_) => 1,
         }
     }
 
@@ -58,6 +61,26 @@ impl Measure {
     const fn deepest_debt(self, quota: &Quota) -> u64 {
         match self {
             Self::Tokens => quota.deepest_debt(),
+            // Leaves 4 bits for the number of a window.
+            Self::Windows(_) => 1,
+        }
+    }
+
+    /// The tick at which a line starts that is first used at the tick `now`.
+    pub(super) fn origin(self, quota: &Quota, clock: &impl Clock, now: u64) -> u64 {
+        match self {
+            Self::Tokens => now,
+            Self::Windows(alignment) => alignment.boundary(quota, clock, now),
+        }
+    }
+
+    /// The position at which a line starts on which `missing` tokens are missing.
+    const fn start(self, fraction_bits: u32, missing: u32) -> u64 {
+        match (self, missing) {
+            (Self::Tokens, 0) => FULL_FOR_LONG,
+            (Self::Tokens, _) => ((missing as u64) << fraction_bits).wrapping_neg(),
+            // The window after that of a word of 0.
+            (Self::Windows(_), _) => 1 << fraction_bits,
         }
     }
 }
@@ -77,8 +100,12 @@ pub(crate) struct Timeline {
     pub(super) frequency: Frequency,
     /// In tokens.
     pub(super) burst: u32,
+    /// In tokens per window.
+    pub(super) limit: u32,
     /// In tokens, counted from a full bucket.
     pub(super) deepest_debt: u64,
+    /// The deepest debt of all quotas there were: what lies beyond was not taken under any of them.
+    pub(super) deepest_ever: u64,
     /// Whether everything is allowed, and the word left alone.
     pub(super) unlimited: bool,
 }
@@ -110,11 +137,7 @@ impl Timeline {
         let (tokens, ticks) = rate(measure, quota, frequency);
         let fraction_bits = fraction_bits(tokens, ticks, measure.deepest_debt(quota));
         let line = Self::with_fraction_bits(measure, quota, frequency, fraction_bits);
-        let start = match missing {
-            0 => FULL_FOR_LONG,
-            _ => ((missing as u64) << fraction_bits).wrapping_neg(),
-        };
-        Self { origin, start, ..line }
+        Self { origin, start: measure.start(fraction_bits, missing), ..line }
     }
 
     const fn with_fraction_bits(measure: Measure, quota: &Quota, frequency: u64, fraction_bits: u32) -> Self {
@@ -128,7 +151,9 @@ impl Timeline {
             fraction_bits,
             frequency: Frequency::from_hertz(frequency),
             burst: quota.capacity(),
+            limit: quota.limit(),
             deepest_debt: quota.deepest_debt(),
+            deepest_ever: quota.deepest_debt(),
             unlimited: quota.is_unlimited(),
         }
     }
@@ -149,7 +174,20 @@ impl Timeline {
         let mut line = Self::with_fraction_bits(measure, quota, hertz, self.fraction_bits);
         // What is owed from before does not end at the position of a tick.
         line.pace.aligned = false;
+        if self.deepest_ever > line.deepest_ever {
+            line.deepest_ever = self.deepest_ever;
+        }
         Ok(line)
+    }
+
+    pub(super) const fn is_slower_than(&self, other: &Self) -> bool {
+        // Below 2^126.
+        (self.scale.mult as u128) << other.scale.shift < (other.scale.mult as u128) << self.scale.shift
+    }
+
+    /// This line, taking no word for one from before a clock stepped back.
+    pub(super) const fn without_healing(self) -> Self {
+        Self { deepest_ever: u64::MAX >> self.fraction_bits, ..self }
     }
 
     /// This line, starting where `old` is at the tick `origin`.
@@ -284,13 +322,13 @@ impl Timeline {
 
     #[inline]
     pub(crate) const fn is_beyond_deepest_debt(&self, word: u64, at: u64) -> bool {
-        Self::debt(word, at) > self.deepest_debt << self.fraction_bits
+        Self::debt(word, at) > self.deepest_ever << self.fraction_bits
     }
 
     #[cold]
     fn heal_slow(&self, word: u64, at: u64, clock: &impl Clock) -> Option<u64> {
-        let deepest = self.deepest_debt << self.fraction_bits;
-        let tolerated = deepest.saturating_add(self.scale.saturating_units(clock.max_step_back()));
+        let deepest = self.deepest_ever << self.fraction_bits;
+        let tolerated = deepest.saturating_add(self.skew(clock));
         if Self::debt(word, at) > tolerated { Some(at.wrapping_add(deepest)) } else { None }
     }
 
@@ -314,13 +352,24 @@ impl Timeline {
     /// The wait until `units` more are there: never too short, and at most a tick too long.
     #[inline]
     pub(crate) const fn wait(&self, units: u64) -> Ticks {
+        self.wait_rounded(units, self.pace.aligned)
+    }
+
+    /// As [`wait`](Self::wait), for a number of units that need not end at the position of a tick.
+    #[inline]
+    pub(crate) const fn wait_unaligned(&self, units: u64) -> Ticks {
+        self.wait_rounded(units, false)
+    }
+
+    #[inline]
+    const fn wait_rounded(&self, units: u64, to_nearest: bool) -> Ticks {
         if units == 0 {
             return Ticks::ZERO;
         }
         if self.pace.mult == 0 {
             return Ticks::NEVER;
         }
-        let bias = if self.pace.aligned { (1u128 << self.pace.shift) >> 1 } else { (1u128 << self.pace.shift) - 1 };
+        let bias = if to_nearest { (1u128 << self.pace.shift) >> 1 } else { (1u128 << self.pace.shift) - 1 };
         // Both factors have at most 64 bits, and their product at most 2^128 - 2^65 + 1; the sum may not fit.
         let ticks = (units as u128 * self.pace.mult as u128).saturating_add(bias) >> self.pace.shift;
         if ticks == 0 {
@@ -330,6 +379,27 @@ impl Timeline {
         } else {
             Ticks::new(ticks as u64)
         }
+    }
+
+    /// The tokens that a window brings.
+    #[inline]
+    pub(crate) const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    #[inline]
+    pub(crate) const fn is_unlimited(&self) -> bool {
+        self.unlimited
+    }
+
+    #[inline]
+    pub(crate) const fn fraction_bits(&self) -> u32 {
+        self.fraction_bits
+    }
+
+    /// The units by which the clock may step back.
+    pub(crate) fn skew(&self, clock: &impl Clock) -> u64 {
+        self.scale.saturating_units(clock.max_step_back())
     }
 
     #[inline]

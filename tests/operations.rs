@@ -1,0 +1,393 @@
+//! Everything that can be done to a token bucket, in random order, against a model of plain numbers.
+//!
+//! The rates bring a whole number of eighths of a token per tick, so that nothing is rounded and everything is compared
+//! exactly; `tests/rate_limiter.rs` has the rates that do not.
+
+use damper::{Layered, ManualClock, Quota, RateLimiter, Reservation, SetQuotaError, TokenBucket};
+use proptest::prelude::*;
+use std::time::Duration;
+
+/// So many ticks of the clock are one of the model: a quota can be slowed down a thousand times without losing a part.
+const CLOCK_TICKS: u64 = 1_024;
+const FREQUENCY: u64 = 1_000 * CLOCK_TICKS;
+const TICK: Duration = Duration::from_millis(1);
+/// Amounts of the model are in eighths of a token.
+const TOKEN: i64 = 8;
+
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    /// Eighths of a token a tick.
+    rate: i64,
+    burst: u32,
+    max_debt: u32,
+}
+
+impl Settings {
+    fn quota(self) -> Quota {
+        // rate / 8 tokens a tick of a millisecond.
+        let per_second = u32::try_from(self.rate * 1_000 / TOKEN).unwrap();
+        Quota::per_second(per_second).burst(self.burst).max_debt(self.max_debt)
+    }
+}
+
+/// A bucket as a number that goes up by itself and down by what is taken; below zero is debt.
+struct Model {
+    settings: Settings,
+    level: i64,
+    now: i64,
+}
+
+impl Model {
+    fn burst(&self) -> i64 {
+        i64::from(self.settings.burst) * TOKEN
+    }
+
+    fn deepest(&self) -> i64 {
+        -i64::from(self.settings.max_debt) * TOKEN
+    }
+
+    fn pass(&mut self, ticks: i64) {
+        self.now += ticks;
+        self.level = self.burst().min(self.level + ticks * self.settings.rate);
+    }
+
+    /// Takes `n` tokens if that leaves at least `floor`.
+    fn take(&mut self, n: u32, floor: i64) -> bool {
+        let left = self.level - i64::from(n) * TOKEN;
+        let taken = left >= floor;
+        if taken {
+            self.level = left;
+        }
+        taken
+    }
+
+    /// The ticks of the clock until the level is there: exactly, as the rates are powers of two.
+    fn clock_ticks_until(&self, level: i64) -> i64 {
+        (level - self.level).max(0) * CLOCK_TICKS as i64 / self.settings.rate
+    }
+
+    fn tokens(&self) -> u32 {
+        u32::try_from(self.level.max(0) / TOKEN).unwrap()
+    }
+
+    /// The moment at which it will be full, were it left alone, as long as it is not.
+    fn full_at(&self) -> i64 {
+        self.now * self.settings.rate - self.level
+    }
+}
+
+fn rounded_up(amount: i64, unit: i64) -> i64 {
+    (amount + unit - 1) / unit
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Pass(i64),
+    Check(u32),
+    Oversized(u32),
+    TakeUpTo(u32),
+    Charge(u32),
+    Refund(u32),
+    Reserve(u32, Option<u32>),
+    /// Cancels the oldest or else the newest reservation.
+    Cancel(bool),
+    SetQuota(Settings),
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let rate = prop_oneof![Just(1), Just(2), Just(4), Just(8), Just(16)];
+    (rate, 1..12u32, 0..30u32).prop_map(|(rate, burst, max_debt)| Settings { rate, burst, max_debt })
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let n = || prop_oneof![Just(0), 1..4u32, 0..50u32, Just(u32::MAX)];
+    let step = prop_oneof![
+        6 => (0..60i64).prop_map(Step::Pass),
+        1 => (0..10_000i64).prop_map(Step::Pass),
+        5 => n().prop_map(Step::Check),
+        2 => n().prop_map(Step::Oversized),
+        3 => n().prop_map(Step::TakeUpTo),
+        3 => n().prop_map(Step::Charge),
+        3 => n().prop_map(Step::Refund),
+        5 => (n(), proptest::option::of(0..200u32)).prop_map(|(n, longest)| Step::Reserve(n, longest)),
+        4 => any::<bool>().prop_map(Step::Cancel),
+        1 => settings().prop_map(Step::SetQuota),
+    ];
+    proptest::collection::vec(step, 1..200)
+}
+
+/// Whether a wait is so many ticks of the clock, or one more where `nearly` is enough.
+fn is_wait(told: Option<Duration>, ticks: i64, nearly: bool) -> bool {
+    // Back from nanoseconds, rounded down, which undoes the rounding up.
+    let told = told.unwrap().as_nanos() * u128::from(FREQUENCY) / 1_000_000_000;
+    let ticks = ticks as u128;
+    told == ticks || nearly && told == ticks + 1
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn a_bucket_does_what_plain_numbers_do(settings in settings(), start in 0..12u32, steps in steps()) {
+        let clock = ManualClock::with_frequency(FREQUENCY);
+        let start = start.min(settings.burst);
+        let limiter = RateLimiter::of(TokenBucket::with_level(settings.quota(), start), &clock);
+        let mut model = Model { settings, level: i64::from(start) * TOKEN, now: 0 };
+        let mut reservations: Vec<(Reservation<'_, _>, u32, i64)> = Vec::new();
+        let mut changed = false;
+        prop_assert!(limiter.check_n(0).is_ok(), "which starts the line");
+        for step in steps {
+            match step {
+                Step::Pass(ticks) => {
+                    clock.advance_ticks(ticks as u64 * CLOCK_TICKS);
+                    model.pass(ticks);
+                }
+                Step::Check(n) => {
+                    let wait = model.clock_ticks_until(i64::from(n) * TOKEN);
+                    match limiter.check_n(n) {
+                        Ok(allowed) => {
+                            prop_assert!(n == 0 || model.take(n, 0));
+                            prop_assert_eq!(allowed.remaining(), model.tokens());
+                        }
+                        Err(denied) => {
+                            prop_assert!(n > 0 && (n > model.settings.burst || !model.take(n, 0)));
+                            prop_assert_eq!(denied.exceeds_burst(), n > model.settings.burst);
+                            if n <= model.settings.burst {
+                                let told = denied.retry_after();
+                                prop_assert!(is_wait(told, wait, changed), "{:?}", told);
+                            }
+                        }
+                    }
+                }
+                Step::Oversized(n) => {
+                    let full = model.level == model.burst();
+                    let expected = n == 0 || model.take(n, if full { model.deepest() } else { 0 });
+                    prop_assert_eq!(limiter.check_oversized(n).is_ok(), expected);
+                }
+                Step::TakeUpTo(n) => {
+                    let expected = n.min(model.tokens());
+                    prop_assert!(expected == 0 || model.take(expected, 0));
+                    prop_assert_eq!(limiter.take_up_to(n), expected);
+                }
+                Step::Charge(n) => {
+                    let room = ((model.level - model.deepest()) / TOKEN).max(0);
+                    let expected = n.min(u32::try_from(room).unwrap());
+                    prop_assert!(expected == 0 || model.take(expected, model.deepest()));
+                    prop_assert_eq!(limiter.charge(n), expected);
+                }
+                Step::Refund(n) => {
+                    if model.level >= 0 {
+                        model.level = model.burst().min(model.level + i64::from(n) * TOKEN);
+                    }
+                    limiter.refund(n);
+                }
+                Step::Reserve(n, longest) => {
+                    let reserved = match longest {
+                        Some(longest) => limiter.reserve_within(n, TICK * longest),
+                        None => limiter.reserve(n),
+                    };
+                    let wait = model.clock_ticks_until(i64::from(n) * TOKEN);
+                    let longest = longest.map(|longest| i64::from(longest) * CLOCK_TICKS as i64);
+                    let in_time = longest.is_none_or(|longest| wait <= longest);
+                    // After a change a wait may be judged a tick too long.
+                    let nearly = changed && longest == Some(wait);
+                    let expected = n == 0 || n <= model.settings.burst && in_time && {
+                        reserved.is_ok() || !nearly
+                    } && model.take(n, model.deepest());
+                    prop_assert_eq!(reserved.is_ok(), expected);
+                    if let Ok(reserved) = reserved {
+                        if n > 0 {
+                            let told = reserved.ready_in();
+                            prop_assert!(is_wait(told, wait, changed), "{:?}", told);
+                        } else {
+                            prop_assert_eq!(reserved.ready_in(), Some(Duration::ZERO));
+                        }
+                        reservations.push((reserved, n, model.full_at()));
+                    }
+                }
+                Step::Cancel(oldest) => {
+                    let reservation = if oldest && !reservations.is_empty() {
+                        Some(reservations.remove(0))
+                    } else {
+                        reservations.pop()
+                    };
+                    if let Some((reservation, n, full_at)) = reservation {
+                        // Nothing was taken since, and it is not there yet.
+                        let expected = n > 0 && model.level < 0 && (changed || full_at == model.full_at());
+                        let cancelled = reservation.cancel();
+                        prop_assert!(cancelled == expected || changed, "{} where {} was expected", cancelled, expected);
+                        if cancelled {
+                            prop_assert!(expected);
+                            model.level += i64::from(n) * TOKEN;
+                        }
+                    }
+                }
+                Step::SetQuota(settings) => {
+                    let missing = model.burst() - model.level;
+                    prop_assert_eq!(limiter.set_quota(settings.quota()), Ok(()));
+                    prop_assert_eq!(limiter.quota(), settings.quota());
+                    model.settings = settings;
+                    model.level = model.burst() - missing;
+                    changed = true;
+                    // Their tokens are at other moments now, which the model does not follow.
+                    reservations.clear();
+                }
+            }
+            let usage = limiter.peek();
+            prop_assert_eq!(usage.remaining(), model.tokens());
+            prop_assert_eq!(usage.used() + usage.remaining(), usage.limit());
+            prop_assert_eq!(i64::from(limiter.debt()), rounded_up((-model.level).max(0), TOKEN));
+        }
+    }
+
+    /// Two limits in one decision allow what two models allow together, and what one refuses costs the other nothing.
+    #[test]
+    fn layers_take_all_or_nothing(
+        settings in (settings(), settings()),
+        calls in proptest::collection::vec((0..100i64, 0..8u32), 1..200),
+    ) {
+        let clock = ManualClock::with_frequency(FREQUENCY);
+        let layered = Layered::with_clock([settings.0.quota(), settings.1.quota()], &clock);
+        let mut models = [settings.0, settings.1].map(|settings| Model { settings, level: 0, now: 0 });
+        for model in &mut models {
+            model.level = model.burst();
+        }
+        prop_assert!(layered.check_n(0).is_ok());
+        for (pass, n) in calls {
+            clock.advance_ticks(pass as u64 * CLOCK_TICKS);
+            for model in &mut models {
+                model.pass(pass);
+            }
+            let refused_by = models.iter().position(|model| model.level < i64::from(n) * TOKEN);
+            match layered.check_n(n) {
+                Ok(_) => {
+                    prop_assert!(refused_by.is_none() || n == 0);
+                    prop_assert!(models.iter_mut().all(|model| model.take(n, 0)));
+                }
+                Err(denied) => {
+                    prop_assert_eq!(Some(denied.layer()), refused_by);
+                    prop_assert_eq!(denied.quota(), models[denied.layer()].settings.quota());
+                }
+            }
+            prop_assert_eq!(layered.peek().map(|usage| usage.remaining()), [models[0].tokens(), models[1].tokens()]);
+        }
+    }
+}
+
+#[test]
+fn unlimited_allows_everything_and_counts_nothing() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::UNLIMITED, &clock);
+    for n in [0, 1, u32::MAX, u32::MAX] {
+        assert_eq!(limiter.check_n(n).unwrap().remaining(), u32::MAX);
+        assert_eq!(limiter.take_up_to(n), n);
+        assert_eq!(limiter.charge(n), n);
+        assert_eq!(limiter.reserve(n).unwrap().ready_in(), Some(Duration::ZERO));
+    }
+    assert_eq!((limiter.debt(), limiter.quota().to_string()), (0, "unlimited".into()));
+    assert_eq!(limiter.peek().resets_in(), Some(Duration::ZERO));
+    // A limit can be set later, and taken away again.
+    limiter.set_quota(Quota::per_second(3)).unwrap();
+    assert_eq!(limiter.check_n(3).unwrap().remaining(), 0);
+    assert!(limiter.check().is_err());
+    limiter.set_quota(Quota::UNLIMITED).unwrap();
+    assert!(limiter.check_n(1_000).is_ok());
+}
+
+#[test]
+fn a_soft_limit_warns_before_the_limit() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(10), &clock).soft_limit(3);
+    let near: Vec<_> = (0..10).map(|_| limiter.check().unwrap().is_near_limit()).collect();
+    assert_eq!(near.iter().position(|near| *near), Some(7), "with two left");
+    assert!(near[7..].iter().all(|near| *near));
+}
+
+#[test]
+fn a_static_starts_empty_on_request() {
+    static CLOCK: ManualClock = ManualClock::new();
+    static EMPTY: RateLimiter<TokenBucket, &ManualClock> =
+        RateLimiter::of(TokenBucket::with_level(Quota::per_second(10).burst(5), 0), &CLOCK);
+    assert_eq!(EMPTY.check().unwrap_err().retry_after(), Some(Duration::from_millis(100)));
+    CLOCK.advance(Duration::from_secs(5));
+    assert!(EMPTY.check_n(5).is_ok());
+}
+
+/// What a reservation waits for moves with the quota.
+#[test]
+fn a_waiter_follows_the_quota() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(1), &clock);
+    limiter.check().unwrap();
+    let waiter = limiter.reserve(1).unwrap();
+    assert_eq!(waiter.ready_in(), Some(Duration::from_millis(100)));
+    limiter.set_quota(Quota::per_second(1).burst(1)).unwrap();
+    let slower = waiter.ready_in().unwrap();
+    assert!(
+        slower >= Duration::from_secs(1) && slower < Duration::from_secs(1) + Duration::from_micros(1),
+        "{slower:?}"
+    );
+    limiter.set_quota(Quota::per_second(0).burst(1)).unwrap();
+    assert_eq!(waiter.ready_in(), None);
+    limiter.set_quota(Quota::per_second(1_000).burst(1)).unwrap();
+    clock.advance(Duration::from_millis(2));
+    assert_eq!(waiter.ready_in(), Some(Duration::ZERO));
+}
+
+#[test]
+fn quotas_that_do_not_fit_are_refused_and_change_nothing() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_hour(1), &clock);
+    assert_eq!(limiter.set_quota(Quota::per_second(1_000).burst(1)), Err(SetQuotaError::TooFast));
+    assert_eq!(limiter.set_quota(Quota::per_hour(1).burst(u32::MAX)), Err(SetQuotaError::TooLarge));
+    assert_eq!(limiter.quota(), Quota::per_hour(1));
+    assert!(limiter.check().is_ok() && limiter.check().is_err());
+    // A thousand times faster fits, and so does whatever is slower.
+    assert_eq!(limiter.set_quota(Quota::per_hour(1_000).burst(100)), Ok(()));
+    let fast = RateLimiter::with_clock(Quota::per_second(1_000_000), &clock);
+    assert_eq!(fast.set_quota(Quota::per_hour(1)), Ok(()));
+    assert_eq!(fast.set_quota(Quota::per_second(1_000_000)), Ok(()));
+}
+
+/// Threads check, charge, refund, reserve and cancel while the quota changes: what was taken stays within what the larger
+/// quota allows, and nothing hangs or panics.
+#[test]
+fn everything_at_once_stays_in_the_envelope() {
+    let clock = ManualClock::new();
+    let fast = Quota::per_second(1_000).burst(100).max_debt(50);
+    let slow = Quota::per_second(100).burst(10).max_debt(50);
+    let limiter = RateLimiter::with_clock(fast, &clock);
+    let taken: i64 = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..3)
+            .map(|worker| {
+                let (limiter, clock) = (&limiter, &clock);
+                scope.spawn(move || {
+                    let mut taken = 0i64;
+                    for step in 0..60_000u32 {
+                        match (step + worker) % 6 {
+                            0 => taken += i64::from(limiter.take_up_to(3)),
+                            1 => taken += i64::from(limiter.charge(1)),
+                            2 => {
+                                if let Ok(slot) = limiter.reserve(2) {
+                                    taken += if slot.cancel() { 0 } else { 2 };
+                                }
+                            }
+                            3 => clock.advance(Duration::from_micros(100)),
+                            _ => taken += i64::from(limiter.check().is_ok()),
+                        }
+                    }
+                    taken
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            for step in 0..20_000 {
+                let _ = limiter.set_quota(if step % 2 == 0 { slow } else { fast });
+            }
+        });
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+    });
+    // 30,000 steps of 100 µs are 3 s: the fast quota brings 3,000 in them. Debt comes on top of the burst.
+    assert!(taken <= 100 + 50 + 3_000, "{taken}");
+    assert!(taken >= 10 + 300, "{taken}");
+}
