@@ -1,0 +1,290 @@
+//! Bugs that were seen in other limiters, each against damper and against a small copy of the bug: the copy must fail, so that
+//! the test is known to be able to.
+//!
+//! | bug | what was seen | test | copy in `peer_bugs/` |
+//! |---|---|---|---|
+//! | unchecked products in `check_n` | a burst of 2 admitted 16,777,217 | `a_product_that_does_not_fit` | `unchecked_product` |
+//! | large bursts that wrap | 10,248,191 of 5,124,096 admitted; 975,202 of 4,294,967,295 | `a_burst_that_does_not_fit` | `wrapping_burst` |
+//! | a backward clock locks out for the whole step | 3,600 s for an hour | `a_clock_that_steps_back` | `locked_out_by_a_step_back` |
+//! | a rate rounded to whole nanoseconds | 333 M/s of 300 M/s | `a_token_of_a_broken_number_of_nanoseconds` | `rounded_interval` |
+//! | a refill that drops its remainder | half the rate at some polling periods | `polling_just_before_the_next_token` | `dropped_remainder` |
+//! | two-word state with a window | racers refused while tokens are there | `a_rival_in_the_middle_of_a_check` | `two_words` |
+//! | a "set rate and period atomically" that tears | the old rate at the new period | `a_reader_in_the_middle_of_a_change` | `torn_quota` |
+//! | up to twice the burst after idling | 17 of 10 admitted | `idling_for_longer_than_the_burst` | `idle_doubles_the_burst` |
+//! | `per_second(n)` means one per n seconds | a hundredth of the rate at 10 | `ten_a_second_are_ten_a_second` | `one_per_n_seconds` |
+//!
+//! Not here, because what they are about has tests of its own: waiting (waiters without order, a wait loop that delivers half
+//! the rate), keyed limits (a flood of keys, an exhausted key evicted), circuit breakers and their windows, HTTP and gRPC
+//! (permits in `poll_ready`, forwarded addresses, `Retry-After`, timeouts), and retries (jitter, budgets).
+
+mod peer_bugs {
+    pub(crate) mod dropped_remainder;
+    pub(crate) mod idle_doubles_the_burst;
+    pub(crate) mod locked_out_by_a_step_back;
+    pub(crate) mod one_per_n_seconds;
+    pub(crate) mod rounded_interval;
+    pub(crate) mod torn_quota;
+    pub(crate) mod two_words;
+    pub(crate) mod unchecked_product;
+    pub(crate) mod wrapping_burst;
+}
+
+use damper::{Clock, Quota, RateLimiter, TokenBucket};
+use peer_bugs::dropped_remainder::DroppedRemainder;
+use peer_bugs::idle_doubles_the_burst::IdleDoublesTheBurst;
+use peer_bugs::locked_out_by_a_step_back::LockedOutByAStepBack;
+use peer_bugs::one_per_n_seconds::OnePerNSeconds;
+use peer_bugs::rounded_interval::RoundedInterval;
+use peer_bugs::torn_quota::TornQuota;
+use peer_bugs::two_words::TwoWords;
+use peer_bugs::unchecked_product::UncheckedProduct;
+use peer_bugs::wrapping_burst::WrappingBurst;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+const SECOND: u64 = 1_000_000_000;
+const HOUR: u64 = 3_600 * SECOND;
+
+/// A bucket that is told the time, in nanoseconds. `window` is in nanoseconds too.
+trait Bucket {
+    fn new(limit: u32, window: u64, burst: u32) -> Self;
+    fn check_n(&mut self, now: u64, n: u32) -> bool;
+}
+
+/// A bucket that is shared, and has a clock of its own; it starts full at the time 0.
+trait Shared {
+    fn new(limit: u32, window: u64, burst: u32) -> Self;
+    fn pass(&self, nanos: u64);
+    fn check(&self) -> bool;
+}
+
+/// A limit per window that can be changed while others read it.
+trait Adjustable {
+    fn new(rate: (u32, Duration)) -> Self;
+    fn set(&self, rate: (u32, Duration));
+    fn get(&self) -> (u32, Duration);
+}
+
+struct Damper {
+    limiter: RateLimiter<TokenBucket, Told>,
+    now: Rc<Cell<u64>>,
+}
+
+/// A clock that says what it was told, and lets a rival run whenever it is read: the one place in a decision where others can
+/// be let in.
+struct Told(Rc<Cell<u64>>);
+
+impl Clock for Told {
+    fn now(&self) -> u64 {
+        halfway();
+        self.0.get()
+    }
+
+    fn frequency(&self) -> u64 {
+        SECOND
+    }
+}
+
+impl Damper {
+    fn of(quota: Quota) -> Self {
+        let now = Rc::default();
+        Self { limiter: RateLimiter::with_clock(quota, Told(Rc::clone(&now))), now }
+    }
+}
+
+impl Bucket for Damper {
+    fn new(limit: u32, window: u64, burst: u32) -> Self {
+        let quota = match window {
+            SECOND => Quota::per_second(limit),
+            _ => Quota::per(limit, Duration::from_nanos(window)).unwrap(),
+        };
+        Self::of(quota.burst(burst))
+    }
+
+    fn check_n(&mut self, now: u64, n: u32) -> bool {
+        self.now.set(now);
+        self.limiter.check_n(n).is_ok()
+    }
+}
+
+impl Shared for Damper {
+    fn new(limit: u32, window: u64, burst: u32) -> Self {
+        Bucket::new(limit, window, burst)
+    }
+
+    fn pass(&self, nanos: u64) {
+        self.now.set(self.now.get() + nanos);
+    }
+
+    fn check(&self) -> bool {
+        self.limiter.check().is_ok()
+    }
+}
+
+impl Adjustable for Damper {
+    fn new((limit, window): (u32, Duration)) -> Self {
+        Self::of(Quota::per(limit, window).unwrap())
+    }
+
+    fn set(&self, (limit, window): (u32, Duration)) {
+        self.limiter.set_quota(Quota::per(limit, window).unwrap()).unwrap();
+    }
+
+    fn get(&self) -> (u32, Duration) {
+        let quota = self.limiter.quota();
+        (quota.limit(), quota.window())
+    }
+}
+
+thread_local! {
+    /// What runs in the middle of an operation; again, if it says so.
+    static RIVAL: RefCell<Option<Box<dyn FnMut() -> bool>>> = const { RefCell::new(None) };
+}
+
+/// Here another thread could run; now it does.
+fn halfway() {
+    // Taken out meanwhile, for it comes through here itself.
+    if let Some(mut rival) = RIVAL.take()
+        && rival()
+    {
+        RIVAL.set(Some(rival));
+    }
+}
+
+/// How many tokens are admitted at one moment, `n` at a time, until the first refusal or `most` of them.
+fn drain(bucket: &mut impl Bucket, now: u64, n: u32, most: u32) -> u32 {
+    let mut admitted = 0;
+    while admitted < most && bucket.check_n(now, n) {
+        admitted += n;
+    }
+    admitted
+}
+
+#[test]
+fn a_product_that_does_not_fit() {
+    /// More than the burst, of which 2^40 ns each make 2^64 ns and the first.
+    fn admits<B: Bucket>() -> bool {
+        B::new(1, 1 << 40, 2).check_n(0, 16_777_217)
+    }
+    assert!(!admits::<Damper>());
+    assert!(admits::<UncheckedProduct>(), "the copy has the bug");
+}
+
+#[test]
+fn a_burst_that_does_not_fit() {
+    fn admitted<B: Bucket>(burst: u32, n: u32) -> u32 {
+        drain(&mut B::new(1, HOUR, burst), 0, n, u32::MAX / n * n)
+    }
+    assert_eq!(admitted::<Damper>(5_124_096, 1), 5_124_096);
+    assert_eq!(admitted::<WrappingBurst>(5_124_096, 1), 10_248_191, "twice as many");
+    assert_eq!(admitted::<Damper>(u32::MAX, 65_537), u32::MAX, "which is 65,535 times as many");
+    assert_eq!(admitted::<WrappingBurst>(u32::MAX, 1), 975_202, "a few of them");
+}
+
+#[test]
+fn a_clock_that_steps_back() {
+    /// The seconds until something is admitted again after the clock went back an hour.
+    fn locked_out<B: Bucket>() -> Option<u64> {
+        let mut bucket = B::new(10, SECOND, 10);
+        assert_eq!(drain(&mut bucket, 2 * HOUR, 1, 100), 10);
+        (0..2 * 3_600).find(|second| bucket.check_n(HOUR + second * SECOND, 1))
+    }
+    // Ten bursts of debt, a hundred tokens, are repaid in 10 s; the next token takes 0.1 s, and is found at the next second.
+    assert_eq!(locked_out::<Damper>(), Some(11), "while the deepest debt is repaid");
+    assert_eq!(locked_out::<LockedOutByAStepBack>(), Some(3_600 + 1), "the whole step");
+}
+
+#[test]
+fn a_token_of_a_broken_number_of_nanoseconds() {
+    /// What is admitted in a second under saturation, looked at every millisecond.
+    fn per_second<B: Bucket>() -> u32 {
+        let mut bucket = B::new(300_000_000, SECOND, 1_000_000);
+        drain(&mut bucket, 0, 10_000, u32::MAX);
+        (1..=1_000).map(|milli| drain(&mut bucket, milli * 1_000_000, 10_000, u32::MAX)).sum()
+    }
+    assert_eq!(per_second::<Damper>(), 300_000_000);
+    assert_eq!(per_second::<RoundedInterval>() / 1_000_000, 333, "three nanoseconds each");
+}
+
+#[test]
+fn polling_just_before_the_next_token() {
+    /// What is admitted of a token a second when everybody looks each 1.999 s, for 1,999 s.
+    fn polled<B: Bucket>() -> u32 {
+        let mut bucket = B::new(1, SECOND, 10);
+        assert_eq!(drain(&mut bucket, 0, 1, 100), 10);
+        (1..=1_000).map(|look| drain(&mut bucket, look * 1_999_000_000, 1, 100)).sum()
+    }
+    assert_eq!(polled::<Damper>(), 1_999);
+    assert_eq!(polled::<DroppedRemainder>(), 1_000, "half of them");
+}
+
+#[test]
+fn a_rival_in_the_middle_of_a_check() {
+    /// Whether both of two who race for five tokens get one.
+    fn both_get_one<B: Shared + 'static>() -> (bool, bool) {
+        let bucket = Rc::new(B::new(5, SECOND, 5));
+        while bucket.check() {}
+        bucket.pass(SECOND);
+        let (rival, got) = (Rc::clone(&bucket), Rc::new(Cell::new(None)));
+        let told = Rc::clone(&got);
+        RIVAL.set(Some(Box::new(move || {
+            told.set(Some(rival.check()));
+            false
+        })));
+        (bucket.check(), got.get().expect("the rival came in between"))
+    }
+    assert_eq!(both_get_one::<Damper>(), (true, true));
+    assert_eq!(both_get_one::<TwoWords>(), (true, false), "though five tokens were there");
+}
+
+#[test]
+fn a_reader_in_the_middle_of_a_change() {
+    const SLOW: (u32, Duration) = (600, Duration::from_mins(1));
+    const FAST: (u32, Duration) = (20, Duration::from_secs(1));
+
+    /// Whether nobody sees anything but the old rate or the new one.
+    fn is_whole<A: Adjustable + 'static>(old: (u32, Duration), new: (u32, Duration)) -> bool {
+        let limit = Rc::new(A::new(old));
+        let (reader, seen) = (Rc::clone(&limit), Rc::new(RefCell::new(Vec::new())));
+        let told = Rc::clone(&seen);
+        RIVAL.set(Some(Box::new(move || {
+            told.borrow_mut().push(reader.get());
+            true
+        })));
+        limit.set(new);
+        RIVAL.take();
+        assert_eq!(limit.get(), new);
+        let seen = seen.borrow();
+        assert!(!seen.is_empty(), "the reader came in between");
+        seen.iter().all(|&rate| rate == old || rate == new)
+    }
+    for (old, new) in [(SLOW, FAST), (FAST, SLOW)] {
+        assert!(is_whole::<Damper>(old, new));
+        assert!(!is_whole::<TornQuota>(old, new), "the copy has the bug");
+    }
+}
+
+#[test]
+fn idling_for_longer_than_the_burst() {
+    /// What is admitted at once after 17 idle seconds, of ten at one a second.
+    fn after_idling<B: Bucket>() -> u32 {
+        let mut bucket = B::new(1, SECOND, 10);
+        drain(&mut bucket, HOUR, 1, 100);
+        drain(&mut bucket, HOUR + 17 * SECOND, 1, 100)
+    }
+    assert_eq!(after_idling::<Damper>(), 10);
+    assert_eq!(after_idling::<IdleDoublesTheBurst>(), 17, "what came in, rather than what fits");
+}
+
+#[test]
+fn ten_a_second_are_ten_a_second() {
+    /// What is admitted in ten seconds after the burst.
+    fn in_ten_seconds<B: Bucket>() -> u32 {
+        let mut bucket = B::new(10, SECOND, 10);
+        assert_eq!(drain(&mut bucket, 0, 1, 100), 10);
+        (1..=10).map(|second| drain(&mut bucket, second * SECOND, 1, 100)).sum()
+    }
+    assert_eq!(in_ten_seconds::<Damper>(), 100);
+    assert_eq!(in_ten_seconds::<OnePerNSeconds>(), 1, "one in ten seconds");
+}
