@@ -1,0 +1,45 @@
+//! What a decision can't cost less than: an access to its word and a reading of the clock.
+
+use crate::contest::{Contest, Side, calls};
+use quanta::Clock;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) const CONTESTS: &[Contest] = &[
+    Contest { name: "floor_cas", damper: cas, peer: None },
+    Contest { name: "floor_clock", damper: read, peer: None },
+];
+
+/// A load and a compare-and-swap on a word that nobody else wants.
+fn cas() -> Side {
+    let word = AtomicU64::new(0);
+    calls(move || exchange(black_box(&word), 1))
+}
+
+/// A reading of the processor's counter, by the crate that the default clocks of damper and of governor use.
+fn read() -> Side {
+    let clock = Clock::new();
+    calls(move || black_box(&clock).raw() != 0)
+}
+
+/// What an allowed decision does to its word and its clock.
+pub(crate) fn read_and_cas() -> Side {
+    let (word, clock) = (AtomicU64::new(0), Clock::new());
+    calls(move || exchange(black_box(&word), black_box(&clock).raw()))
+}
+
+/// What a refused decision does to its word and its clock.
+pub(crate) fn read_and_load() -> Side {
+    let (word, clock) = (AtomicU64::new(0), Clock::new());
+    calls(move || black_box(&word).load(Ordering::Relaxed) <= black_box(&clock).raw())
+}
+
+/// The loop around an exchange that somebody else could get in between.
+fn exchange(word: &AtomicU64, add: u64) -> bool {
+    let mut old = word.load(Ordering::Relaxed);
+    while let Err(newer) = word.compare_exchange_weak(old, old.wrapping_add(add), Ordering::Relaxed, Ordering::Relaxed)
+    {
+        old = newer;
+    }
+    true
+}

@@ -1,0 +1,92 @@
+//! How a contest is measured.
+//!
+//! Both sides take turns, in an order that changes from round to round, so that what disturbs the machine disturbs
+//! both. A round lasts as long for either; how many calls that is, is found out first, which also warms them up. What is
+//! told is each side's median, and the median of the rounds' ratios.
+//!
+//! Calls follow one another closely, so a processor works on several at once, and what waits for nothing hides behind what
+//! is slowest. Where that is the reading of its counter, which both sides need once a call, they cost nearly the same:
+//! compare with `floor_clock`.
+
+use crate::contest::{Contest, Side};
+use crate::report::{Compared, Row};
+use std::time::Duration;
+
+/// How long is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// Odd, so that there is a middle one.
+    rounds: usize,
+    /// How long one side's part of a round lasts.
+    round: Duration,
+}
+
+impl Effort {
+    pub(crate) const FULL: Self = Self { rounds: 31, round: Duration::from_millis(30) };
+    pub(crate) const QUICK: Self = Self { rounds: 9, round: Duration::from_millis(10) };
+}
+
+pub(crate) fn measure(contest: &Contest, effort: Effort) -> Row {
+    let mut damper = Turns::new((contest.damper)(), effort);
+    let mut peer = contest.peer.as_ref().map(|peer| Turns::new((peer.side)(), effort));
+    for round in 0..effort.rounds {
+        if round % 2 == 0 {
+            damper.take();
+        }
+        if let Some(peer) = &mut peer {
+            peer.take();
+        }
+        if round % 2 == 1 {
+            damper.take();
+        }
+    }
+    let compared = contest.peer.as_ref().zip(peer).map(|(peer, turns)| Compared {
+        peer: peer.name,
+        peer_value: turns.median(),
+        ratio: median(damper.taken.iter().zip(&turns.taken).map(|(ours, theirs)| ours / theirs)),
+        bar: peer.bar,
+    });
+    Row { name: contest.name, damper: damper.median(), compared }
+}
+
+/// A side, and the nanoseconds that one call took in each round.
+struct Turns {
+    side: Side,
+    calls: u64,
+    taken: Vec<f64>,
+}
+
+impl Turns {
+    fn new(mut side: Side, effort: Effort) -> Self {
+        let calls = calls_in(effort.round, &mut side);
+        Self { side, calls, taken: Vec::with_capacity(effort.rounds) }
+    }
+
+    fn take(&mut self) {
+        let nanos = (self.side)(self.calls).as_nanos();
+        self.taken.push(nanos as f64 / self.calls as f64);
+    }
+
+    fn median(&self) -> f64 {
+        median(self.taken.iter().copied())
+    }
+}
+
+/// How many calls take about so long.
+fn calls_in(round: Duration, side: &mut Side) -> u64 {
+    let mut calls = 16;
+    loop {
+        let elapsed = side(calls);
+        if elapsed >= round / 2 {
+            let scaled = calls as f64 * round.as_secs_f64() / elapsed.as_secs_f64();
+            return (scaled as u64).max(1);
+        }
+        calls *= 2;
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

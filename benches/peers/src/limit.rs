@@ -1,0 +1,104 @@
+//! One decision of a rate limiter; its caller asks only whether it is allowed.
+
+use crate::contest::{Contest, Peer, Side, calls, calls_on_threads};
+use crate::floor;
+use damper::{CoarseClock, CoarseTicker, Quota, RateLimiter};
+use std::hint::black_box;
+use std::time::Duration;
+
+pub(crate) const CONTESTS: &[Contest] = &[
+    Contest {
+        name: "check_allow",
+        damper: check_allow,
+        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: 0.92 }),
+    },
+    // The same decision where time may be a millisecond old; governor with its default clock.
+    Contest {
+        name: "check_allow_coarse",
+        damper: check_allow_coarse,
+        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: 0.55 }),
+    },
+    Contest {
+        name: "check_deny",
+        damper: check_deny,
+        peer: Some(Peer { name: "governor", side: governor::check_deny, bar: 0.70 }),
+    },
+    // Two threads on one limiter.
+    Contest {
+        name: "check_allow_2t",
+        damper: check_allow_2t,
+        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: 0.90 }),
+    },
+    // How close to what the processor needs for the same accesses.
+    Contest {
+        name: "check_allow_floor",
+        damper: check_allow,
+        peer: Some(Peer { name: "raw read + CAS", side: floor::read_and_cas, bar: 1.35 }),
+    },
+    Contest {
+        name: "check_deny_floor",
+        damper: check_deny,
+        peer: Some(Peer { name: "raw read + load", side: floor::read_and_load, bar: 1.30 }),
+    },
+];
+
+/// More than anybody can take.
+const PLENTY: Quota = Quota::per_second(u32::MAX);
+
+fn check_allow() -> Side {
+    let limiter = RateLimiter::new(PLENTY);
+    calls(move || black_box(&limiter).check().is_ok())
+}
+
+fn check_allow_coarse() -> Side {
+    static CLOCK: CoarseClock = CoarseClock::new();
+    let ticker = CoarseTicker::start(&CLOCK, Duration::from_millis(1)).expect("the system starts a thread");
+    // A millisecond brings 4 million tokens, far more than can be taken in it.
+    let limiter = RateLimiter::with_clock(PLENTY, &CLOCK);
+    let mut side = calls(move || black_box(&limiter).check().is_ok());
+    Box::new(move |n| {
+        let _runs_as_long_as_the_side = &ticker;
+        side(n)
+    })
+}
+
+fn check_deny() -> Side {
+    let limiter = RateLimiter::new(Quota::per_hour(1));
+    assert!(limiter.check().is_ok());
+    calls(move || black_box(&limiter).check().is_err())
+}
+
+fn check_allow_2t() -> Side {
+    let limiter = RateLimiter::new(PLENTY);
+    calls_on_threads(2, move || black_box(&limiter).check().is_ok())
+}
+
+/// governor's direct limiter on its default clock, quanta's.
+mod governor {
+    use crate::contest::{Side, calls, calls_on_threads};
+    use governor::{Quota, RateLimiter};
+    use std::hint::black_box;
+    use std::num::NonZeroU32;
+
+    /// The fastest that governor's whole nanoseconds can tell: one each, and a burst of four seconds.
+    fn plenty() -> Quota {
+        let a_nanosecond_each = NonZeroU32::new(1_000_000_000).expect("not zero");
+        Quota::per_second(a_nanosecond_each).allow_burst(NonZeroU32::MAX)
+    }
+
+    pub(super) fn check_allow() -> Side {
+        let limiter = RateLimiter::direct(plenty());
+        calls(move || black_box(&limiter).check().is_ok())
+    }
+
+    pub(super) fn check_deny() -> Side {
+        let limiter = RateLimiter::direct(Quota::per_hour(NonZeroU32::MIN));
+        assert!(limiter.check().is_ok());
+        calls(move || black_box(&limiter).check().is_err())
+    }
+
+    pub(super) fn check_allow_2t() -> Side {
+        let limiter = RateLimiter::direct(plenty());
+        calls_on_threads(2, move || black_box(&limiter).check().is_ok())
+    }
+}

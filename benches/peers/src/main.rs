@@ -1,0 +1,64 @@
+//! damper beside its peers: what a call costs, both measured by turns in one process.
+//!
+//! ```text
+//! cargo run --release --manifest-path benches/peers/Cargo.toml -- [--quick] [--json FILE] [NAME]...
+//! ```
+//!
+//! A row is a [`Contest`]; there is a file per concept with a table of them, and `harness.rs` says how they are measured.
+//! Every peer runs in its fastest documented configuration and does the same work. A ratio is damper's cost over the
+//! peer's, so that less is better, and the bar is what it should not exceed. A missed bar is marked and no more: on a
+//! busy machine timings are noise.
+
+mod contest;
+mod floor;
+mod harness;
+mod limit;
+mod report;
+
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
+use contest::Contest;
+use harness::Effort;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Measures what damper and its peers cost, by turns in one process.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Measures for some seconds only
+    #[arg(long)]
+    quick: bool,
+    /// Also writes the rows to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Measures these rows only
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(contests().map(|contest| contest.name)))]
+    names: Vec<String>,
+}
+
+fn contests() -> impl Iterator<Item = &'static Contest> {
+    [limit::CONTESTS, floor::CONTESTS].into_iter().flatten()
+}
+
+fn main() -> io::Result<()> {
+    let options = Options::parse();
+    let effort = if options.quick { Effort::QUICK } else { Effort::FULL };
+    let asked_for =
+        |contest: &&Contest| options.names.is_empty() || options.names.iter().any(|name| name == contest.name);
+    // First, so that a wrong name is told before and not after the work.
+    let json = options.json.map(File::create).transpose()?;
+
+    println!("{}", report::HEADER);
+    let mut rows = Vec::new();
+    for contest in contests().filter(asked_for) {
+        let row = harness::measure(contest, effort);
+        println!("{row}");
+        rows.push(row);
+    }
+    if let Some(mut file) = json {
+        serde_json::to_writer_pretty(&file, &rows)?;
+        writeln!(file)?;
+    }
+    Ok(())
+}

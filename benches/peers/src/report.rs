@@ -1,0 +1,55 @@
+//! What is told of a contest: a line of a table, or an object of JSON.
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// The names of the columns that a [`Row`] is displayed in.
+pub(crate) const HEADER: &str = "name                      damper  peer                        ratio   bar";
+
+/// What the numbers of a row count.
+const UNIT: &str = "ns";
+
+/// What came out of a contest.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) damper: f64,
+    pub(crate) compared: Option<Compared>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Compared {
+    pub(crate) peer: &'static str,
+    pub(crate) peer_value: f64,
+    pub(crate) ratio: f64,
+    pub(crate) bar: f64,
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, damper, compared } = self;
+        write!(f, "{name:<20} {damper:>8.2} {UNIT}")?;
+        if let Some(Compared { peer, peer_value, ratio, bar }) = compared {
+            let missed = if ratio > bar { "  missed" } else { "" };
+            write!(f, "  {peer:<15} {peer_value:>7.2} {UNIT}  {ratio:>5.2}  {bar:>4.2}{missed}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Every row has the same keys; they are null where there is no peer.
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let compared = self.compared.as_ref();
+        let mut object = serializer.serialize_struct("Row", 7)?;
+        object.serialize_field("name", self.name)?;
+        object.serialize_field("unit", UNIT)?;
+        object.serialize_field("damper", &self.damper)?;
+        object.serialize_field("peer", &compared.map(|compared| compared.peer))?;
+        object.serialize_field("peer_value", &compared.map(|compared| compared.peer_value))?;
+        object.serialize_field("ratio", &compared.map(|compared| compared.ratio))?;
+        object.serialize_field("bar", &compared.map(|compared| compared.bar))?;
+        object.end()
+    }
+}
