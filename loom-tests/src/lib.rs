@@ -6,7 +6,9 @@
 #![cfg(loom)]
 
 use damper::Clock;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Checks a model in both settings of damper's atomics: as they are, and with every load a read-modify-write, because
 /// loom 0.7 does not visit every interleaving in which a thread loads a location and then compare-exchanges it.
@@ -16,10 +18,10 @@ pub fn check(model: impl Fn() + Send + Sync + 'static) {
     check_with(loom::model::Builder::new(), model);
 }
 
-/// As [`check`], for models of three threads: visits the interleavings with at most three preemptions.
-pub fn check_three_preemptions(model: impl Fn() + Send + Sync + 'static) {
+/// As [`check`], for models that are too large for that: visits the interleavings with at most so many preemptions.
+pub fn check_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(preemptions);
     check_with(builder, model);
 }
 
@@ -37,6 +39,37 @@ pub struct Stopped(pub u64);
 impl Clock for Stopped {
     fn now(&self) -> u64 {
         self.0
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000_000_000
+    }
+}
+
+/// A clock that is moved by hand, by whoever shares it, in nanoseconds.
+///
+/// It orders as time does: who reads a moment sees what was stored before an earlier moment was read. (A store takes no
+/// longer to be seen than the clock's skew; that is what `max_step_back` is for.)
+#[derive(Clone, Debug)]
+pub struct Time(Arc<AtomicU64>);
+
+impl Time {
+    pub fn at(nanos: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(nanos)))
+    }
+
+    pub fn advance(&self, duration: Duration) {
+        self.0.fetch_add(duration.as_nanos() as u64, Ordering::AcqRel);
+    }
+
+    pub fn step_back(&self, duration: Duration) {
+        self.0.fetch_sub(duration.as_nanos() as u64, Ordering::AcqRel);
+    }
+}
+
+impl Clock for Time {
+    fn now(&self) -> u64 {
+        self.0.fetch_add(0, Ordering::AcqRel)
     }
 
     fn frequency(&self) -> u64 {

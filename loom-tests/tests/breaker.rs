@@ -2,7 +2,7 @@
 #![cfg(loom)]
 
 use damper::{BreakerConfig, CircuitBreaker, State};
-use damper_loom_tests::{Stopped, check, check_three_preemptions};
+use damper_loom_tests::{Stopped, check, check_preemptions};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn tripped(config: BreakerConfig) -> Arc<CircuitBreaker<Jump>> {
 /// again. [`admit` without the test of `max_probes`; a store in the place of the exchange.]
 #[test]
 fn probes_are_limited() {
-    check_three_preemptions(|| {
+    check_preemptions(3, || {
         // Two successes are needed, so that only `max_probes` keeps a second one from going out.
         let breaker = tripped(config(1, 1, 2));
         let out = Arc::new(AtomicU32::new(0));

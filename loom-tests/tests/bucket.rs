@@ -1,8 +1,8 @@
 //! The token bucket. In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper::{ManualClock, Quota, RateLimiter};
-use damper_loom_tests::{Stopped, check, check_three_preemptions};
+use damper::{Layered, Quota, RateLimiter};
+use damper_loom_tests::{Stopped, Time, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Three threads race for a burst of two: exactly two are allowed. [A `store` in the place of the exchange.]
 #[test]
 fn burst_is_never_exceeded() {
-    check_three_preemptions(|| {
+    check_preemptions(3, || {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2), Stopped(7)));
         limiter.check_n(0).unwrap(); // starts the line, which is another model's business
         let rivals: Vec<_> = (0..2)
@@ -29,9 +29,9 @@ fn burst_is_never_exceeded() {
 /// the place of the exchange.]
 #[test]
 fn no_token_is_lost() {
-    check(|| {
-        let clock = Arc::new(ManualClock::new());
-        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(5), SharedClock(Arc::clone(&clock))));
+    check_preemptions(3, || {
+        let clock = Time::at(0);
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(5), clock.clone()));
         limiter.check_n(5).unwrap();
         let rival = {
             let limiter = Arc::clone(&limiter);
@@ -50,11 +50,10 @@ fn no_token_is_lost() {
 /// `rest`.]
 #[test]
 fn first_users_agree_on_the_line() {
-    check(|| {
-        let clock = Arc::new(ManualClock::new());
+    check_preemptions(3, || {
         // Far from where a line that starts at tick 0 would be: half a circle.
-        clock.set_ticks(1 << 62);
-        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), SharedClock(Arc::clone(&clock))));
+        let clock = Time::at(1 << 62);
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), clock.clone()));
         let rival = {
             let limiter = Arc::clone(&limiter);
             thread::spawn(move || u32::from(limiter.check().is_ok()))
@@ -70,11 +69,10 @@ fn first_users_agree_on_the_line() {
 /// A clock that stepped back is healed once, to the deepest debt, whoever notices: nothing is minted. [Healing to full.]
 #[test]
 fn healing_mints_nothing() {
-    check(|| {
-        let clock = Arc::new(ManualClock::new());
-        clock.set_ticks(1 << 50);
+    check_preemptions(3, || {
+        let clock = Time::at(1 << 50);
         let quota = Quota::per_second(1).burst(2).max_debt(1);
-        let limiter = Arc::new(RateLimiter::with_clock(quota, SharedClock(Arc::clone(&clock))));
+        let limiter = Arc::new(RateLimiter::with_clock(quota, clock.clone()));
         limiter.check().unwrap();
         clock.step_back(Duration::from_hours(1));
         let rival = {
@@ -87,16 +85,83 @@ fn healing_mints_nothing() {
     });
 }
 
-/// A clock behind loom's `Arc`.
-#[derive(Debug)]
-struct SharedClock(Arc<ManualClock>);
+/// A thread that was stopped between its reading of the clock and its exchange does not take a bucket for full that has been
+/// emptied since. [The word loaded after the clock, and exchanged whatever it is by then.]
+#[test]
+fn a_stale_reading_is_no_full_bucket() {
+    check_preemptions(3, || {
+        let clock = Time::at(0);
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2), clock.clone()));
+        limiter.check_n(0).unwrap();
+        let stale = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || if limiter.check_n(2).is_ok() { 2 } else { 0 })
+        };
+        clock.advance(Duration::from_secs(1));
+        let mine = if limiter.check_n(2).is_ok() { 2 } else { 0 };
+        let taken = mine + stale.join().unwrap();
+        // Two were there, and one came.
+        assert!(taken == 2, "{taken}");
+        assert!(limiter.peek().remaining() <= 1);
+    });
+}
 
-impl damper::Clock for SharedClock {
-    fn now(&self) -> u64 {
-        self.0.now()
-    }
+/// Tokens that are charged and given back while another thread checks: the books balance. [A `store` in the place of the
+/// exchange.]
+#[test]
+fn charges_and_refunds_balance() {
+    check_preemptions(3, || {
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(4).max_debt(2), Stopped(7)));
+        limiter.check_n(2).unwrap();
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.charge(3))
+        };
+        // Before the charge one of the two is given back; after it the bucket is in debt, and nothing is.
+        limiter.refund(1);
+        assert_eq!(rival.join().unwrap(), 3);
+        assert_eq!(limiter.peek().remaining(), 0);
+        assert!(limiter.debt() <= 1, "two taken and three charged, less one given back or none");
+    });
+}
 
-    fn frequency(&self) -> u64 {
-        self.0.frequency()
-    }
+/// A reservation is cancelled while another is made: it is given back only if it was the last, so that the other's time
+/// stays what it was told. [`cancel` without comparing the word; taking off the cost in place.]
+#[test]
+fn a_cancel_moves_nobody() {
+    check_preemptions(3, || {
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
+        limiter.check().unwrap();
+        let first = limiter.reserve(1).unwrap();
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || {
+                let slot = limiter.reserve(1).unwrap();
+                [slot.ready_in(), slot.ready_in()]
+            })
+        };
+        let cancelled = first.cancel();
+        let wait = Some(Duration::from_secs(if cancelled { 1 } else { 2 }));
+        assert_eq!(rival.join().unwrap(), [wait, wait]);
+        assert_eq!(limiter.debt(), if cancelled { 1 } else { 2 });
+    });
+}
+
+/// Two calls through two limits, of which the second has room for one: one is allowed or, while the other is being taken
+/// back, none; never both, and what the refused one took from the first limit is there again. [No roll-back; a roll-back
+/// that stores.]
+#[test]
+fn layers_take_all_or_nothing() {
+    check_preemptions(3, || {
+        let quotas = [Quota::per_second(1).burst(2), Quota::per_hour(1).burst(1)];
+        let both = Arc::new(Layered::with_clock(quotas, Stopped(7)));
+        both.check_n(0).unwrap();
+        let rival = {
+            let both = Arc::clone(&both);
+            thread::spawn(move || u32::from(both.check().is_ok()))
+        };
+        let allowed = u32::from(both.check().is_ok()) + rival.join().unwrap();
+        assert_eq!(allowed, 1);
+        assert_eq!(both.peek().map(|usage| usage.remaining()), [1, 0]);
+    });
 }

@@ -1,0 +1,128 @@
+//! Changing the quota while others check. In brackets: the weakening of the code under which each model was seen to fail.
+#![cfg(loom)]
+
+use damper::{Quota, RateLimiter, SetQuotaError, TokenBucket};
+use damper_loom_tests::{Time, check_preemptions};
+use loom::sync::Arc;
+use loom::thread;
+use std::time::Duration;
+
+type Limiter = Arc<RateLimiter<TokenBucket, Time>>;
+
+/// A limiter whose line has started, and its clock.
+fn limiter(quota: Quota) -> (Limiter, Time) {
+    let clock = Time::at(0);
+    let limiter = Arc::new(RateLimiter::with_clock(quota, clock.clone()));
+    limiter.check_n(0).unwrap();
+    (limiter, clock)
+}
+
+/// Who reads the quota while it is changed twice reads one of the three, whole. [`publish` without its Release fence, or
+/// `is_current` without its Acquire fence; the epoch stored or loaded Relaxed.]
+#[test]
+fn a_record_is_never_torn() {
+    check_preemptions(2, || {
+        let quotas = [
+            Quota::per_second(1).burst(2).max_debt(3),
+            Quota::per_minute(4).burst(5).max_debt(6),
+            Quota::per_hour(7).burst(8).max_debt(9),
+        ];
+        let (limiter, _) = limiter(quotas[0]);
+        let changer = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || {
+                limiter.set_quota(quotas[1]).unwrap();
+                limiter.set_quota(quotas[2]).unwrap();
+            })
+        };
+        let seen = limiter.quota();
+        assert!(quotas.contains(&seen), "{seen:?}");
+        changer.join().unwrap();
+        assert_eq!(limiter.quota(), quotas[2]);
+    });
+}
+
+/// A check on the fast line while it is slowed a thousand times: however the two and the clock interleave, what is owed is
+/// owed for no longer than a burst takes, and what passed before the change has brought its tokens. [The clock read after
+/// `is_current`; only one bend.]
+#[test]
+fn no_word_is_left_ahead_of_a_slowed_line() {
+    check_preemptions(3, || {
+        let (limiter, clock) = limiter(Quota::per_second(1_000).burst(1));
+        let checker = {
+            let (limiter, clock) = (Arc::clone(&limiter), clock.clone());
+            thread::spawn(move || {
+                clock.advance(Duration::from_secs(5));
+                limiter.check().is_ok()
+            })
+        };
+        limiter.set_quota(Quota::per_second(1).burst(1)).unwrap();
+        assert!(checker.join().unwrap(), "a full bucket");
+        // A unit is a millionth of a token here.
+        let owed = limiter.peek().resets_in().unwrap();
+        assert!(owed <= Duration::from_micros(1_000_010), "{owed:?}");
+    });
+}
+
+/// A debt taken under a quota that allows it is not healed away by a check that still holds the older one. [The word
+/// exchanged Relaxed; the word loaded after `is_current`.]
+#[test]
+fn an_old_record_heals_nothing() {
+    check_preemptions(3, || {
+        let (limiter, _) = limiter(Quota::per_second(1).burst(1).max_debt(0));
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.check().is_ok())
+        };
+        limiter.set_quota(Quota::per_second(1).burst(1).max_debt(10)).unwrap();
+        let booked = limiter.charge(11);
+        let taken = booked + u32::from(rival.join().unwrap());
+        assert_eq!(taken, 11);
+        assert_eq!(limiter.debt(), 10, "all of it is still owed");
+    });
+}
+
+/// What was taken on a fast line is not healed away while it is slowed. [Healing between the two bends; healing by the
+/// deepest debt of the new quota.]
+#[test]
+fn a_change_heals_nothing() {
+    check_preemptions(3, || {
+        let (limiter, clock) = limiter(Quota::per_second(1_000).burst(2).max_debt(3));
+        let rival = {
+            let (limiter, clock) = (Arc::clone(&limiter), clock.clone());
+            thread::spawn(move || {
+                clock.advance(Duration::from_millis(1));
+                let booked = limiter.charge(5);
+                // Refused under either quota, and a refusal is what heals.
+                (booked, limiter.check_n(2).is_ok())
+            })
+        };
+        limiter.set_quota(Quota::per_second(1).burst(2).max_debt(0)).unwrap();
+        let (booked, allowed) = rival.join().unwrap();
+        assert!(!allowed);
+        // Five under the old quota, two under the new one.
+        match booked {
+            5 => assert_eq!(limiter.debt(), 3, "all of it is still owed"),
+            2 => assert_eq!(limiter.debt(), 0),
+            _ => panic!("{booked}"),
+        }
+    });
+}
+
+/// Two changers: each of them succeeds or is told that the other is busy, and what is in force is one of the quotas.
+/// [`set` without the claim.]
+#[test]
+fn changers_exclude_one_another() {
+    check_preemptions(2, || {
+        let quotas = [Quota::per_second(5).burst(6), Quota::per_minute(7).burst(8)];
+        let (limiter, _) = limiter(Quota::per_second(1));
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.set_quota(quotas[1]))
+        };
+        let results = [limiter.set_quota(quotas[0]), rival.join().unwrap()];
+        assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(SetQuotaError::Busy))));
+        assert!(results.contains(&Ok(())));
+        assert!(quotas.contains(&limiter.quota()));
+    });
+}
