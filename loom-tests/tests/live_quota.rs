@@ -2,7 +2,7 @@
 #![cfg(loom)]
 
 use damper::{Quota, RateLimiter, SetQuotaError, TokenBucket};
-use damper_loom_tests::{Time, check_preemptions};
+use damper_loom_tests::{Stopped, Time, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
 use std::time::Duration;
@@ -42,9 +42,27 @@ fn a_record_is_never_torn() {
     });
 }
 
-/// A check on the fast line while it is slowed a thousand times: however the two and the clock interleave, what is owed is
-/// owed for no longer than a burst takes, and what passed before the change has brought its tokens. [The clock read after
-/// `is_current`; only one bend.]
+/// A check on the fast line, at a moment after it was slowed a thousand times: what is owed is owed for no longer than a burst
+/// takes. [The clock read after `is_current`.]
+#[test]
+fn no_check_is_late_on_a_fast_line() {
+    check_preemptions(3, || {
+        let (limiter, clock) = limiter(Quota::per_second(1_000).burst(1));
+        let checker = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.check().is_ok())
+        };
+        limiter.set_quota(Quota::per_second(1).burst(1)).unwrap();
+        clock.advance(Duration::from_secs(5));
+        assert!(checker.join().unwrap(), "a full bucket");
+        // A unit is a millionth of a token here.
+        let owed = limiter.peek().resets_in().unwrap();
+        assert!(owed <= Duration::from_micros(1_000_010), "{owed:?}");
+    });
+}
+
+/// Time passes and a check is made while the line is slowed a thousand times: what passed before the change has brought its
+/// tokens. [Only one bend.]
 #[test]
 fn no_word_is_left_ahead_of_a_slowed_line() {
     check_preemptions(3, || {
@@ -65,11 +83,13 @@ fn no_word_is_left_ahead_of_a_slowed_line() {
 }
 
 /// A debt taken under a quota that allows it is not healed away by a check that still holds the older one. [The word
-/// exchanged Relaxed; the word loaded after `is_current`.]
+/// exchanged Relaxed.]
 #[test]
 fn an_old_record_heals_nothing() {
     check_preemptions(3, || {
-        let (limiter, _) = limiter(Quota::per_second(1).burst(1).max_debt(0));
+        // A clock that orders nothing, so that only the word does.
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1).max_debt(0), Stopped(7)));
+        limiter.check_n(0).unwrap();
         let rival = {
             let limiter = Arc::clone(&limiter);
             thread::spawn(move || limiter.check().is_ok())
@@ -91,7 +111,7 @@ fn a_change_heals_nothing() {
         let rival = {
             let (limiter, clock) = (Arc::clone(&limiter), clock.clone());
             thread::spawn(move || {
-                clock.advance(Duration::from_millis(1));
+                clock.advance(Duration::from_millis(2));
                 let booked = limiter.charge(5);
                 // Refused under either quota, and a refusal is what heals.
                 (booked, limiter.check_n(2).is_ok())

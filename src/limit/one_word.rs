@@ -39,6 +39,13 @@ impl OneWord {
         }
     }
 
+    const_unless_loom! {
+        /// The same, before its first use, on a line that `measure` says.
+        pub(super) const fn measured_in(self, measure: Measure) -> Self {
+            Self { word: self.word, quota: self.quota.measured_in(measure) }
+        }
+    }
+
     pub(super) const fn quota(&self) -> &LiveQuota {
         &self.quota
     }
@@ -59,10 +66,10 @@ impl OneWord {
     fn look(&self, epoch: u64, line: Timeline, clock: &impl Clock) -> Option<Moment> {
         // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest debt,
         // never a thread that was stopped between the two.
-        // ORDERING: Acquire pairs with the Release of `replace`: who reads a word that was written in a later epoch sees that
-        // epoch in `is_current`, and does not judge the word by the older quota.
-        // loom-tests: live_quota::an_old_record_heals_nothing.
-        let word = self.word.load(Ordering::Acquire);
+        // ORDERING: Relaxed, because the Acquire fence in `is_current` follows it, and pairs with the Release of `replace`: who
+        // reads a word that was written in a later epoch sees that epoch there, and does not judge the word by the older
+        // quota. loom-tests: live_quota::an_old_record_heals_nothing.
+        let word = self.word.load(Ordering::Relaxed);
         let at = line.position(clock.now());
         self.quota.is_current(epoch).then_some(Moment { line, word, at })
     }
@@ -94,9 +101,9 @@ impl OneWord {
     /// Puts `new` in the place of `old`, if that is still there.
     #[inline]
     pub(super) fn replace(&self, old: u64, new: u64) -> bool {
-        // ORDERING: Release on success pairs with the Acquire in `decide`; Acquire, because the exchange may continue the
-        // work of a thread in a later epoch, which whoever reads this word must see through it. Relaxed on failure:
-        // the value read is dropped. loom-tests: bucket::burst_is_never_exceeded, live_quota::an_old_record_heals_nothing.
-        self.word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        // ORDERING: Release pairs with the Acquire fence that follows the load in `look`. An exchange upon another's continues
+        // its release sequence, so whoever reads this word sees the epochs of all before it. Relaxed on failure: the value
+        // read is dropped. loom-tests: bucket::burst_is_never_exceeded, live_quota::an_old_record_heals_nothing.
+        self.word.compare_exchange_weak(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }

@@ -193,8 +193,8 @@ impl LiveQuota {
     #[inline]
     pub(crate) fn is_current(&self, epoch: u64) -> bool {
         // ORDERING: the Acquire fence pairs with the Release fence in `publish`: who read anything of what a changer wrote
-        // into this epoch's record sees the later epoch here. The word of a limiter is loaded with Acquire and
-        // exchanged with Release, so that who read a word of a later epoch sees that epoch here too.
+        // into this epoch's record sees the later epoch here. It pairs with the Release that the word of a limiter is exchanged
+        // with too, so that who read a word of a later epoch sees that epoch.
         // loom-tests: live_quota::a_record_is_never_torn, live_quota::an_old_record_heals_nothing.
         fence(Ordering::Acquire);
         self.epoch.load(Ordering::Relaxed) == epoch
