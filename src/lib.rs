@@ -33,6 +33,7 @@
 //! | [`keyed`] | [`KeyedLimiter`]: a limit per key |
 //! | [`breaker`] | [`CircuitBreaker`], and its permits |
 //! | [`clock`] | [`Clock`], the clocks there are, and how to write one |
+//! | [`guide`] | how to choose a rate and a burst, and what exactly is promised |
 //! | `hyper` | wrappers for hyper's services |
 //! | `wire` | header values |
 //!
@@ -60,6 +61,7 @@ extern crate std;
 pub mod atomic;
 pub mod breaker;
 pub mod clock;
+pub mod guide;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 #[cfg(feature = "std")]

@@ -1,0 +1,195 @@
+//! Rates and bursts: how to choose them, and what exactly a token bucket promises.
+//!
+//! # What a quota allows
+//!
+//! A [`Quota`](crate::Quota) is a rate and a burst. Tokens drip in evenly at the rate; up to the burst of them can be saved up. In
+//! *any* stretch of time W, wherever it begins, at most
+//!
+//! ```text
+//! burst + rate · W
+//! ```
+//!
+//! tokens are allowed (and those of one more clock tick). This holds for any number of threads, any costs, and however long
+//! nobody asked before. In the long run, if there is always somebody who wants tokens, exactly the rate is allowed.
+//!
+//! | quota | at once | in any second | in any minute | in the long run |
+//! |---|---|---|---|---|
+//! | `per_second(10)` | 10 | 20 | 610 | 10 a second |
+//! | `per_second(10).burst(1)` | 1 | 11 | 601 | 10 a second |
+//! | `per_minute(600)` | 600 | 610 | 1,200 | 10 a second |
+//!
+//! The three have the same rate. **A number per window is a rate, not a count per calendar window**: `per_minute(600)` allows up
+//! to 1,200 in an unlucky minute, because 600 may have been saved up before it. Where a contract says "no more than N in any W",
+//! choose the burst so that burst + rate · W is N:
+//!
+//! ```
+//! use core::time::Duration;
+//! use damper::{ManualClock, Quota, RateLimiter};
+//!
+//! // At most 100 in any minute: ten at once, and ninety that drip in.
+//! let clock = ManualClock::new();
+//! let limiter = RateLimiter::with_clock(Quota::per_minute(90).burst(10), &clock);
+//! let mut allowed = 0;
+//! for _ in 0..60_000 {
+//!     allowed += limiter.take_up_to(100);
+//!     clock.advance(Duration::from_millis(1));
+//! }
+//! assert!(allowed <= 100);
+//! assert_eq!(allowed, 99); // the hundredth comes when the minute is over
+//! ```
+//!
+//! # Which rate, which burst
+//!
+//! The **rate** is what stands behind the limit can bear for ever. The **burst** is what it can bear at once. They are
+//! different questions, and the burst is the one that is easily forgotten:
+//!
+//! - The default burst is the limit: a whole window's worth. For `per_second` that is often right; for `per_hour(1000)` it
+//!   lets a thousand through in a millisecond.
+//! - A burst of 1 enforces a distance between any two calls. It also refuses a client who keeps the rate but is a little early
+//!   now and then. Some slack, 5 to 20 calls, loses no protection worth having.
+//! - The burst is the largest cost of a single call. A limit on bytes has to hold the largest message, or use
+//!   [`check_oversized`](crate::RateLimiter::check_oversized).
+//! - Who looks only now and then, in a loop that wakes every 100 ms, needs a burst of at least what comes in between.
+//!
+//! A limit of 0 is a quota too: the burst, once, and never more. [`Quota::UNLIMITED`](crate::Quota::UNLIMITED) allows everything.
+//!
+//! # How many tokens
+//!
+//! A check takes all of its tokens or none. Two costs are special:
+//!
+//! - *0 tokens* are always allowed, even in debt, and take nothing.
+//! - *More than the burst* can never be there. The refusal says so, and has no `retry_after`: no wait helps.
+//!
+//! ```
+//! # use damper::{ManualClock, Quota, RateLimiter};
+//! # let clock = ManualClock::new();
+//! let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(5), &clock);
+//! limiter.check_n(5)?;
+//! assert!(limiter.check_n(0).is_ok());
+//! let denied = limiter.check_n(6).unwrap_err();
+//! assert!(denied.exceeds_burst());
+//! assert_eq!(denied.retry_after(), None);
+//! # Ok::<(), damper::Denied>(())
+//! ```
+//!
+//! # What `retry_after` promises
+//!
+//! [`Denied::retry_after`](crate::Denied::retry_after) is the time after which the same call succeeds if nobody else takes tokens
+//! first. It is a snapshot of the moment of the refusal, and reserves nothing.
+//!
+//! | case | `retry_after` |
+//! |---|---|
+//! | always | never too short |
+//! | a token takes a whole number of clock ticks (10/s, 4,500/h on a clock of nanoseconds) | exact to the tick |
+//! | it does not (3/s, 7/s) | at most a tick too long |
+//! | after the quota was changed | at most a tick too long |
+//! | the deepest debt takes decades to repay | at most a millionth of a token's time too long |
+//! | more tokens than the burst | `None` |
+//! | the quota refills nothing | `None` |
+//!
+//! ```
+//! # use core::time::Duration;
+//! # use damper::{ManualClock, Quota, RateLimiter};
+//! # let clock = ManualClock::new();
+//! let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(1), &clock);
+//! limiter.check()?;
+//! let wait = limiter.check().unwrap_err().retry_after().unwrap();
+//! assert_eq!(wait, Duration::from_millis(100));
+//! clock.advance(wait - Duration::from_nanos(1));
+//! assert!(limiter.check().is_err());
+//! clock.advance(Duration::from_nanos(1));
+//! assert!(limiter.check().is_ok());
+//! # Ok::<(), damper::Denied>(())
+//! ```
+//!
+//! Clients who are all told the same time come back together, and all but a few are refused again. Let them add some jitter, or
+//! give each of them a time of its own: a reservation.
+//!
+//! # Costs that are known afterwards: debt and refunds
+//!
+//! [`charge`](crate::RateLimiter::charge) books what something turned out to cost, whether it is there or not. The level may go
+//! below zero, and until that is repaid every check is refused: in the long run the rate still holds. Debt goes no deeper than
+//! [`Quota::max_debt`](crate::Quota::max_debt), ten bursts unless you say otherwise; `charge` returns what it booked, and what is
+//! beyond is lost, so let `max_debt` be larger than the largest cost.
+//!
+//! [`refund`](crate::RateLimiter::refund) gives back what was taken and not needed. What the limit promises is then meant net of
+//! refunds: only you know that they were not used. More than a full bucket holds is lost; and so is what is refunded while the
+//! level is below zero, because others have been told when their turn is.
+//!
+//! ```
+//! # use damper::{ManualClock, Quota, RateLimiter};
+//! # let clock = ManualClock::new();
+//! let limiter = RateLimiter::with_clock(Quota::per_second(10).max_debt(20), &clock);
+//! limiter.check_n(4)?;
+//! limiter.refund(1);
+//! assert_eq!(limiter.peek().remaining(), 7);
+//! assert_eq!(limiter.charge(100), 27); // the seven, and twenty of debt
+//! assert_eq!(limiter.debt(), 20);
+//! limiter.refund(5); // nothing
+//! assert_eq!(limiter.debt(), 20);
+//! # Ok::<(), damper::Denied>(())
+//! ```
+//!
+//! [`check_oversized`](crate::RateLimiter::check_oversized) is for single calls that cost more than the burst: a full bucket
+//! allows them, up to the burst and `max_debt` together, and is in debt afterwards.
+//!
+//! # Reservations
+//!
+//! [`reserve`](crate::RateLimiter::reserve) takes tokens now, and tells when they may be used. It is a queue without a queue: who
+//! reserves first is served first, and while somebody waits, checks are refused rather than let past.
+//! [`reserve_within`](crate::RateLimiter::reserve_within) takes none if they would come too late. The queue is as long as
+//! `max_debt` allows.
+//!
+//! Cancelling gives the tokens back only if nothing was taken since and their time has not come; all of them or none. (Giving
+//! back a part sounds kinder, but allows too much when two are cancelled out of order.) What is not given back counts as used.
+//! Dropping a reservation keeps it.
+//!
+//! ```
+//! # use core::time::Duration;
+//! # use damper::{ManualClock, Quota, RateLimiter};
+//! # let clock = ManualClock::new();
+//! let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(2), &clock);
+//! limiter.check_n(2)?;
+//! let first = limiter.reserve(1)?;
+//! let second = limiter.reserve(2)?;
+//! assert_eq!(first.ready_in(), Some(Duration::from_millis(100)));
+//! assert_eq!(second.ready_in(), Some(Duration::from_millis(300)));
+//! assert!(limiter.check().is_err(), "the two were first");
+//! assert!(!first.cancel(), "the second was reserved since");
+//! assert!(second.cancel());
+//! assert!(limiter.reserve_within(2, Duration::from_millis(299)).is_err(), "the first still counts");
+//! # Ok::<(), damper::Denied>(())
+//! ```
+//!
+//! # Changing a quota
+//!
+//! [`set_quota`](crate::RateLimiter::set_quota) puts another quota in force while others check; nobody ever sees the rate of one
+//! and the burst of the other. What is kept is what is *missing* from a full bucket, in tokens: with 7 of 10 used and a new
+//! burst of 100, 93 are there at once; with 7 of 10 used and a new burst of 5, two are owed. Reservations keep their
+//! place, and their time follows the new rate.
+//!
+//! Across a change at most the larger of the two bursts is allowed, plus what both rates bring in their time.
+//!
+//! | refusal | because | what helps |
+//! |---|---|---|
+//! | [`Busy`](crate::SetQuotaError::Busy) | somebody else is changing it | decide who changes quotas, or try again |
+//! | [`TooFast`](crate::SetQuotaError::TooFast) | more than a thousand times as fast as the one it was built with | build it with the fastest quota, then slow it down |
+//! | [`TooLarge`](crate::SetQuotaError::TooLarge) | burst and `max_debt` do not fit the word | build it with the largest, or state a smaller `max_debt` |
+//!
+//! After a refusal the quota is what it was.
+//!
+//! ```
+//! # use core::time::Duration;
+//! # use damper::{ManualClock, Quota, RateLimiter, SetQuotaError};
+//! # let clock = ManualClock::new();
+//! let limiter = RateLimiter::with_clock(Quota::per_second(10), &clock);
+//! limiter.check_n(7)?;
+//! limiter.set_quota(Quota::per_second(10).burst(5))?;
+//! assert_eq!((limiter.peek().remaining(), limiter.debt()), (0, 2));
+//! let turn = limiter.reserve(1)?;
+//! assert_eq!(turn.ready_in(), Some(Duration::from_millis(300)));
+//! limiter.set_quota(Quota::per_second(100).burst(5))?;
+//! assert_eq!(turn.ready_in(), Some(Duration::from_millis(30)));
+//! assert_eq!(limiter.set_quota(Quota::per_second(1_000_000)), Err(SetQuotaError::TooFast));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
