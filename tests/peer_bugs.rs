@@ -72,7 +72,7 @@ struct Damper {
 }
 
 /// A clock that says what it was told, and lets a rival run whenever it is read: the one place in a decision where others can
-/// be let in.
+/// be let in. (Between any two accesses of memory they are let in by loom-tests: `bucket`, `live_quota`.)
 struct Told(Rc<Cell<u64>>);
 
 impl Clock for Told {
