@@ -77,7 +77,10 @@ pub use clock::{Clock, CoarseClock, ManualClock};
 pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
 #[cfg(feature = "std")]
 pub use keyed::{KeyedLimiter, KeyedLimiterError};
-pub use limit::{Allowed, Denied, LayerDenied, Layered, RateLimiter, Reservation, TokenBucket, Usage};
+pub use limit::{
+    Alignment, Allowed, Denied, FixedWindow, LayerDenied, Layered, RateLimiter, Reservation, SlidingCounter,
+    SlidingCounterError, TokenBucket, Usage,
+};
 pub use quota::{Quota, QuotaError, SetQuotaError};
 
 /// The README's examples are tests.

@@ -23,6 +23,10 @@ impl Field {
         self.offset + self.bits
     }
 
+    pub(crate) const fn bits(self) -> u32 {
+        self.bits
+    }
+
     /// The largest value that fits.
     pub(crate) const fn max(self) -> u64 {
         u64::MAX >> (u64::BITS - self.bits)

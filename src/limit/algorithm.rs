@@ -37,11 +37,16 @@ pub trait Algorithm: sealed::Sealed {
     fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError>;
 }
 
-/// Where tokens were taken: the position.
+/// Where tokens were taken: the position, or the number of the window.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     pub(super) at: u64,
+}
+
+impl Taken {
+    /// In no window: nothing was counted.
+    pub(super) const NOWHERE: Self = Self { at: u64::MAX };
 }
 
 pub(super) mod sealed {

@@ -34,6 +34,12 @@ impl Allowed {
         Self { level: Level::of(line, word, at), near_limit: false }
     }
 
+    /// As `new`, of a level that was computed otherwise.
+    #[inline]
+    pub(super) fn counted(line: &Timeline, remaining: u32, resets_in: Ticks) -> Self {
+        Self { level: Level { resets_in, remaining, frequency: line.frequency() }, near_limit: false }
+    }
+
     /// By a limit that has none.
     pub(super) fn unlimited() -> Self {
         let level = Level { resets_in: Ticks::ZERO, remaining: u32::MAX, frequency: Frequency::from_hertz(1) };
@@ -90,6 +96,13 @@ impl Denied {
             Refusal::Later(wait) => wait,
         };
         Self { level: Level::of(line, word, at), wait }
+    }
+
+    /// As `new`, of a level that was computed otherwise; a wait of 0 says that no wait helps, because more is asked for than
+    /// there can ever be.
+    #[inline]
+    pub(super) fn counted(line: &Timeline, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
+        Self { level: Level { resets_in, remaining, frequency: line.frequency() }, wait }
     }
 
     /// The shortest wait after which the same call could succeed if nobody else takes tokens first.

@@ -3,7 +3,8 @@
 //! | file | idea |
 //! |---|---|
 //! | `rate_limiter` | a limit: an algorithm and a clock |
-//! | `token_bucket` | the algorithms |
+//! | `token_bucket`, `fixed_window`, `sliding_counter` | the algorithms |
+//! | `standing` | which window of a word counts at a reading |
 //! | `one_word` | the loop around a decision on one word, under a quota that may change |
 //! | `reservation` | tokens taken now, to be used when they are there |
 //! | `layered` | several limits in one decision |
@@ -11,17 +12,24 @@
 
 mod algorithm;
 mod answer;
+mod fixed_window;
 mod layered;
 mod one_word;
 mod rate_limiter;
 mod reservation;
+mod sliding_counter;
+mod standing;
 mod token_bucket;
 mod usage;
 
 pub use algorithm::Algorithm;
 pub use answer::{Allowed, Denied};
+pub use fixed_window::FixedWindow;
 pub use layered::{LayerDenied, Layered};
 pub use rate_limiter::RateLimiter;
 pub use reservation::Reservation;
+pub use sliding_counter::{SlidingCounter, SlidingCounterError};
 pub use token_bucket::TokenBucket;
 pub use usage::Usage;
+
+pub use crate::quota::Alignment;

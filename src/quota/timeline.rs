@@ -153,7 +153,7 @@ impl Timeline {
             burst: quota.capacity(),
             limit: quota.limit(),
             deepest_debt: quota.deepest_debt(),
-            deepest_ever: quota.deepest_debt(),
+            deepest_ever: measure.deepest_debt(quota),
             unlimited: quota.is_unlimited(),
         }
     }
@@ -392,13 +392,26 @@ impl Timeline {
         self.unlimited
     }
 
+    /// Whether a window that begins so many units ahead of a reading can only be from before the clock stepped back: more than a
+    /// window and what the clock may step back.
+    #[cold]
+    pub(crate) fn is_beyond_next_window(&self, units: u64, clock: &impl Clock) -> bool {
+        units > (self.deepest_ever << self.fraction_bits).saturating_add(self.skew(clock))
+    }
+
+    /// The units of a window, on a line that is measured in windows.
+    #[inline]
+    pub(crate) const fn window(&self) -> u64 {
+        1 << self.fraction_bits
+    }
+
     #[inline]
     pub(crate) const fn fraction_bits(&self) -> u32 {
         self.fraction_bits
     }
 
     /// The units by which the clock may step back.
-    pub(crate) fn skew(&self, clock: &impl Clock) -> u64 {
+    fn skew(&self, clock: &impl Clock) -> u64 {
         self.scale.saturating_units(clock.max_step_back())
     }
 

@@ -1,0 +1,191 @@
+//! The fixed window: a count that starts anew with every window.
+//!
+//! ```text
+//!  63          32 31     0
+//! | WINDOW NUMBER | COUNT |
+//! ```
+//!
+//! | field | bits | unit | |
+//! |---|---|---|---|
+//! | COUNT | 32 | tokens | taken in that window |
+//! | WINDOW NUMBER | 32 | windows | of the quota's line; wraps, see `standing` |
+
+use super::algorithm::{Algorithm, Taken, sealed};
+use super::one_word::{Moment, OneWord, Step};
+use super::standing::Standing;
+use super::{Allowed, Denied, Usage};
+use crate::atomic::{Field, const_unless_loom};
+use crate::clock::{Clock, Ticks};
+use crate::quota::{Alignment, Measure, Quota, SetQuotaError, Timeline};
+
+const COUNT: Field = Field::lowest(32);
+const NUMBER: Field = COUNT.then(32);
+const _: () = assert!(NUMBER.end() == u64::BITS, "fields must tile the word");
+
+/// The fixed window: at most the quota's limit in each of its windows, which follow one another without a gap.
+///
+/// What people know best and what costs least to explain, with a flaw that is inherent: the limit at the end of one window and
+/// again at the beginning of the next are twice the limit in next to no time. A [`SlidingCounter`](super::SlidingCounter) or a
+/// [`TokenBucket`](super::TokenBucket) has no such bursts.
+///
+/// What counts is the quota's limit; its burst means nothing here, and "more than the burst" is said of a call that asks for more than
+/// the limit. Where windows begin is chosen with [`aligned_to`](FixedWindow::aligned_to). `resets_in` is the time until
+/// the window ends, or zero while nothing is taken.
+///
+/// Beside the quota its whole state is one word of 8 bytes: 32 bits for the number of the window, and 32 for the count. The number
+/// wraps: a limiter that nobody used for 2^31 windows or more may for two windows count what was taken then. A clock that steps
+/// back by more than it should opens no window a second time; it locks nobody out for longer than two windows. A change
+/// of the quota keeps the count, and the window that is under way ends sooner or later as the new windows are shorter or longer.
+///
+/// # Examples
+///
+/// ```
+/// use core::time::Duration;
+/// use damper::{Alignment, FixedWindow, ManualClock, Quota, RateLimiter};
+///
+/// let clock = ManualClock::new();
+/// clock.advance(Duration::from_secs(59));
+/// let windows = FixedWindow::new(Quota::per_minute(100)).aligned_to(Alignment::ClockOrigin);
+/// let limiter = RateLimiter::of(windows, &clock);
+/// assert!(limiter.check_n(100).is_ok());
+/// assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_secs(1)));
+/// clock.advance(Duration::from_secs(1));
+/// assert!(limiter.check_n(100).is_ok(), "200 in a second: the burst at a boundary");
+/// ```
+#[derive(Debug)]
+pub struct FixedWindow(OneWord);
+
+/// A word at a reading.
+struct View {
+    standing: Standing,
+    count: u64,
+}
+
+impl View {
+    #[inline]
+    fn of(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> Self {
+        let standing = Standing::of(line, at, NUMBER.get(word), NUMBER, clock);
+        Self { standing, count: if standing.passed == 0 { COUNT.get(word) } else { 0 } }
+    }
+
+    #[inline]
+    fn word(&self) -> u64 {
+        NUMBER.put(self.standing.number) | COUNT.put(self.count)
+    }
+
+    #[inline]
+    fn remaining(&self, line: &Timeline) -> u32 {
+        if line.is_unlimited() { u32::MAX } else { line.limit().saturating_sub(self.count as u32) }
+    }
+
+    #[inline]
+    fn resets_in(&self, line: &Timeline) -> Ticks {
+        if self.count == 0 { Ticks::ZERO } else { line.wait(self.standing.ends_in) }
+    }
+}
+
+impl FixedWindow {
+    const_unless_loom! {
+        /// Nothing is taken yet; the first window begins with the first use.
+        #[must_use]
+        pub const fn new(quota: Quota) -> Self {
+            Self(OneWord::new(quota, Measure::Windows(Alignment::FirstRequest), 0))
+        }
+
+        /// Sets where windows begin. Default: with the first use.
+        #[must_use]
+        pub const fn aligned_to(self, alignment: Alignment) -> Self {
+            Self(self.0.measured_in(Measure::Windows(alignment)))
+        }
+    }
+
+    /// The word after the decision, and the answer.
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn count(moment: &Moment, n: u32, clock: &impl Clock) -> (u64, Result<(Allowed, Taken), Denied>) {
+        let &Moment { ref line, word, at } = moment;
+        let mut view = View::of(line, word, at, clock);
+        if n == 0 || line.is_unlimited() {
+            let allowed = Allowed::counted(line, view.remaining(line), view.resets_in(line));
+            return (word, Ok((allowed, Taken::NOWHERE)));
+        }
+        let remaining = view.remaining(line);
+        if n <= remaining {
+            view.count += u64::from(n);
+            let allowed = Allowed::counted(line, remaining - n, view.resets_in(line));
+            return (view.word(), Ok((allowed, Taken { at: view.standing.number })));
+        }
+        let wait = if n > line.limit() { Ticks::ZERO } else { line.wait(view.standing.ends_in) };
+        let denied = Denied::counted(line, remaining, view.resets_in(line), wait);
+        // A refusal writes nothing, unless the clock stepped back: then the window has to stay the same one from here on.
+        let is_moved = view.standing.passed == 0 && view.standing.number != NUMBER.get(word);
+        (if is_moved { view.word() } else { word }, Err(denied))
+    }
+
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        // The straight path, once; whatever is in its way is the loop's business.
+        if let Some(moment) = self.0.glance(clock) {
+            let (after, answer) = Self::count(&moment, n, clock);
+            if after == moment.word || self.0.replace(moment.word, after) {
+                return answer;
+            }
+        }
+        self.check_slow(n, clock)
+    }
+
+    #[cold]
+    fn check_slow(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        self.0.decide(clock, |moment| match Self::count(moment, n, clock) {
+            (after, answer) if after == moment.word => Step::Keep(answer),
+            (after, answer) => Step::Put(after, answer),
+        })
+    }
+}
+
+impl sealed::Sealed for FixedWindow {}
+
+impl Algorithm for FixedWindow {
+    #[inline]
+    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
+        self.check(n, clock).map(|(allowed, _)| allowed)
+    }
+
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        self.check(n, clock)
+    }
+
+    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+        self.0.decide(clock, |&Moment { word, .. }| {
+            if n == 0 || NUMBER.get(word) != taken.at {
+                return Step::Keep(());
+            }
+            let count = COUNT.get(word).saturating_sub(n.into());
+            Step::Put(NUMBER.put(taken.at) | COUNT.put(count), ())
+        });
+    }
+
+    fn usage(&self, clock: &impl Clock) -> Usage {
+        let quota = self.quota();
+        let (remaining, resets_in) = self.0.decide(clock, |&Moment { ref line, word, at }| {
+            let view = View::of(line, word, at, clock);
+            Step::Keep((view.remaining(line), view.resets_in(line).duration(line.frequency())))
+        });
+        Usage {
+            limit: quota.limit(),
+            // Of a limit that has just been lowered.
+            remaining: remaining.min(quota.limit()),
+            window: if quota.is_unlimited() { None } else { Some(quota.window()) },
+            resets_in,
+        }
+    }
+
+    fn quota(&self) -> Quota {
+        self.0.quota().quota()
+    }
+
+    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.0.quota().set(quota, clock)
+    }
+}

@@ -1,0 +1,483 @@
+//! The algorithms beside the token bucket, through the public API: examples, and properties against slow models.
+
+mod models {
+    pub(crate) mod windows;
+}
+
+use damper::limit::Algorithm;
+use damper::{
+    Alignment, Clock, FixedWindow, Layered, ManualClock, Quota, RateLimiter, SetQuotaError, SlidingCounter,
+    SlidingCounterError,
+};
+use models::windows::Windows;
+use proptest::prelude::*;
+use std::time::Duration;
+
+/// From one in 30 days to 10^9 a second, with limits that histories reach, and any.
+fn quotas(largest: u32) -> impl Strategy<Value = Quota> {
+    let limit = prop_oneof![1 => Just(0), 6 => 1..20u32, 2 => 1..=largest];
+    let window = prop_oneof![
+        Just(1_000),
+        Just(1_000_000_000),
+        Just(60_000_000_000),
+        Just(3_600_000_000_000),
+        Just(30 * 86_400_000_000_000),
+        1_000..10_000_000_000_000u64
+    ];
+    (limit, window).prop_map(|(limit, window)| Quota::per(limit, Duration::from_nanos(window)).unwrap())
+}
+
+fn frequencies() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => Just(1_000_000_000),
+        1 => Just(1_000_000),
+        1 => Just(32_768),
+        2 => Just(2_496_000_123),
+        1 => 1_000..4_000_000_000u64
+    ]
+}
+
+/// How the clock moves before a call.
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    /// By so many ticks.
+    Pass(u64),
+    /// By so many parts of a window, of 2^16.
+    Parts(u64),
+    /// To the beginning of the next window, or so many ticks off it.
+    Boundary(i8),
+}
+
+fn moves() -> impl Strategy<Value = Vec<(Move, u32)>> {
+    let step = prop_oneof![
+        3 => (0..20u64).prop_map(Move::Pass),
+        1 => (0..1u64 << 48).prop_map(Move::Pass),
+        6 => (0..1u64 << 16).prop_map(Move::Parts),
+        1 => (0..1u64 << 19).prop_map(Move::Parts),
+        4 => (-2..=2i8).prop_map(Move::Boundary),
+        2 => Just(Move::Boundary(0))
+    ];
+    let cost = prop_oneof![5 => Just(1), 3 => 0..20u32, 1 => any::<u32>()];
+    proptest::collection::vec((step, cost), 1..150)
+}
+
+/// The tick after a move, counted from the beginning of a window.
+fn moved(model: &Windows, tick: i128, by: Move) -> i128 {
+    let to = match by {
+        // Never half a circle of a window's number in all.
+        Move::Pass(ticks) => tick + i128::from(ticks).min(model.ticks() << 22),
+        Move::Parts(parts) => tick + ((model.ticks() * i128::from(parts)) >> 16),
+        Move::Boundary(off) => model.next(tick) + i128::from(off),
+    };
+    // Where windows are no whole number of ticks, the last tick of one may count as the next one's: models are compared elsewhere.
+    let unclear = |tick: i128| !model.is_aligned() && model.number(tick) != model.number(tick + 1);
+    (to.max(tick)..to.max(tick) + 4).find(|&tick| !unclear(tick)).unwrap()
+}
+
+/// A clock at a tick counted from `start`.
+fn set(clock: &ManualClock, start: u64, tick: i128) {
+    clock.set_ticks(start.wrapping_add(u64::try_from(tick).unwrap()));
+}
+
+/// A wait in ticks, rounded down, which undoes the rounding up to nanoseconds; and how many ticks it may be too long, because a
+/// frequency travels with 26 significant bits, rounded down.
+fn ticks_of(wait: Duration, frequency: u64) -> (i128, i128) {
+    let ticks = i128::try_from(wait.as_nanos() * u128::from(frequency) / 1_000_000_000).unwrap();
+    let rounded = frequency.trailing_zeros() + 26 < 64 - frequency.leading_zeros();
+    (ticks, if rounded { (ticks >> 24) + 1 } else { 0 } + i128::from(frequency / 1_000_000_001))
+}
+
+#[test]
+fn a_window_of_its_own_begins_with_the_first_request() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_millis(1_300));
+    let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(3)), &clock);
+    for left in [2, 1, 0] {
+        assert_eq!(limiter.check().unwrap().remaining(), left);
+    }
+    clock.advance(Duration::from_nanos(999_999_999));
+    let denied = limiter.check().unwrap_err();
+    assert_eq!(denied.retry_after(), Some(Duration::from_nanos(1)));
+    assert_eq!((denied.resets_in(), denied.remaining()), (denied.retry_after(), 0));
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(limiter.check().unwrap().remaining(), 2);
+    let usage = limiter.peek();
+    assert_eq!((usage.limit(), usage.used(), usage.window()), (3, 1, Some(Duration::from_secs(1))));
+    assert_eq!(usage.resets_in(), Some(Duration::from_secs(1)));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!((limiter.peek().used(), limiter.peek().resets_in()), (0, Some(Duration::ZERO)));
+}
+
+/// What the docs say of the fixed window: the limit twice, and never more, in a time however short around a boundary.
+#[test]
+fn a_fixed_window_allows_twice_its_limit_at_a_boundary_and_no_more() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::of(FixedWindow::new(Quota::per_minute(100)), &clock);
+    limiter.check_n(0).unwrap();
+    clock.advance(Duration::from_mins(1) - Duration::from_nanos(1));
+    let before = (0..1_000).filter(|_| limiter.check().is_ok()).count();
+    clock.advance(Duration::from_nanos(1));
+    let after = (0..1_000).filter(|_| limiter.check().is_ok()).count();
+    assert_eq!((before, after), (100, 100));
+    clock.advance(Duration::from_mins(1) - Duration::from_nanos(1));
+    assert!(limiter.check().is_err(), "nothing until the next");
+}
+
+#[test]
+fn windows_are_aligned_as_asked() {
+    let at = |alignment| {
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_secs(130));
+        let limiter = RateLimiter::of(FixedWindow::new(Quota::per_minute(1)).aligned_to(alignment), &clock);
+        limiter.check().unwrap();
+        limiter.check().unwrap_err().retry_after().unwrap()
+    };
+    assert_eq!(at(Alignment::FirstRequest), Duration::from_mins(1));
+    assert_eq!(at(Alignment::ClockOrigin), Duration::from_secs(50));
+    // Tick 0 was 25 s past the full minute, and so it is 35 s past one.
+    assert_eq!(at(Alignment::OriginAt(Duration::from_secs(60 * 29_000_000 + 25))), Duration::from_secs(25));
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn windows_follow_the_wall_clock() {
+    use std::time::SystemTime;
+    static PER_HOUR: RateLimiter<FixedWindow> =
+        RateLimiter::of(FixedWindow::new(Quota::per_hour(1)).aligned_to(Alignment::WallClock), damper::Monotonic);
+    // Where the hour is full between the calls, again.
+    for _ in 0..3 {
+        let _ = PER_HOUR.check();
+        if let Err(denied) = PER_HOUR.check() {
+            let ends = SystemTime::now() + denied.retry_after().unwrap();
+            let past = ends.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() % 3_600_000;
+            assert!(!(5_000..3_595_000).contains(&past), "{past} ms past the full hour");
+            return;
+        }
+    }
+    panic!("three full hours in a row");
+}
+
+#[test]
+fn a_fixed_window_asked_for_more_than_its_limit_says_so() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(5).burst(100)), &clock);
+    assert!(limiter.check_n(6).unwrap_err().exceeds_burst());
+    assert!(limiter.check_n(u32::MAX).unwrap_err().exceeds_burst());
+    assert!(limiter.check_n(5).is_ok());
+    let none = RateLimiter::of(FixedWindow::new(Quota::per_second(0)), &clock);
+    assert!(none.check_n(0).is_ok());
+    assert!(none.check().unwrap_err().exceeds_burst());
+    let all = RateLimiter::of(FixedWindow::new(Quota::UNLIMITED), &clock);
+    assert_eq!(all.check_n(u32::MAX).unwrap().remaining(), u32::MAX);
+    assert_eq!((all.peek().used(), all.peek().window()), (0, None));
+    let largest = RateLimiter::of(FixedWindow::new(Quota::per_second(u32::MAX)), &clock);
+    assert!(largest.check_n(u32::MAX).is_ok());
+    assert_eq!(largest.check().unwrap_err().retry_after(), Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn a_fixed_window_keeps_its_count_when_the_quota_changes() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(10)), &clock);
+    limiter.check_n(8).unwrap();
+    clock.advance(Duration::from_millis(500));
+    limiter.set_quota(Quota::per_minute(5)).unwrap();
+    let denied = limiter.check().unwrap_err();
+    assert_eq!((denied.remaining(), limiter.peek().used()), (0, 5));
+    // Half of the window is left, and windows take a minute now.
+    let wait = denied.retry_after().unwrap();
+    assert!((Duration::from_secs(30)..Duration::from_millis(30_001)).contains(&wait), "{wait:?}");
+    clock.advance(wait);
+    assert_eq!(limiter.check_n(5).unwrap().remaining(), 0);
+    limiter.set_quota(Quota::per_minute(7)).unwrap();
+    assert_eq!(limiter.check().unwrap().remaining(), 1);
+    let too_fast = Quota::per(1, Duration::from_nanos(1)).unwrap();
+    assert_eq!(limiter.set_quota(too_fast), Err(SetQuotaError::TooFast));
+}
+
+#[test]
+fn layers_of_windows_are_taken_back_only_in_the_same_window() {
+    let clock = ManualClock::new();
+    let layers = [Quota::per_second(10), Quota::per_minute(15)].map(FixedWindow::new);
+    let both = Layered::of(layers, &clock);
+    both.check_n(10).unwrap();
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(both.check_n(10).unwrap_err().layer(), 1);
+    assert_eq!(both.peek().map(|usage| usage.used()), [0, 10]);
+    both.check_n(5).unwrap();
+    assert_eq!(both.check().unwrap_err().layer(), 1);
+    assert_eq!(both.peek().map(|usage| usage.used()), [5, 15]);
+}
+
+/// A clock that steps back within its promise finds the window of the others; one that does more waits for at most two.
+#[test]
+fn a_fixed_window_locks_nobody_out_when_the_clock_steps_back() {
+    let clock = ManualClock::new();
+    clock.set_ticks(1 << 40);
+    let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(2)), &clock);
+    limiter.check_n(0).unwrap(); // from where on windows are exact
+    clock.advance(Duration::from_hours(10));
+    limiter.check_n(2).unwrap();
+    clock.step_back(Duration::from_millis(1));
+    assert!(limiter.check().is_err());
+    clock.step_back(Duration::from_hours(1));
+    let wait = limiter.check().unwrap_err().retry_after().unwrap();
+    assert!(wait > Duration::from_secs(1) && wait <= Duration::from_secs(2), "{wait:?}");
+    clock.advance_ticks(u64::try_from(wait.as_nanos()).unwrap() - 1);
+    assert!(limiter.check().is_err());
+    clock.advance(Duration::from_nanos(1));
+    assert!(limiter.check_n(2).is_ok());
+}
+
+/// The number of a window is 32 bits wide: windows go on while it wraps.
+#[test]
+fn a_fixed_window_goes_on_when_its_number_wraps() {
+    let clock = ManualClock::with_frequency(1_000);
+    let limiter = RateLimiter::of(FixedWindow::new(Quota::per(3, Duration::from_millis(4)).unwrap()), &clock);
+    limiter.check_n(0).unwrap();
+    for around in [1u64 << 31, 1 << 32, 1 << 33] {
+        clock.set_ticks((around - 3) * 4);
+        for _ in 0..6 {
+            // The first of these may count what was taken half a circle ago.
+            while limiter.check_n(3).is_err() {
+                clock.advance_ticks(4);
+            }
+            for _ in 0..3 {
+                clock.advance_ticks(1);
+                assert!(limiter.check().is_err());
+            }
+            clock.advance_ticks(1);
+            assert!(limiter.check_n(3).is_ok());
+            clock.advance_ticks(4);
+        }
+    }
+}
+
+#[test]
+fn a_sliding_counter_weighs_the_window_before() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::of(SlidingCounter::new(Quota::per_second(10)).unwrap(), &clock);
+    limiter.check_n(10).unwrap();
+    let denied = limiter.check().unwrap_err();
+    assert_eq!(denied.resets_in(), Some(Duration::from_secs(2)));
+    let within_a_tick = |wait: Duration, millis| {
+        let exact = Duration::from_millis(millis);
+        assert!(wait == exact || wait == exact + Duration::from_nanos(1), "{wait:?} of {exact:?}");
+    };
+    within_a_tick(denied.retry_after().unwrap(), 1_100);
+    within_a_tick(limiter.check_n(10).unwrap_err().retry_after().unwrap(), 2_000);
+    clock.advance(Duration::from_millis(1_100) - Duration::from_nanos(1));
+    assert!(limiter.check().is_err());
+    // One for each tenth of the window that has passed.
+    clock.advance(Duration::from_nanos(1));
+    for _ in 0..9 {
+        assert_eq!(limiter.check().unwrap().remaining(), 0);
+        within_a_tick(limiter.check().unwrap_err().retry_after().unwrap(), 100);
+        clock.advance(Duration::from_millis(100));
+    }
+    assert_eq!((limiter.peek().used(), limiter.peek().window()), (9, Some(Duration::from_secs(1))));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!((limiter.peek().used(), limiter.peek().resets_in()), (0, Some(Duration::ZERO)));
+}
+
+#[test]
+fn a_sliding_counter_has_room_for_24_bits() {
+    let clock = ManualClock::new();
+    let largest = (1 << 24) - 1;
+    let error = SlidingCounter::new(Quota::per_second(largest + 1)).unwrap_err();
+    assert_eq!(error, SlidingCounterError::LimitTooLarge);
+    assert!(error.to_string().contains("16777215"));
+    let limiter = RateLimiter::of(SlidingCounter::new(Quota::per_second(largest)).unwrap(), &clock);
+    limiter.check_n(largest).unwrap();
+    assert!(limiter.check_n(largest + 1).unwrap_err().exceeds_burst());
+    clock.advance(Duration::from_millis(1_500));
+    assert_eq!(limiter.check_n(largest / 2).unwrap().remaining(), 0);
+    assert_eq!(limiter.set_quota(Quota::per_second(1 << 24)), Err(SetQuotaError::TooLarge));
+    let small = RateLimiter::of(SlidingCounter::new(Quota::per_second(1)).unwrap(), &clock);
+    assert_eq!(small.set_quota(Quota::per_second((1 << 16) - 1)), Ok(()));
+    assert_eq!(small.set_quota(Quota::per_second(1 << 16)), Err(SetQuotaError::TooLarge));
+    assert_eq!(small.set_quota(Quota::UNLIMITED), Ok(()));
+    assert_eq!(small.check_n(u32::MAX).unwrap().remaining(), u32::MAX);
+    let all = RateLimiter::of(SlidingCounter::new(Quota::UNLIMITED).unwrap(), &clock);
+    assert_eq!(all.check_n(u32::MAX).unwrap().remaining(), u32::MAX);
+}
+
+#[test]
+fn a_sliding_counter_locks_nobody_out_when_the_clock_steps_back() {
+    let clock = ManualClock::new();
+    clock.set_ticks(1 << 40);
+    let limiter = RateLimiter::of(SlidingCounter::new(Quota::per_second(2)).unwrap(), &clock);
+    limiter.check_n(0).unwrap();
+    clock.advance(Duration::from_hours(10));
+    limiter.check_n(2).unwrap();
+    clock.step_back(Duration::from_hours(1));
+    let wait = limiter.check_n(2).unwrap_err().retry_after().unwrap();
+    assert_eq!(wait, Duration::from_secs(3), "the rest of this window, the next one, and that its count is gone");
+    clock.advance(wait);
+    assert!(limiter.check_n(2).is_ok());
+}
+
+#[test]
+fn a_sliding_counter_is_taken_back_in_the_same_window() {
+    let clock = ManualClock::new();
+    let layers = [Quota::per_second(10), Quota::per_minute(15)].map(|quota| SlidingCounter::new(quota).unwrap());
+    let both = Layered::of(layers, &clock);
+    both.check_n(10).unwrap();
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(both.check_n(10).unwrap_err().layer(), 1);
+    assert_eq!(both.peek().map(|usage| usage.used()), [0, 10]);
+}
+
+/// The number of a window has only 16 bits here: windows go on while it wraps.
+#[test]
+fn a_sliding_counter_goes_on_when_its_number_wraps() {
+    let clock = ManualClock::with_frequency(1_000);
+    let quota = Quota::per((1 << 24) - 1, Duration::from_millis(4)).unwrap();
+    let limiter = RateLimiter::of(SlidingCounter::new(quota).unwrap(), &clock);
+    limiter.check_n(0).unwrap();
+    for _ in 0..1 << 18 {
+        assert!(limiter.check_n(quota.limit()).is_ok());
+        clock.advance_ticks(4);
+        assert!(limiter.check_n(quota.limit() / 4 + 1).is_err());
+        clock.advance_ticks(4);
+    }
+}
+
+/// Threads race on a clock that moves through many windows: each window gives exactly its limit.
+#[test]
+fn racing_threads_take_exactly_the_limit_of_each_window() {
+    let clock = ManualClock::new();
+    race(&clock, &RateLimiter::of(FixedWindow::new(Quota::per_second(50)), &clock), Duration::from_secs(1));
+    let counter = SlidingCounter::new(Quota::per_second(50)).unwrap();
+    // Every other window, so that the one before is empty.
+    race(&clock, &RateLimiter::of(counter, &clock), Duration::from_secs(2));
+}
+
+fn race<A: Algorithm + Sync>(clock: &ManualClock, limiter: &RateLimiter<A, &ManualClock>, pause: Duration) {
+    const WINDOWS: u32 = 1_000;
+    let mut allowed = 0;
+    for _ in 0..WINDOWS {
+        allowed += std::thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..3).map(|_| scope.spawn(|| (0..30).filter(|_| limiter.check().is_ok()).count())).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>()
+        });
+        clock.advance(pause);
+    }
+    assert_eq!(allowed, 50 * WINDOWS as usize);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+    #[test]
+    fn the_fixed_window_is_exact(quota in quotas(u32::MAX), frequency in frequencies(), start: u64, moves in moves()) {
+        let mut model = Windows::new(quota, frequency);
+        prop_assume!(model.ticks() >= 4);
+        let clock = ManualClock::with_frequency(frequency);
+        clock.set_ticks(start);
+        let limiter = RateLimiter::of(FixedWindow::new(quota), &clock);
+        limiter.check_n(0).unwrap();
+        // The line starts a tick earlier where the clock is just about to wrap.
+        let early = i128::from(start == u64::MAX);
+        let mut tick = early;
+        for (by, n) in moves {
+            tick = moved(&model, tick, by);
+            set(&clock, start, tick - early);
+            let (expected, left) = (model.fixed_allows(tick, n), i128::from(quota.limit()) - model.count(model.number(tick)));
+            match limiter.check_n(n) {
+                Ok(allowed) => {
+                    prop_assert!(expected, "{n} at {tick} of {model:?}");
+                    model.take(tick, n);
+                    prop_assert_eq!(i128::from(allowed.remaining()), left - i128::from(n));
+                }
+                Err(denied) => {
+                    prop_assert!(!expected, "{n} at {tick} of {model:?}");
+                    prop_assert_eq!(i128::from(denied.remaining()), left);
+                    prop_assert_eq!(denied.exceeds_burst(), n > quota.limit());
+                    if let Some(wait) = denied.retry_after() {
+                        let (wait, slack) = ticks_of(wait, frequency);
+                        let next = model.next(tick) - tick;
+                        prop_assert!(wait >= next - i128::from(!model.is_aligned()), "{wait} of {next}");
+                        prop_assert!(wait <= next + slack + i128::from(!model.is_aligned()), "{wait} of {next}");
+                        set(&clock, start, tick - early + wait);
+                        prop_assert!(limiter.peek().remaining() >= n, "the wait is enough");
+                    }
+                }
+            }
+        }
+    }
+
+    /// By the formula, nothing late, and nothing more than a tick early.
+    #[test]
+    fn the_sliding_counter_is_exact(quota in quotas((1 << 24) - 1), frequency in frequencies(), start: u64, moves in moves()) {
+        let mut model = Windows::new(quota, frequency);
+        prop_assume!(model.ticks() >= 4);
+        let clock = ManualClock::with_frequency(frequency);
+        clock.set_ticks(start);
+        let limiter = RateLimiter::of(SlidingCounter::new(quota).unwrap(), &clock);
+        limiter.check_n(0).unwrap();
+        let early = i128::from(start == u64::MAX);
+        let mut tick = early;
+        let mut idle = 0;
+        for (by, n) in moves {
+            let to = moved(&model, tick, by);
+            // Of a number of 16 bits at the least.
+            idle += (to - tick) / model.ticks() + 1;
+            if idle >= 1 << 15 {
+                break;
+            }
+            tick = to;
+            set(&clock, start, tick - early);
+            match limiter.check_n(n) {
+                Ok(allowed) => {
+                    prop_assert!(model.counter_allows(tick, n) || model.counter_allows(tick + 1, n), "{n} at {tick} of {model:?}");
+                    model.take(tick, n);
+                    idle = if n == 0 { idle } else { 0 };
+                    let left = allowed.remaining();
+                    prop_assert!(model.counter_allows(tick + 1, left), "{left} left");
+                    prop_assert!(left == quota.limit() || !model.counter_allows(tick, left + 1), "{left} left");
+                }
+                Err(denied) => {
+                    prop_assert!(!model.counter_allows(tick, n), "{n} at {tick} of {model:?}");
+                    prop_assert_eq!(denied.exceeds_burst(), n > quota.limit());
+                    if let Some(wait) = denied.retry_after() {
+                        let (wait, slack) = ticks_of(wait, frequency);
+                        set(&clock, start, tick - early + wait);
+                        prop_assert!(limiter.peek().remaining() >= n, "{wait} is enough");
+                        let shorter = wait - 2 - slack;
+                        if shorter > 0 {
+                            set(&clock, start, tick - early + shorter);
+                            prop_assert!(limiter.peek().remaining() < n, "{shorter} is not");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whatever a clock does: the limit for each whole window of forward motion, and one for the beginning and the end each.
+    #[test]
+    fn a_clock_that_steps_back_opens_no_fixed_window_twice(
+        limit in 1..20u32,
+        moves in proptest::collection::vec((any::<bool>(), prop_oneof![0..100u64, 0..10_000u64], 1..5u32), 1..300),
+    ) {
+        let clock = ManualClock::with_frequency(1_000);
+        clock.set_ticks(1 << 50);
+        let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(limit)), &clock);
+        let (mut admitted, mut forward) = (0, 0);
+        for (back, ticks, n) in moves {
+            if back {
+                clock.set_ticks(clock.now() - ticks);
+            } else {
+                clock.advance_ticks(ticks);
+                forward += ticks;
+            }
+            admitted += u64::from(if limiter.check_n(n).is_ok() { n } else { 0 });
+            prop_assert!(admitted <= u64::from(limit) * (forward / 1_000 + 2), "{admitted} in {forward} ms");
+        }
+        let _ = limiter.check_n(limit);
+        clock.advance(Duration::from_secs(2));
+        prop_assert!(limiter.check_n(limit).is_ok());
+    }
+}
