@@ -5,7 +5,10 @@
 //! ```
 #![cfg(loom)]
 
+pub mod slowing;
+
 use damper::Clock;
+pub use damper::atomic::Flaw;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +26,13 @@ pub fn check_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 's
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     check_with(builder, model);
+}
+
+/// Runs a model on flawed atomics, in the plain setting: for the `should_panic` variant beside a model.
+pub fn check_flawed(flaw: Flaw, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    damper::atomic::with_flaw(flaw, || builder.check(model));
 }
 
 fn check_with(builder: loom::model::Builder, model: impl Fn() + Send + Sync + 'static) {

@@ -2,7 +2,7 @@
 #![cfg(loom)]
 
 use damper::{BreakerConfig, CircuitBreaker, State};
-use damper_loom_tests::{Stopped, check, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, check, check_flawed, check_preemptions};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 use std::sync::Arc;
@@ -45,30 +45,38 @@ fn tripped(config: BreakerConfig) -> Arc<CircuitBreaker<Jump>> {
 /// again. [`admit` without the test of `max_probes`; a store in the place of the exchange.]
 #[test]
 fn probes_are_limited() {
-    check_preemptions(3, || {
-        // Two successes are needed, so that only `max_probes` keeps a second one from going out.
-        let breaker = tripped(config(1, 1, 2));
-        let out = Arc::new(AtomicU32::new(0));
-        let ask = |breaker: &CircuitBreaker<Jump>, out: &AtomicU32| {
-            if let Ok(probe) = breaker.try_acquire() {
-                assert_eq!(out.fetch_add(1, Ordering::Relaxed), 0, "one probe at a time");
-                out.fetch_sub(1, Ordering::Relaxed);
-                drop(probe);
-            }
-        };
-        let rivals: Vec<_> = (0..2)
-            .map(|_| {
-                let (breaker, out) = (Arc::clone(&breaker), Arc::clone(&out));
-                thread::spawn(move || ask(&breaker, &out))
-            })
-            .collect();
-        ask(&breaker, &out);
-        for rival in rivals {
-            rival.join().unwrap();
+    check_preemptions(3, probes_are_limited_model);
+}
+
+#[test]
+#[should_panic]
+fn probes_are_limited_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, probes_are_limited_model);
+}
+
+fn probes_are_limited_model() {
+    // Two successes are needed, so that only `max_probes` keeps a second one from going out.
+    let breaker = tripped(config(1, 1, 2));
+    let out = Arc::new(AtomicU32::new(0));
+    let ask = |breaker: &CircuitBreaker<Jump>, out: &AtomicU32| {
+        if let Ok(probe) = breaker.try_acquire() {
+            assert_eq!(out.fetch_add(1, Ordering::Relaxed), 0, "one probe at a time");
+            out.fetch_sub(1, Ordering::Relaxed);
+            drop(probe);
         }
-        assert_eq!(breaker.state(), State::HalfOpen);
-        assert!(breaker.try_acquire().is_ok(), "every place was given back");
-    });
+    };
+    let rivals: Vec<_> = (0..2)
+        .map(|_| {
+            let (breaker, out) = (Arc::clone(&breaker), Arc::clone(&out));
+            thread::spawn(move || ask(&breaker, &out))
+        })
+        .collect();
+    ask(&breaker, &out);
+    for rival in rivals {
+        rival.join().unwrap();
+    }
+    assert_eq!(breaker.state(), State::HalfOpen);
+    assert!(breaker.try_acquire().is_ok(), "every place was given back");
 }
 
 /// Results of calls that were permitted while closed race a probe: the probe alone decides. [`settle` without the test of
@@ -95,20 +103,28 @@ fn a_late_result_changes_nothing() {
 /// Failures race at the threshold: none is lost, and the third finds it open. [A store in the place of the exchange of the word.]
 #[test]
 fn no_failure_is_lost() {
-    check(|| {
-        let breaker = Arc::new(CircuitBreaker::with_clock(config(3, 1, 1), Stopped(0)));
-        let rivals: Vec<_> = (0..2)
-            .map(|_| {
-                let permit = breaker.try_acquire_owned().unwrap();
-                thread::spawn(move || permit.failure())
-            })
-            .collect();
-        breaker.try_acquire().unwrap().failure();
-        for rival in rivals {
-            rival.join().unwrap();
-        }
-        assert_eq!(breaker.state(), State::Open);
-    });
+    check(no_failure_is_lost_model);
+}
+
+#[test]
+#[should_panic]
+fn no_failure_is_lost_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, no_failure_is_lost_model);
+}
+
+fn no_failure_is_lost_model() {
+    let breaker = Arc::new(CircuitBreaker::with_clock(config(3, 1, 1), Stopped(0)));
+    let rivals: Vec<_> = (0..2)
+        .map(|_| {
+            let permit = breaker.try_acquire_owned().unwrap();
+            thread::spawn(move || permit.failure())
+        })
+        .collect();
+    breaker.try_acquire().unwrap().failure();
+    for rival in rivals {
+        rival.join().unwrap();
+    }
+    assert_eq!(breaker.state(), State::Open);
 }
 
 /// A success and a failure of two probes race: the first decides, and the other is of an older generation by then.

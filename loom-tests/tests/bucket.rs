@@ -2,7 +2,7 @@
 #![cfg(loom)]
 
 use damper::{Layered, Quota, RateLimiter};
-use damper_loom_tests::{Stopped, Time, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
 use std::time::Duration;
@@ -10,39 +10,55 @@ use std::time::Duration;
 /// Three threads race for a burst of two: exactly two are allowed. [A `store` in the place of the exchange.]
 #[test]
 fn burst_is_never_exceeded() {
-    check_preemptions(3, || {
-        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2), Stopped(7)));
-        limiter.check_n(0).unwrap(); // starts the line, which is another model's business
-        let rivals: Vec<_> = (0..2)
-            .map(|_| {
-                let limiter = Arc::clone(&limiter);
-                thread::spawn(move || u32::from(limiter.check().is_ok()))
-            })
-            .collect();
-        let mine = u32::from(limiter.check().is_ok());
-        let allowed: u32 = mine + rivals.into_iter().map(|rival| rival.join().unwrap()).sum::<u32>();
-        assert_eq!(allowed, 2, "two tokens, two winners");
-    });
+    check_preemptions(3, burst_is_never_exceeded_model);
+}
+
+#[test]
+#[should_panic]
+fn burst_is_never_exceeded_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, burst_is_never_exceeded_model);
+}
+
+fn burst_is_never_exceeded_model() {
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2), Stopped(7)));
+    limiter.check_n(0).unwrap(); // starts the line, which is another model's business
+    let rivals: Vec<_> = (0..2)
+        .map(|_| {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || u32::from(limiter.check().is_ok()))
+        })
+        .collect();
+    let mine = u32::from(limiter.check().is_ok());
+    let allowed: u32 = mine + rivals.into_iter().map(|rival| rival.join().unwrap()).sum::<u32>();
+    assert_eq!(allowed, 2, "two tokens, two winners");
 }
 
 /// What is taken and what is left add up, though threads take different amounts and time passes meanwhile. [A `store` in
 /// the place of the exchange.]
 #[test]
 fn no_token_is_lost() {
-    check_preemptions(3, || {
-        let clock = Time::at(0);
-        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(5), clock.clone()));
-        limiter.check_n(5).unwrap();
-        let rival = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || if limiter.check_n(2).is_ok() { 2 } else { 0 })
-        };
-        clock.advance(Duration::from_secs(3));
-        let mine = u32::from(limiter.check().is_ok());
-        let taken = mine + rival.join().unwrap();
-        assert_eq!(mine, 1, "three came before, and a rival takes two at the most");
-        assert_eq!(limiter.peek().remaining(), 3 - taken);
-    });
+    check_preemptions(3, no_token_is_lost_model);
+}
+
+#[test]
+#[should_panic]
+fn no_token_is_lost_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, no_token_is_lost_model);
+}
+
+fn no_token_is_lost_model() {
+    let clock = Time::at(0);
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(5), clock.clone()));
+    limiter.check_n(5).unwrap();
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || if limiter.check_n(2).is_ok() { 2 } else { 0 })
+    };
+    clock.advance(Duration::from_secs(3));
+    let mine = u32::from(limiter.check().is_ok());
+    let taken = mine + rival.join().unwrap();
+    assert_eq!(mine, 1, "three came before, and a rival takes two at the most");
+    assert_eq!(limiter.peek().remaining(), 3 - taken);
 }
 
 /// First users who race agree on where the line starts: none of them makes or loses tokens. [A start of its
@@ -50,20 +66,28 @@ fn no_token_is_lost() {
 /// `rest`.]
 #[test]
 fn first_users_agree_on_the_line() {
-    check_preemptions(3, || {
-        // Far from where a line that starts at tick 0 would be: half a circle.
-        let clock = Time::at(1 << 62);
-        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), clock.clone()));
-        let rival = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || u32::from(limiter.check().is_ok()))
-        };
-        clock.advance(Duration::from_millis(500));
-        let mine = u32::from(limiter.check().is_ok());
-        assert_eq!(mine + rival.join().unwrap(), 1);
-        let wait = limiter.check().unwrap_err().retry_after().unwrap();
-        assert!(wait == Duration::from_secs(1) || wait == Duration::from_millis(500), "{wait:?}");
-    });
+    check_preemptions(3, first_users_agree_on_the_line_model);
+}
+
+#[test]
+#[should_panic]
+fn first_users_agree_on_the_line_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, first_users_agree_on_the_line_model);
+}
+
+fn first_users_agree_on_the_line_model() {
+    // Far from where a line that starts at tick 0 would be: half a circle.
+    let clock = Time::at(1 << 62);
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), clock.clone()));
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || u32::from(limiter.check().is_ok()))
+    };
+    clock.advance(Duration::from_millis(500));
+    let mine = u32::from(limiter.check().is_ok());
+    assert_eq!(mine + rival.join().unwrap(), 1);
+    let wait = limiter.check().unwrap_err().retry_after().unwrap();
+    assert!(wait == Duration::from_secs(1) || wait == Duration::from_millis(500), "{wait:?}");
 }
 
 /// A clock that stepped back is healed once, to the deepest debt, whoever notices: nothing is minted. [Healing to full.]
@@ -89,62 +113,86 @@ fn healing_mints_nothing() {
 /// emptied since. [The word loaded after the clock, and exchanged whatever it is by then.]
 #[test]
 fn a_stale_reading_is_no_full_bucket() {
-    check_preemptions(3, || {
-        let clock = Time::at(0);
-        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2), clock.clone()));
-        limiter.check_n(0).unwrap();
-        let stale = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || if limiter.check_n(2).is_ok() { 2 } else { 0 })
-        };
-        clock.advance(Duration::from_secs(1));
-        let mine = if limiter.check_n(2).is_ok() { 2 } else { 0 };
-        let taken = mine + stale.join().unwrap();
-        // Two were there, and one came.
-        assert!(taken == 2, "{taken}");
-        assert!(limiter.peek().remaining() <= 1);
-    });
+    check_preemptions(3, a_stale_reading_is_no_full_bucket_model);
+}
+
+#[test]
+#[should_panic]
+fn a_stale_reading_is_no_full_bucket_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, a_stale_reading_is_no_full_bucket_model);
+}
+
+fn a_stale_reading_is_no_full_bucket_model() {
+    let clock = Time::at(0);
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2), clock.clone()));
+    limiter.check_n(0).unwrap();
+    let stale = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || if limiter.check_n(2).is_ok() { 2 } else { 0 })
+    };
+    clock.advance(Duration::from_secs(1));
+    let mine = if limiter.check_n(2).is_ok() { 2 } else { 0 };
+    let taken = mine + stale.join().unwrap();
+    // Two were there, and one came.
+    assert!(taken == 2, "{taken}");
+    assert!(limiter.peek().remaining() <= 1);
 }
 
 /// Tokens that are charged and given back while another thread checks: the books balance. [A `store` in the place of the
 /// exchange.]
 #[test]
 fn charges_and_refunds_balance() {
-    check_preemptions(3, || {
-        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(4).max_debt(2), Stopped(7)));
-        limiter.check_n(2).unwrap();
-        let rival = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.charge(3))
-        };
-        // Before the charge one of the two is given back; after it the bucket is in debt, and nothing is.
-        limiter.refund(1);
-        assert_eq!(rival.join().unwrap(), 3);
-        assert_eq!(limiter.peek().remaining(), 0);
-        assert!(limiter.debt() <= 1, "two taken and three charged, less one given back or none");
-    });
+    check_preemptions(3, charges_and_refunds_balance_model);
+}
+
+#[test]
+#[should_panic]
+fn charges_and_refunds_balance_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, charges_and_refunds_balance_model);
+}
+
+fn charges_and_refunds_balance_model() {
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(4).max_debt(2), Stopped(7)));
+    limiter.check_n(2).unwrap();
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || limiter.charge(3))
+    };
+    // Before the charge one of the two is given back; after it the bucket is in debt, and nothing is.
+    limiter.refund(1);
+    assert_eq!(rival.join().unwrap(), 3);
+    assert_eq!(limiter.peek().remaining(), 0);
+    assert!(limiter.debt() <= 1, "two taken and three charged, less one given back or none");
 }
 
 /// A reservation is cancelled while another is made: it is given back only if it was the last, so that the other's time
 /// stays what it was told. [`cancel` without comparing the word; taking off the cost in place.]
 #[test]
 fn a_cancel_moves_nobody() {
-    check_preemptions(3, || {
-        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
-        limiter.check().unwrap();
-        let first = limiter.reserve(1).unwrap();
-        let rival = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || {
-                let slot = limiter.reserve(1).unwrap();
-                [slot.ready_in(), slot.ready_in()]
-            })
-        };
-        let cancelled = first.cancel();
-        let wait = Some(Duration::from_secs(if cancelled { 1 } else { 2 }));
-        assert_eq!(rival.join().unwrap(), [wait, wait]);
-        assert_eq!(limiter.debt(), if cancelled { 1 } else { 2 });
-    });
+    check_preemptions(3, a_cancel_moves_nobody_model);
+}
+
+#[test]
+#[should_panic]
+fn a_cancel_moves_nobody_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, a_cancel_moves_nobody_model);
+}
+
+fn a_cancel_moves_nobody_model() {
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
+    limiter.check().unwrap();
+    let first = limiter.reserve(1).unwrap();
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || {
+            let slot = limiter.reserve(1).unwrap();
+            [slot.ready_in(), slot.ready_in()]
+        })
+    };
+    let cancelled = first.cancel();
+    let wait = Some(Duration::from_secs(if cancelled { 1 } else { 2 }));
+    assert_eq!(rival.join().unwrap(), [wait, wait]);
+    assert_eq!(limiter.debt(), if cancelled { 1 } else { 2 });
 }
 
 /// Two calls through two limits, of which the second has room for one: one is allowed or, while the other is being taken
@@ -152,16 +200,24 @@ fn a_cancel_moves_nobody() {
 /// that stores.]
 #[test]
 fn layers_take_all_or_nothing() {
-    check_preemptions(3, || {
-        let quotas = [Quota::per_second(1).burst(2), Quota::per_hour(1).burst(1)];
-        let both = Arc::new(Layered::with_clock(quotas, Stopped(7)));
-        both.check_n(0).unwrap();
-        let rival = {
-            let both = Arc::clone(&both);
-            thread::spawn(move || u32::from(both.check().is_ok()))
-        };
-        let allowed = u32::from(both.check().is_ok()) + rival.join().unwrap();
-        assert_eq!(allowed, 1);
-        assert_eq!(both.peek().map(|usage| usage.remaining()), [1, 0]);
-    });
+    check_preemptions(3, layers_take_all_or_nothing_model);
+}
+
+#[test]
+#[should_panic]
+fn layers_take_all_or_nothing_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, layers_take_all_or_nothing_model);
+}
+
+fn layers_take_all_or_nothing_model() {
+    let quotas = [Quota::per_second(1).burst(2), Quota::per_hour(1).burst(1)];
+    let both = Arc::new(Layered::with_clock(quotas, Stopped(7)));
+    both.check_n(0).unwrap();
+    let rival = {
+        let both = Arc::clone(&both);
+        thread::spawn(move || u32::from(both.check().is_ok()))
+    };
+    let allowed = u32::from(both.check().is_ok()) + rival.join().unwrap();
+    assert_eq!(allowed, 1);
+    assert_eq!(both.peek().map(|usage| usage.remaining()), [1, 0]);
 }

@@ -2,7 +2,8 @@
 #![cfg(loom)]
 
 use damper::{Quota, RateLimiter, SetQuotaError, TokenBucket};
-use damper_loom_tests::{Stopped, Time, check_preemptions};
+use damper_loom_tests::slowing::{Bug, FAST, Slowing};
+use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
 use std::time::Duration;
@@ -21,25 +22,33 @@ fn limiter(quota: Quota) -> (Limiter, Time) {
 /// `is_current` without its Acquire fence; the epoch stored or loaded Relaxed.]
 #[test]
 fn a_record_is_never_torn() {
-    check_preemptions(2, || {
-        let quotas = [
-            Quota::per_second(1).burst(2).max_debt(3),
-            Quota::per_minute(4).burst(5).max_debt(6),
-            Quota::per_hour(7).burst(8).max_debt(9),
-        ];
-        let (limiter, _) = limiter(quotas[0]);
-        let changer = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || {
-                limiter.set_quota(quotas[1]).unwrap();
-                limiter.set_quota(quotas[2]).unwrap();
-            })
-        };
-        let seen = limiter.quota();
-        assert!(quotas.contains(&seen), "{seen:?}");
-        changer.join().unwrap();
-        assert_eq!(limiter.quota(), quotas[2]);
-    });
+    check_preemptions(2, a_record_is_never_torn_model);
+}
+
+#[test]
+#[should_panic]
+fn a_record_is_never_torn_unless_flawed() {
+    check_flawed(Flaw::NoFences, a_record_is_never_torn_model);
+}
+
+fn a_record_is_never_torn_model() {
+    let quotas = [
+        Quota::per_second(1).burst(2).max_debt(3),
+        Quota::per_minute(4).burst(5).max_debt(6),
+        Quota::per_hour(7).burst(8).max_debt(9),
+    ];
+    let (limiter, _) = limiter(quotas[0]);
+    let changer = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || {
+            limiter.set_quota(quotas[1]).unwrap();
+            limiter.set_quota(quotas[2]).unwrap();
+        })
+    };
+    let seen = limiter.quota();
+    assert!(quotas.contains(&seen), "{seen:?}");
+    changer.join().unwrap();
+    assert_eq!(limiter.quota(), quotas[2]);
 }
 
 /// A check on the fast line, at a moment after it was slowed a thousand times: what is owed is owed for no longer than a burst
@@ -86,20 +95,28 @@ fn no_word_is_left_ahead_of_a_slowed_line() {
 /// exchanged Relaxed.]
 #[test]
 fn an_old_record_heals_nothing() {
-    check_preemptions(3, || {
-        // A clock that orders nothing, so that only the word does.
-        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1).max_debt(0), Stopped(7)));
-        limiter.check_n(0).unwrap();
-        let rival = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.check().is_ok())
-        };
-        limiter.set_quota(Quota::per_second(1).burst(1).max_debt(10)).unwrap();
-        let booked = limiter.charge(11);
-        let taken = booked + u32::from(rival.join().unwrap());
-        assert_eq!(taken, 11);
-        assert_eq!(limiter.debt(), 10, "all of it is still owed");
-    });
+    check_preemptions(3, an_old_record_heals_nothing_model);
+}
+
+#[test]
+#[should_panic]
+fn an_old_record_heals_nothing_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, an_old_record_heals_nothing_model);
+}
+
+fn an_old_record_heals_nothing_model() {
+    // A clock that orders nothing, so that only the word does.
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1).max_debt(0), Stopped(7)));
+    limiter.check_n(0).unwrap();
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || limiter.check().is_ok())
+    };
+    limiter.set_quota(Quota::per_second(1).burst(1).max_debt(10)).unwrap();
+    let booked = limiter.charge(11);
+    let taken = booked + u32::from(rival.join().unwrap());
+    assert_eq!(taken, 11);
+    assert_eq!(limiter.debt(), 10, "all of it is still owed");
 }
 
 /// What was taken on a fast line is not healed away while it is slowed. [Healing between the two bends; healing by the
@@ -133,16 +150,101 @@ fn a_change_heals_nothing() {
 /// [`set` without the claim.]
 #[test]
 fn changers_exclude_one_another() {
-    check_preemptions(2, || {
-        let quotas = [Quota::per_second(5).burst(6), Quota::per_minute(7).burst(8)];
-        let (limiter, _) = limiter(Quota::per_second(1));
-        let rival = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.set_quota(quotas[1]))
+    check_preemptions(2, changers_exclude_one_another_model);
+}
+
+#[test]
+#[should_panic]
+fn changers_exclude_one_another_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, changers_exclude_one_another_model);
+}
+
+fn changers_exclude_one_another_model() {
+    let quotas = [Quota::per_second(5).burst(6), Quota::per_minute(7).burst(8)];
+    let (limiter, _) = limiter(Quota::per_second(1));
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || limiter.set_quota(quotas[1]))
+    };
+    let results = [limiter.set_quota(quotas[0]), rival.join().unwrap()];
+    assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(SetQuotaError::Busy))));
+    assert!(results.contains(&Ok(())));
+    assert!(quotas.contains(&limiter.quota()));
+}
+
+/// The three models above on the small copy of `slowing`, which passes them as it is and fails with each of its bugs.
+mod copies {
+    use super::{Arc, Bug, Duration, FAST, Slowing, Time, check_preemptions, thread};
+
+    fn no_check_is_late_on_a_fast_line(bug: Bug) {
+        let clock = Time::at(0);
+        let bucket = Arc::new(Slowing::new(bug, clock.clone()));
+        let checker = {
+            let bucket = Arc::clone(&bucket);
+            thread::spawn(move || bucket.take(1, 1))
         };
-        let results = [limiter.set_quota(quotas[0]), rival.join().unwrap()];
-        assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(SetQuotaError::Busy))));
-        assert!(results.contains(&Ok(())));
-        assert!(quotas.contains(&limiter.quota()));
-    });
+        bucket.slow();
+        clock.advance(Duration::from_secs(5));
+        assert!(checker.join().unwrap().is_some());
+        assert!(bucket.owed() <= 1, "{} ahead", bucket.owed());
+    }
+
+    fn no_word_is_left_ahead_of_a_slowed_line(bug: Bug) {
+        let clock = Time::at(0);
+        let bucket = Arc::new(Slowing::new(bug, clock.clone()));
+        let checker = {
+            let bucket = Arc::clone(&bucket);
+            thread::spawn(move || {
+                clock.advance(Duration::from_secs(5));
+                bucket.take(1, 1)
+            })
+        };
+        bucket.slow();
+        assert!(checker.join().unwrap().is_some());
+        assert!(bucket.owed() <= 1, "{} ahead", bucket.owed());
+    }
+
+    fn a_change_heals_nothing(bug: Bug) {
+        let clock = Time::at(0);
+        let bucket = Arc::new(Slowing::new(bug, clock.clone()));
+        let rival = {
+            let bucket = Arc::clone(&bucket);
+            thread::spawn(move || {
+                clock.advance(Duration::from_millis(2));
+                // Five are owed, and one more is refused.
+                let rate = bucket.take(5, 5).unwrap();
+                assert_eq!(bucket.take(1, 2), None);
+                rate
+            })
+        };
+        bucket.slow();
+        // If the five were taken on the slow line, the second bend brings what the fast one had produced by then.
+        let owed = if rival.join().unwrap() == FAST { 5..=5 } else { 3..=5 };
+        assert!(owed.contains(&bucket.owed()), "{} are owed", bucket.owed());
+    }
+
+    #[test]
+    fn the_copy_is_right() {
+        check_preemptions(3, || no_check_is_late_on_a_fast_line(Bug::None));
+        check_preemptions(3, || no_word_is_left_ahead_of_a_slowed_line(Bug::None));
+        check_preemptions(3, || a_change_heals_nothing(Bug::None));
+    }
+
+    #[test]
+    #[should_panic = "ahead"]
+    fn a_late_reading_is_noticed() {
+        check_preemptions(3, || no_check_is_late_on_a_fast_line(Bug::LateReading));
+    }
+
+    #[test]
+    #[should_panic = "ahead"]
+    fn one_bend_is_noticed() {
+        check_preemptions(3, || no_word_is_left_ahead_of_a_slowed_line(Bug::OneBend));
+    }
+
+    #[test]
+    #[should_panic = "owed"]
+    fn healing_between_the_bends_is_noticed() {
+        check_preemptions(3, || a_change_heals_nothing(Bug::HealingBetween));
+    }
 }

@@ -14,9 +14,9 @@ pub(crate) use native::{AtomicU64, Backoff, fence};
 #[cfg(loom)]
 mod model;
 #[cfg(loom)]
-pub use model::with_loads_as_rmw;
-#[cfg(loom)]
 pub(crate) use model::{AtomicU64, Backoff, fence};
+#[cfg(loom)]
+pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 
 pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::Field;

@@ -1,12 +1,40 @@
-//! loom's atomics, in two settings.
+//! loom's atomics, in two settings, and with flaws that a model must notice.
 
 use core::sync::atomic::Ordering;
-pub(crate) use loom::sync::atomic::fence;
 use std::cell::Cell;
 
 std::thread_local! {
     /// Whether loads and stores are read-modify-writes. loom runs all threads of a model on one thread of the system.
     static LOADS_AS_RMW: Cell<bool> = const { Cell::new(false) };
+    static FLAW: Cell<Option<Flaw>> = const { Cell::new(None) };
+}
+
+/// What is wrong with the atomics, for models that show that they would notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// A compare-exchange stores without comparing.
+    BlindExchange,
+    /// Every access is Relaxed, and a fence does nothing.
+    NothingOrdered,
+    /// A fence does nothing.
+    NoFences,
+}
+
+/// Runs `model` on flawed atomics.
+pub fn with_flaw(flaw: Flaw, model: impl FnOnce()) {
+    FLAW.set(Some(flaw));
+    model();
+    FLAW.set(None);
+}
+
+fn flawed(order: Ordering) -> Ordering {
+    if FLAW.get() == Some(Flaw::NothingOrdered) { Ordering::Relaxed } else { order }
+}
+
+pub(crate) fn fence(order: Ordering) {
+    if !matches!(FLAW.get(), Some(Flaw::NothingOrdered | Flaw::NoFences)) {
+        loom::sync::atomic::fence(order);
+    }
 }
 
 /// Runs `model` with every load as `fetch_or(0)` and every store as `swap`.
@@ -29,10 +57,12 @@ impl AtomicU64 {
     }
 
     pub(crate) fn load(&self, order: Ordering) -> u64 {
+        let order = flawed(order);
         if LOADS_AS_RMW.get() { self.0.fetch_or(0, order) } else { self.0.load(order) }
     }
 
     pub(crate) fn store(&self, value: u64, order: Ordering) {
+        let order = flawed(order);
         if LOADS_AS_RMW.get() {
             self.0.swap(value, order);
         } else {
@@ -41,11 +71,11 @@ impl AtomicU64 {
     }
 
     pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
-        self.0.fetch_add(value, order)
+        self.0.fetch_add(value, flawed(order))
     }
 
     pub(crate) fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
-        self.0.fetch_sub(value, order)
+        self.0.fetch_sub(value, flawed(order))
     }
 
     pub(crate) fn compare_exchange(
@@ -55,7 +85,10 @@ impl AtomicU64 {
         success: Ordering,
         failure: Ordering,
     ) -> Result<u64, u64> {
-        self.0.compare_exchange(current, new, success, failure)
+        if FLAW.get() == Some(Flaw::BlindExchange) {
+            return Ok(self.0.swap(new, success));
+        }
+        self.0.compare_exchange(current, new, flawed(success), failure)
     }
 
     /// Never fails spuriously: loom models the strong one, and the loops around it are the same.
@@ -66,7 +99,7 @@ impl AtomicU64 {
         success: Ordering,
         failure: Ordering,
     ) -> Result<u64, u64> {
-        self.0.compare_exchange(current, new, success, failure)
+        self.compare_exchange(current, new, success, failure)
     }
 }
 
