@@ -33,7 +33,7 @@
 //! | [`keyed`] | [`KeyedLimiter`]: a limit per key |
 //! | [`breaker`] | [`CircuitBreaker`], and its permits |
 //! | [`clock`] | [`Clock`], the clocks there are, and how to write one |
-//! | [`guide`] | how to choose a rate and a burst, and what exactly is promised |
+//! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |
 //! | `hyper` | wrappers for hyper's services |
 //! | `wire` | header values |
 //!
@@ -78,8 +78,8 @@ pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
 #[cfg(feature = "std")]
 pub use keyed::{KeyedLimiter, KeyedLimiterError};
 pub use limit::{
-    Alignment, Allowed, Denied, FixedWindow, LayerDenied, Layered, RateLimiter, Reservation, SlidingCounter,
-    SlidingCounterError, TokenBucket, Usage,
+    Alignment, Allowed, Denied, FixedWindow, LayerDenied, Layered, LeakyBucket, LeakyQueue, RateLimiter, Reservation,
+    SlidingCounter, SlidingCounterError, TokenBucket, Usage,
 };
 pub use quota::{Quota, QuotaError, SetQuotaError};
 

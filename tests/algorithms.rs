@@ -1,14 +1,16 @@
 //! The algorithms beside the token bucket, through the public API: examples, and properties against slow models.
 
 mod models {
+    pub(crate) mod queue;
     pub(crate) mod windows;
 }
 
 use damper::limit::Algorithm;
 use damper::{
-    Alignment, Clock, FixedWindow, Layered, ManualClock, Quota, RateLimiter, SetQuotaError, SlidingCounter,
-    SlidingCounterError,
+    Alignment, Clock, FixedWindow, Layered, LeakyBucket, LeakyQueue, ManualClock, Quota, RateLimiter, SetQuotaError,
+    SlidingCounter, SlidingCounterError,
 };
+use models::queue::Queue;
 use models::windows::Windows;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -328,6 +330,57 @@ fn a_sliding_counter_is_taken_back_in_the_same_window() {
     assert_eq!(both.peek().map(|usage| usage.used()), [0, 10]);
 }
 
+#[test]
+fn a_leaky_queue_spreads_a_burst_out() {
+    let clock = ManualClock::new();
+    let queue = LeakyQueue::with_clock(Quota::per_second(10).burst(3), &clock);
+    for wait in [0, 100, 200] {
+        assert_eq!(queue.enter(), Ok(Duration::from_millis(wait)));
+    }
+    assert_eq!(queue.level(), 3);
+    let denied = queue.enter().unwrap_err();
+    assert_eq!((denied.retry_after(), denied.remaining()), (Some(Duration::from_millis(100)), 0));
+    clock.advance(Duration::from_millis(100) - Duration::from_nanos(1));
+    assert!(queue.enter().is_err());
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(queue.enter(), Ok(Duration::from_millis(200)));
+    assert!(queue.enter_n(4).unwrap_err().exceeds_burst());
+    assert_eq!(queue.enter_n(0), Ok(Duration::ZERO));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!((queue.level(), queue.enter_n(2)), (0, Ok(Duration::ZERO)));
+    assert_eq!(queue.enter(), Ok(Duration::from_millis(200)));
+    queue.set_quota(Quota::per_second(100).burst(5)).unwrap();
+    assert_eq!(queue.quota().limit(), 100);
+    let wait = queue.enter().unwrap();
+    assert!((Duration::from_millis(30)..Duration::from_micros(30_001)).contains(&wait), "{wait:?}");
+}
+
+#[test]
+fn a_leaky_queue_that_does_not_leak_takes_one() {
+    let clock = ManualClock::new();
+    let queue = LeakyQueue::with_clock(Quota::per_second(0).burst(3), &clock);
+    assert_eq!(queue.enter(), Ok(Duration::ZERO));
+    let denied = queue.enter().unwrap_err();
+    assert_eq!((denied.retry_after(), denied.exceeds_burst()), (None, false));
+    let all = LeakyQueue::with_clock(Quota::UNLIMITED, &clock);
+    assert_eq!((all.enter_n(u32::MAX), all.level()), (Ok(Duration::ZERO), 0));
+}
+
+/// Threads that enter while time passes are told moments that are one interval apart, each once.
+#[test]
+fn racing_threads_are_each_told_a_moment_of_their_own() {
+    let clock = ManualClock::new();
+    let queue = LeakyQueue::with_clock(Quota::per_second(1_000).burst(1_000), &clock);
+    let waits = || (0..250).map(|_| queue.enter().unwrap()).collect::<Vec<_>>();
+    let mut told: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|_| scope.spawn(waits)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    told.sort();
+    assert_eq!(told, (0..1_000).map(Duration::from_millis).collect::<Vec<_>>());
+    assert!(queue.enter().is_err());
+}
+
 /// The number of a window has only 16 bits here: windows go on while it wraps.
 #[test]
 fn a_sliding_counter_goes_on_when_its_number_wraps() {
@@ -479,5 +532,61 @@ proptest! {
         let _ = limiter.check_n(limit);
         clock.advance(Duration::from_secs(2));
         prop_assert!(limiter.check_n(limit).is_ok());
+    }
+
+    /// The meter is the mirror image of the token bucket.
+    #[test]
+    fn a_leaky_bucket_mirrors_the_token_bucket(
+        quota in quotas(u32::MAX),
+        frequency in frequencies(),
+        moves in proptest::collection::vec((0..1u64 << 36, prop_oneof![3 => 0..20u32, 1 => any::<u32>()]), 1..100),
+    ) {
+        let clock = ManualClock::with_frequency(frequency);
+        let tokens = RateLimiter::with_clock(quota, &clock);
+        let leaky = RateLimiter::of(LeakyBucket::new(quota), &clock);
+        for (ticks, n) in moves {
+            clock.advance_ticks(ticks);
+            prop_assert_eq!(tokens.check_n(n), leaky.check_n(n));
+            prop_assert_eq!(leaky.level() + tokens.peek().remaining(), quota.capacity());
+        }
+    }
+
+    /// Each leaves when the one before has, and who does not fit is refused; to within a tick.
+    #[test]
+    fn the_leaky_queue_is_exact(
+        quota in quotas(u32::MAX),
+        burst in 1..50u32,
+        frequency in frequencies(),
+        start: u64,
+        moves in proptest::collection::vec((prop_oneof![0..20u64, 0..1u64 << 36], 0u64..1 << 18, 0..20u32), 1..150),
+    ) {
+        prop_assume!(quota.limit() > 0);
+        let quota = quota.burst(burst);
+        let clock = ManualClock::with_frequency(frequency);
+        clock.set_ticks(start);
+        let queue = LeakyQueue::with_clock(quota, &clock);
+        let mut model = Queue::new(quota, frequency);
+        // Where a tick lets more leave than the burst, there is no order to be seen.
+        prop_assume!(model.interval_in_ticks() > 0);
+        prop_assert_eq!(queue.enter_n(0), Ok(Duration::ZERO));
+        for (ticks, parts, n) in moves {
+            let ticks = ticks.min(model.interval_in_ticks().saturating_mul(parts) >> 14);
+            clock.advance_ticks(ticks);
+            model.pass(ticks);
+            match queue.enter_n(n) {
+                Ok(_) if n == 0 => {}
+                Ok(wait) => {
+                    prop_assert!(model.has_room(n, 1), "{n} into {model:?}");
+                    let (wait, slack) = ticks_of(wait, frequency);
+                    let exact = model.wait();
+                    prop_assert!(wait + 1 >= exact && wait <= exact + 1 + slack, "{wait} of {exact}");
+                    model.enter(n);
+                }
+                Err(denied) => {
+                    prop_assert!(!model.has_room(n, 0), "{n} into {model:?}");
+                    prop_assert_eq!(denied.exceeds_burst(), n > burst);
+                }
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `rate_limiter` | a limit: an algorithm and a clock |
-//! | `token_bucket`, `fixed_window`, `sliding_counter` | the algorithms |
+//! | `token_bucket`, `fixed_window`, `sliding_counter`, `leaky_bucket` | the algorithms |
 //! | `standing` | which window of a word counts at a reading |
 //! | `one_word` | the loop around a decision on one word, under a quota that may change |
 //! | `reservation` | tokens taken now, to be used when they are there |
@@ -14,6 +14,7 @@ mod algorithm;
 mod answer;
 mod fixed_window;
 mod layered;
+mod leaky_bucket;
 mod one_word;
 mod rate_limiter;
 mod reservation;
@@ -26,6 +27,7 @@ pub use algorithm::Algorithm;
 pub use answer::{Allowed, Denied};
 pub use fixed_window::FixedWindow;
 pub use layered::{LayerDenied, Layered};
+pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use rate_limiter::RateLimiter;
 pub use reservation::Reservation;
 pub use sliding_counter::{SlidingCounter, SlidingCounterError};

@@ -1,6 +1,6 @@
 //! One limit: an algorithm and a clock.
 
-use super::{Algorithm, Allowed, Denied, Reservation, TokenBucket, Usage};
+use super::{Algorithm, Allowed, Denied, LeakyBucket, Reservation, TokenBucket, Usage};
 use crate::atomic::const_unless_loom;
 use crate::clock::{Clock, DefaultClock};
 use crate::quota::{Quota, SetQuotaError};
@@ -270,5 +270,12 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     fn reserve_at_most(&self, n: u32, longest: Option<Duration>) -> Result<Reservation<'_, C>, Denied> {
         let reserved = self.algorithm.reserve(n, longest, &self.clock)?;
         Ok(Reservation::new(&self.algorithm, &self.clock, reserved))
+    }
+}
+
+impl<C: Clock> RateLimiter<LeakyBucket, C> {
+    /// How much is in the bucket, in tokens, rounded up.
+    pub fn level(&self) -> u32 {
+        self.algorithm.level(&self.clock)
     }
 }

@@ -343,6 +343,19 @@ impl Timeline {
         (left >> self.fraction_bits) as u32
     }
 
+    /// The tokens that are missing from a full bucket, rounded up.
+    #[inline]
+    pub(crate) const fn level(&self, word: u64, at: u64) -> u32 {
+        let level = Self::debt(word, at).div_ceil(1 << self.fraction_bits);
+        if self.unlimited {
+            0
+        } else if level > u32::MAX as u64 {
+            u32::MAX
+        } else {
+            level as u32
+        }
+    }
+
     /// The wait until the bucket is full.
     #[inline]
     pub(crate) const fn resets_in(&self, word: u64, at: u64) -> Ticks {
