@@ -1,0 +1,69 @@
+//! Algorithms: which one when, what each costs, and what the worst moment lets through.
+//!
+//! | algorithm | time | state per limit | at once | worst window of the quota's length |
+//! |---|---|---|---|---|
+//! | [`TokenBucket`](crate::TokenBucket) | constant | 8 bytes | the burst | burst + limit |
+//! | [`FixedWindow`](crate::FixedWindow) | constant | 8 bytes | the limit, at a boundary twice | twice the limit |
+//! | [`SlidingCounter`](crate::SlidingCounter) | constant | 8 bytes | the limit | the limit if calls come evenly, just less than twice if they are arranged to |
+//!
+//! The quota itself is beside the state. All of them decide with one compare-and-swap, write nothing when they refuse, and can be
+//! mixed in [`Layered`](crate::Layered) with others of their kind. In the long run all of them allow the same rate.
+//!
+//! # Which one when
+//!
+//! **The token bucket, unless something speaks against it.** It has no windows and so no boundaries, the burst is a number of its
+//! own, and it alone can be charged after the fact, go into debt, give out reservations and hand back
+//! ([rates](super::rates)). Its worst window is chosen with the burst: 90 a minute and a burst of 10 are never more than 100 in
+//! any minute.
+//!
+//! **The fixed window where a window is what was agreed on**: a thousand per hour, counted anew on the hour, as a vendor counts
+//! them or a bill does. What is left and when it starts anew are easy to explain. The price is the boundary: the limit just before
+//! it and again just after.
+//!
+//! **The sliding counter where a number per window was agreed on, but not the boundary.** It allows the whole limit at once, as a
+//! fixed window does, then counts what is left of the window before. That assumes the calls of that window came evenly; where
+//! they did not it is too strict or too lenient.
+//!
+//! # The worst moment
+//!
+//! The same 100 a minute, and somebody who wants as many as possible around the end of the first minute:
+//!
+//! ```
+//! use core::time::Duration;
+//! use damper::limit::Algorithm;
+//! use damper::{Alignment, FixedWindow, ManualClock, Quota, RateLimiter, SlidingCounter, TokenBucket};
+//!
+//! const QUOTA: Quota = Quota::per_minute(100);
+//!
+//! /// What is taken at 0:59, between then and 1:01, and between then and 1:59.
+//! fn worst<A: Algorithm>(algorithm: A) -> [usize; 3] {
+//!     let clock = ManualClock::new();
+//!     let limiter = RateLimiter::of(algorithm, &clock);
+//!     let all = |limiter: &RateLimiter<A, _>| core::iter::from_fn(|| limiter.check().ok()).count();
+//!     clock.advance(Duration::from_secs(59));
+//!     let mut taken = all(&limiter);
+//!     let at_once = taken;
+//!     let mut after = |seconds| {
+//!         for _ in 0..seconds * 10 {
+//!             clock.advance(Duration::from_millis(100));
+//!             taken += all(&limiter);
+//!         }
+//!         taken
+//!     };
+//!     [at_once, after(2), after(58)]
+//! }
+//!
+//! let fixed = FixedWindow::new(QUOTA).aligned_to(Alignment::ClockOrigin);
+//! assert_eq!(worst(fixed), [100, 200, 200]);
+//! let sliding = SlidingCounter::new(QUOTA)?.aligned_to(Alignment::ClockOrigin);
+//! assert_eq!(worst(sliding), [100, 101, 198]);
+//! assert_eq!(worst(TokenBucket::new(QUOTA)), [100, 103, 200]);
+//! assert_eq!(worst(TokenBucket::new(QUOTA.burst(10))), [10, 13, 110]);
+//! # Ok::<(), damper::SlidingCounterError>(())
+//! ```
+//!
+//! # What they have in common
+//!
+//! [`check`](crate::RateLimiter::check), [`check_n`](crate::RateLimiter::check_n), [`peek`](crate::RateLimiter::peek) and
+//! [`set_quota`](crate::RateLimiter::set_quota) are the same for all. The windows count the quota's limit and do not look at its
+//! burst; for the token bucket the limit is the rate, and the burst is what can be taken at once.
