@@ -7,6 +7,8 @@ mod alignment;
 mod error;
 mod live;
 mod quota;
+#[cfg(test)]
+mod tests;
 mod timeline;
 
 pub use alignment::Alignment;
