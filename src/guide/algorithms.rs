@@ -3,11 +3,13 @@
 //! | algorithm | time | state per limit | at once | worst window of the quota's length |
 //! |---|---|---|---|---|
 //! | [`TokenBucket`](crate::TokenBucket) | constant | 8 bytes | the burst | burst + limit |
+//! | [`LeakyBucket`](crate::LeakyBucket), a meter | constant | 8 bytes | the burst | burst + limit |
+//! | [`LeakyQueue`](crate::LeakyQueue) | constant | 8 bytes | 1 | 1 + limit |
 //! | [`FixedWindow`](crate::FixedWindow) | constant | 8 bytes | the limit, at a boundary twice | twice the limit |
 //! | [`SlidingCounter`](crate::SlidingCounter) | constant | 8 bytes | the limit | the limit if calls come evenly, just less than twice if they are arranged to |
 //!
-//! The quota itself is beside the state. All of them decide with one compare-and-swap, write nothing when they refuse, and can be
-//! mixed in [`Layered`](crate::Layered) with others of their kind. In the long run all of them allow the same rate.
+//! The quota itself is beside the state. All of them decide with one compare-and-swap and write nothing when they refuse. In the
+//! long run all of them allow the same rate.
 //!
 //! # Which one when
 //!
@@ -15,6 +17,10 @@
 //! own, and it alone can be charged after the fact, go into debt, give out reservations and hand back
 //! ([rates](super::rates)). Its worst window is chosen with the burst: 90 a minute and a burst of 10 are never more than 100 in
 //! any minute.
+//!
+//! **The leaky bucket where levels are what is thought in.** As a meter it allows and refuses the very same calls as the token
+//! bucket, and tells how full it is rather than how much is left. As a queue it is something else: calls leave it one after another
+//! at a constant rate, and each is told how long to wait; if they keep to it, what stands behind never sees a burst.
 //!
 //! **The fixed window where a window is what was agreed on**: a thousand per hour, counted anew on the hour, as a vendor counts
 //! them or a bill does. What is left and when it starts anew are easy to explain. The price is the boundary: the limit just before
@@ -62,8 +68,29 @@
 //! # Ok::<(), damper::SlidingCounterError>(())
 //! ```
 //!
+//! # An even flow
+//!
+//! The queue is for what must be spread out, whatever came at once:
+//!
+//! ```
+//! use core::time::Duration;
+//! use damper::{LeakyQueue, ManualClock, Quota};
+//!
+//! // Ten mails a second to one relay, with room for three, the one that leaves included.
+//! let mails = LeakyQueue::with_clock(Quota::per_second(10).burst(3), ManualClock::new());
+//! for mail in 0..3 {
+//!     assert_eq!(mails.enter()?, mail * Duration::from_millis(100));
+//! }
+//! assert!(mails.enter().is_err(), "it overflows");
+//! # Ok::<(), damper::Denied>(())
+//! ```
+//!
 //! # What they have in common
 //!
 //! [`check`](crate::RateLimiter::check), [`check_n`](crate::RateLimiter::check_n), [`peek`](crate::RateLimiter::peek) and
-//! [`set_quota`](crate::RateLimiter::set_quota) are the same for all. The windows count the quota's limit and do not look at its
-//! burst; for the token bucket the limit is the rate, and the burst is what can be taken at once.
+//! [`set_quota`](crate::RateLimiter::set_quota) are the same for all, and any of them can be a layer of
+//! [`Layered`](crate::Layered), together with others of the same algorithm. The queue alone is no `RateLimiter`: it is
+//! [entered](crate::LeakyQueue::enter).
+//!
+//! The windows count the quota's limit and do not look at its burst; for the buckets the limit is the rate, and the burst is what
+//! can be taken at once; for the queue the burst is how many fit.
