@@ -320,6 +320,24 @@ fn a_sliding_counter_locks_nobody_out_when_the_clock_steps_back() {
 }
 
 #[test]
+fn a_sliding_counter_keeps_its_counts_when_the_quota_changes() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::of(SlidingCounter::new(Quota::per_second(10)).unwrap(), &clock);
+    limiter.check_n(8).unwrap();
+    clock.advance(Duration::from_millis(1_500));
+    limiter.check_n(2).unwrap();
+    limiter.set_quota(Quota::per_minute(5)).unwrap();
+    let denied = limiter.check().unwrap_err();
+    // Half of the window before counts still: 4, and 2 are taken. They are 2 when three quarters of this window are over.
+    assert_eq!((denied.remaining(), limiter.peek().used()), (0, 5));
+    let wait = denied.retry_after().unwrap();
+    assert!((Duration::from_secs(15)..Duration::from_millis(15_001)).contains(&wait), "{wait:?}");
+    clock.advance(wait);
+    assert_eq!(limiter.check().unwrap().remaining(), 0);
+    assert!(limiter.check().is_err());
+}
+
+#[test]
 fn a_sliding_counter_is_taken_back_in_the_same_window() {
     let clock = ManualClock::new();
     let layers = [Quota::per_second(10), Quota::per_minute(15)].map(|quota| SlidingCounter::new(quota).unwrap());

@@ -32,7 +32,7 @@ pub enum SetQuotaError {
     /// More than a thousand times faster than the quota that the limiter was built with: it does not fit the fixed point of
     /// its word. A limiter that is to become this fast is built with its fastest quota, and slowed down.
     TooFast,
-    /// The burst and the deepest debt are too large for the fixed point of the limiter's word.
+    /// The burst and the deepest debt, or the limit of a window, are too large for the limiter's word.
     TooLarge,
 }
 
@@ -41,7 +41,9 @@ impl fmt::Display for SetQuotaError {
         f.write_str(match self {
             Self::Busy => "the quota is being changed by somebody else",
             Self::TooFast => "the quota is more than a thousand times faster than the one the limiter was built with",
-            Self::TooLarge => "the burst and the deepest debt are too large for the quota the limiter was built with",
+            Self::TooLarge => {
+                "the burst and the deepest debt, or the limit, are too large for what the limiter was built with"
+            }
         })
     }
 }
