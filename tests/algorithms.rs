@@ -231,6 +231,31 @@ fn a_fixed_window_locks_nobody_out_when_the_clock_steps_back() {
     assert!(limiter.check_n(2).is_ok());
 }
 
+/// A clock that steps back and forth over the same boundaries gets a window's limit for a window's time forward, no more.
+#[test]
+fn a_clock_that_swings_mints_nothing() {
+    fn swing<A: Algorithm>(algorithm: A) -> u32 {
+        let clock = ManualClock::with_frequency(1_000);
+        clock.set_ticks(1 << 50);
+        let limiter = RateLimiter::of(algorithm, &clock);
+        let mut allowed = u32::from(limiter.check().is_ok());
+        clock.advance_ticks(2_000);
+        for _ in 0..100 {
+            allowed += u32::from(limiter.check().is_ok());
+            clock.set_ticks(clock.now() - 1_001);
+            // The last tick of a window, the first of the next, and that of the one where the step was.
+            for forward in [0, 1, 1_000] {
+                clock.advance_ticks(forward);
+                allowed += u32::from(limiter.check().is_ok());
+            }
+        }
+        allowed
+    }
+    let quota = Quota::per_second(1);
+    assert!(swing(FixedWindow::new(quota)) <= 102);
+    assert!(swing(SlidingCounter::new(quota).unwrap()) <= 102);
+}
+
 /// The number of a window is 32 bits wide: windows go on while it wraps.
 #[test]
 fn a_fixed_window_goes_on_when_its_number_wraps() {
