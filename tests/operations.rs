@@ -162,7 +162,14 @@ proptest! {
                 Step::Oversized(n) => {
                     let full = model.level == model.burst();
                     let expected = n == 0 || model.take(n, if full { model.deepest() } else { 0 });
-                    prop_assert_eq!(limiter.check_oversized(n).is_ok(), expected);
+                    let depth = i64::from(model.settings.burst + model.settings.max_debt);
+                    match limiter.check_oversized(n) {
+                        Ok(_) => prop_assert!(expected),
+                        Err(denied) => {
+                            prop_assert!(!expected);
+                            prop_assert_eq!(denied.exceeds_burst(), i64::from(n) > depth, "else waiting helps");
+                        }
+                    }
                 }
                 Step::TakeUpTo(n) => {
                     let expected = n.min(model.tokens());
@@ -292,6 +299,14 @@ fn unlimited_allows_everything_and_counts_nothing() {
     assert!(limiter.check().is_err());
     limiter.set_quota(Quota::UNLIMITED).unwrap();
     assert!(limiter.check_n(1_000).is_ok());
+    // Whatever the limiter was built with.
+    for quota in [Quota::per_hour(1), Quota::per_second(10), Quota::per_second(u32::MAX), Quota::per_second(0)] {
+        let limiter = RateLimiter::with_clock(quota, &clock);
+        assert_eq!(limiter.set_quota(Quota::UNLIMITED), Ok(()), "{quota}");
+        assert!(limiter.check_n(u32::MAX).is_ok());
+        assert_eq!(limiter.set_quota(quota), Ok(()), "{quota}");
+        assert_eq!(limiter.quota(), quota);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 /// Units per tick as a binary fraction, rounded up: `units = ticks · mult >> shift`.
 ///
 /// `mult` stays below or at 2^62, so that its product with any signed 64-bit number of ticks fits 128 bits; `shift` is the
-/// largest that allows it, 64 at most. Rounding up makes a unit at most early, by `ticks / 2^shift` units after so
+/// largest that allows it, 63 at most. Rounding up makes a unit at most early, by `ticks / 2^shift` units after so
 /// many ticks, and never late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
@@ -13,6 +13,8 @@ pub(crate) struct Scale {
 
 /// `mult` reaches this only by rounding up.
 const MULT_BITS: u32 = 62;
+
+const MAX_SHIFT: u32 = 63;
 
 impl Scale {
     /// No units, however many ticks.
@@ -32,7 +34,7 @@ impl Scale {
         let mut remainder = units % ticks;
         let mut shift = 0;
         // Long division, a bit a step. `remainder` is doubled without overflow: it is compared with half of what is left.
-        while shift < 64 && quotient < 1 << (bits - 1) {
+        while shift < MAX_SHIFT && quotient < 1 << (bits - 1) {
             quotient <<= 1;
             if remainder >= ticks - remainder {
                 remainder -= ticks - remainder;
@@ -51,7 +53,8 @@ impl Scale {
     /// The units produced in a signed number of ticks, rounded down (towards the past).
     #[inline]
     pub(crate) const fn units(self, ticks: i64) -> i64 {
-        ((ticks as i128 * self.mult as i128) >> self.shift) as i64
+        // One signed multiplication and one double shift: `mult` fits an `i64`, and the mask says that `shift` is below 64.
+        ((ticks as i128 * self.mult as i64 as i128) >> (self.shift & MAX_SHIFT)) as i64
     }
 
     /// The units produced in `ticks`, rounded down; 2^64 - 1 if there are more.
@@ -97,7 +100,7 @@ mod tests {
             let units = units >> narrow.max(2);
             prop_assume!(units > 0);
             let scale = Scale::ratio(units.into(), ticks.into());
-            prop_assert!(scale.shift <= 64 && scale.mult <= 1 << 62);
+            prop_assert!(scale.shift <= 63 && scale.mult <= 1 << 62);
             // How many whole units so many ticks are, with a given `mult`.
             let produced = |mult: u64| (u128::from(mult) * u128::from(ticks)) >> scale.shift;
             prop_assert!(produced(scale.mult) >= u128::from(units));

@@ -45,13 +45,16 @@ impl TokenBucket {
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
-        // The straight path, once; whatever is in its way is the loop's business.
-        if let Some(Moment { line, word, at }) = self.0.glance(clock) {
+        // The straight path, once; whatever is in its way, and taking nothing, is the loop's business.
+        if n > 0
+            && let Some(Moment { line, word, at }) = self.0.glance(clock)
+        {
             match line.take(word, at, n) {
-                Ok(after) if after == word || self.0.replace(word, after) => {
+                Ok(after) if self.0.replace(word, after) => {
                     return Ok((Allowed::new(&line, after, at), Taken { at }));
                 }
-                Err(refusal) if !line.is_beyond_deepest_debt(word, at) => {
+                // A bucket in debt may have to be healed.
+                Err(refusal) if !line.is_below_zero(word, at) => {
                     return Err(Denied::new(&line, word, at, refusal));
                 }
                 _ => {}
@@ -71,12 +74,9 @@ impl TokenBucket {
 
     /// As `take`, but a full bucket allows more than its burst, into debt.
     pub(super) fn take_oversized(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
-        self.0.decide(clock, |&Moment { ref line, word, at }| {
-            let taken = line.take(word, at, n).or_else(|refusal| line.take_oversized(word, at, n).ok_or(refusal));
-            match taken {
-                Ok(taken) => Step::Put(taken, Ok(Allowed::new(line, taken, at))),
-                Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
-            }
+        self.0.decide(clock, |&Moment { ref line, word, at }| match line.take_oversized(word, at, n) {
+            Ok(taken) => Step::Put(taken, Ok(Allowed::new(line, taken, at))),
+            Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
         })
     }
 

@@ -15,23 +15,25 @@
 //! **The shape of a line** is one of the words of a record:
 //!
 //! ```text
-//!  63  54 53        53 52      52 51           46 45        39 38   32 31         0
-//! | SPARE | UNLIMITED | ALIGNED | FRACTION BITS | PACE SHIFT | SHIFT | FREQUENCY |
+//!  63           58 57      26 25  15 14        14 13      13 12      6 5    0
+//! | FRACTION BITS | FREQUENCY | SPARE | UNLIMITED | ALIGNED | PACE SHIFT | SHIFT |
 //! ```
+//!
+//! What a check needs is at the ends, where it costs least to get at.
 
 use super::timeline::{Measure, Pace};
 use super::{Quota, SetQuotaError, Timeline};
 use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom, fence};
 use crate::clock::{Clock, Frequency, Scale};
 
-const FREQUENCY: Field = Field::lowest(32);
-const SHIFT: Field = FREQUENCY.then(7);
+const SHIFT: Field = Field::lowest(6);
 const PACE_SHIFT: Field = SHIFT.then(7);
-const FRACTION_BITS: Field = PACE_SHIFT.then(6);
-const ALIGNED: Field = FRACTION_BITS.then(1);
+const ALIGNED: Field = PACE_SHIFT.then(1);
 const UNLIMITED: Field = ALIGNED.then(1);
-const SPARE: Field = UNLIMITED.then(10);
-const _: () = assert!(SPARE.end() == u64::BITS, "fields must tile the word");
+const SPARE: Field = UNLIMITED.then(11);
+const FREQUENCY: Field = SPARE.then(32);
+const FRACTION_BITS: Field = FREQUENCY.then(6);
+const _: () = assert!(FRACTION_BITS.end() == u64::BITS, "fields must tile the word");
 
 const BURST: Field = Field::lowest(32);
 const LIMIT: Field = BURST.then(32);
@@ -39,8 +41,13 @@ const _: () = assert!(LIMIT.end() == u64::BITS, "fields must tile the word");
 
 /// No line has been published: the quota is the initial one, and its line starts where the first user says.
 const UNANCHORED: u64 = 0;
-/// The first published epoch; its record is that of the initial quota.
-const ANCHORED: u64 = 1;
+
+/// Epochs go up by this, the size of a record, so that the record of an epoch is found without a multiplication.
+const TURN: u64 = 64;
+
+/// Marks an epoch whose quota has no limit, which the straight path of a check leaves to the loop. As a signed number such an
+/// epoch is negative: with one comparison it is told from those that have a line and a limit.
+const UNLIMITED_EPOCH: u64 = 1 << 63;
 
 /// A quota and its line on a clock, which can be changed.
 #[derive(Debug)]
@@ -51,11 +58,12 @@ pub(crate) struct LiveQuota {
     missing: u32,
     /// One more than the tick at which the line starts; 0 while that is not settled.
     first: AtomicU64,
-    /// Counts publications; its lowest bit tells which record is in force.
+    /// Counts publications, in steps of `TURN`; tells which record is in force.
     epoch: AtomicU64,
     /// 1 while somebody publishes.
     claimed: AtomicU64,
     records: [Record; 2],
+    rests: [Rest; 2],
 }
 
 /// A line with its quota.
@@ -66,10 +74,15 @@ struct Record {
     mult: AtomicU64,
     pace: AtomicU64,
     shape: AtomicU64,
-    sizes: AtomicU64,
+    full: AtomicU64,
     deepest_debt: AtomicU64,
     deepest_ever: AtomicU64,
-    // Not needed for a decision.
+}
+
+/// What of a quota is not needed to take tokens.
+#[derive(Debug)]
+struct Rest {
+    sizes: AtomicU64,
     window: AtomicU64,
     max_debt: AtomicU64,
 }
@@ -83,21 +96,28 @@ impl Record {
                 mult: AtomicU64::new(0),
                 pace: AtomicU64::new(0),
                 shape: AtomicU64::new(0),
-                sizes: AtomicU64::new(0),
+                full: AtomicU64::new(0),
                 deepest_debt: AtomicU64::new(0),
                 deepest_ever: AtomicU64::new(0),
-                window: AtomicU64::new(0),
-                max_debt: AtomicU64::new(0),
             }
         }
     }
 
     // ORDERING: Relaxed, here and in `store`. What is loaded counts only if the epoch is then still the same:
     // `LiveQuota::is_current` has the fence that pairs with the one in `LiveQuota::publish`.
-    #[inline]
     fn load(&self) -> Timeline {
+        Timeline {
+            deepest_debt: self.deepest_debt.load(Ordering::Relaxed),
+            deepest_ever: self.deepest_ever.load(Ordering::Relaxed),
+            unlimited: UNLIMITED.get(self.shape.load(Ordering::Relaxed)) != 0,
+            ..self.load_straight()
+        }
+    }
+
+    /// What the straight path of a check needs: of a quota with a limit, without the depths of debt.
+    #[inline]
+    fn load_straight(&self) -> Timeline {
         let shape = self.shape.load(Ordering::Relaxed);
-        let sizes = self.sizes.load(Ordering::Relaxed);
         Timeline {
             origin: self.origin.load(Ordering::Relaxed),
             start: self.start.load(Ordering::Relaxed),
@@ -109,15 +129,44 @@ impl Record {
             },
             fraction_bits: FRACTION_BITS.get(shape) as u32,
             frequency: Frequency::from_bits(FREQUENCY.get(shape) as u32),
-            burst: BURST.get(sizes) as u32,
-            limit: LIMIT.get(sizes) as u32,
-            deepest_debt: self.deepest_debt.load(Ordering::Relaxed),
-            deepest_ever: self.deepest_ever.load(Ordering::Relaxed),
-            unlimited: UNLIMITED.get(shape) != 0,
+            full: self.full.load(Ordering::Relaxed),
+            deepest_debt: 0,
+            deepest_ever: 0,
+            unlimited: false,
         }
     }
 
-    fn load_quota(&self) -> Quota {
+    fn store(&self, line: &Timeline) {
+        let shape = UNLIMITED.put(u64::from(line.unlimited))
+            | ALIGNED.put(u64::from(line.pace.aligned))
+            | FRACTION_BITS.put(line.fraction_bits.into())
+            | PACE_SHIFT.put(line.pace.shift.into())
+            | SHIFT.put(line.scale.shift.into())
+            | FREQUENCY.put(line.frequency.to_bits().into());
+        for (word, value) in [
+            (&self.origin, line.origin),
+            (&self.start, line.start),
+            (&self.mult, line.scale.mult),
+            (&self.pace, line.pace.mult),
+            (&self.shape, shape),
+            (&self.full, line.full),
+            (&self.deepest_debt, line.deepest_debt),
+            (&self.deepest_ever, line.deepest_ever),
+        ] {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Rest {
+    const_unless_loom! {
+        const fn empty() -> Self {
+            Self { sizes: AtomicU64::new(0), window: AtomicU64::new(0), max_debt: AtomicU64::new(0) }
+        }
+    }
+
+    // ORDERING: Relaxed, as in `Record`.
+    fn load(&self) -> Quota {
         let sizes = self.sizes.load(Ordering::Relaxed);
         let (window, max_debt) = (self.window.load(Ordering::Relaxed), self.max_debt.load(Ordering::Relaxed));
         // What is no `u32` is `None`.
@@ -125,28 +174,11 @@ impl Record {
         Quota::from_parts(LIMIT.get(sizes) as u32, window, BURST.get(sizes) as u32, max_debt)
     }
 
-    fn store(&self, quota: &Quota, line: &Timeline) {
-        let shape = UNLIMITED.put(u64::from(line.unlimited))
-            | ALIGNED.put(u64::from(line.pace.aligned))
-            | FRACTION_BITS.put(line.fraction_bits.into())
-            | PACE_SHIFT.put(line.pace.shift.into())
-            | SHIFT.put(line.scale.shift.into())
-            | FREQUENCY.put(line.frequency.to_bits().into());
+    fn store(&self, quota: &Quota) {
         let sizes = LIMIT.put(quota.limit().into()) | BURST.put(quota.capacity().into());
-        for (word, value) in [
-            (&self.origin, line.origin),
-            (&self.start, line.start),
-            (&self.mult, line.scale.mult),
-            (&self.pace, line.pace.mult),
-            (&self.shape, shape),
-            (&self.sizes, sizes),
-            (&self.deepest_debt, line.deepest_debt),
-            (&self.deepest_ever, line.deepest_ever),
-            (&self.window, quota.window_nanos()),
-            (&self.max_debt, quota.own_max_debt().map_or(u64::MAX, u64::from)),
-        ] {
-            word.store(value, Ordering::Relaxed);
-        }
+        self.sizes.store(sizes, Ordering::Relaxed);
+        self.window.store(quota.window_nanos(), Ordering::Relaxed);
+        self.max_debt.store(quota.own_max_debt().map_or(u64::MAX, u64::from), Ordering::Relaxed);
     }
 }
 
@@ -162,6 +194,7 @@ impl LiveQuota {
                 epoch: AtomicU64::new(UNANCHORED),
                 claimed: AtomicU64::new(0),
                 records: [Record::empty(), Record::empty()],
+                rests: [Rest::empty(), Rest::empty()],
             }
         }
     }
@@ -177,16 +210,18 @@ impl LiveQuota {
     /// The epoch and its line, which counts if [`is_current`](Self::is_current) says so afterwards. `clock` must be the
     /// same one at every call.
     pub(crate) fn read(&self, clock: &impl Clock) -> (u64, Timeline) {
-        self.read_published().unwrap_or_else(|| (UNANCHORED, self.anchor(clock)))
+        // ORDERING: Acquire pairs with the Release in `publish`: who sees the epoch sees its record.
+        // loom-tests: bucket::first_users_agree_on_the_line, live_quota::a_record_is_never_torn.
+        let epoch = self.epoch.load(Ordering::Acquire);
+        (epoch, if epoch == UNANCHORED { self.anchor(clock) } else { self.record(epoch).load() })
     }
 
-    /// As [`read`](Self::read), if there is a line yet.
+    /// As [`read`](Self::read), if there is a line yet, and without its depths of debt.
     #[inline]
-    pub(crate) fn read_published(&self) -> Option<(u64, Timeline)> {
-        // ORDERING: Acquire pairs with the Release in `publish`: who sees the epoch sees its record.
-        // loom-tests: live_quota::first_users_agree_on_the_line, live_quota::a_record_is_never_torn.
+    pub(crate) fn read_straight(&self) -> Option<(u64, Timeline)> {
+        // ORDERING: Acquire, as in `read`.
         let epoch = self.epoch.load(Ordering::Acquire);
-        if epoch == UNANCHORED { None } else { Some((epoch, self.record(epoch).load())) }
+        if (epoch as i64) > 0 { Some((epoch, self.record(epoch).load_straight())) } else { None }
     }
 
     /// Whether this is still the epoch. Asked after everything that the decision depends on was read.
@@ -205,7 +240,7 @@ impl LiveQuota {
         loop {
             // ORDERING: Acquire, as in `read`.
             let epoch = self.epoch.load(Ordering::Acquire);
-            let quota = if epoch == UNANCHORED { self.initial } else { self.record(epoch).load_quota() };
+            let quota = if epoch == UNANCHORED { self.initial } else { self.rests[Self::turn(epoch)].load() };
             if self.is_current(epoch) {
                 return quota;
             }
@@ -227,32 +262,34 @@ impl LiveQuota {
         let mut epoch = self.epoch.load(Ordering::Relaxed);
         if epoch == UNANCHORED {
             let line = self.initial_line(clock);
-            self.publish(ANCHORED, &self.initial, &line);
-            epoch = ANCHORED;
+            epoch = self.publish(epoch, &self.initial, &line);
         }
         let old = self.record(epoch).load();
         let changed = old.changed(self.measure, &quota, clock.frequency())?;
         let new = changed.starting(clock.now(), &old);
         if !new.is_slower_than(&old) {
-            self.publish(epoch + 1, &quota, &new);
+            self.publish(epoch, &quota, &new);
             return Ok(());
         }
         // Until this is published checks read the clock on the old line, and the slower one falls behind them. So it is
         // bent again, from where the old line is afterwards: no word may lie ahead of what was produced. In between nothing is
         // healed, for what lies ahead of this line may have been taken on the old one.
-        self.publish(epoch + 1, &quota, &new.without_healing());
-        self.publish(epoch + 2, &quota, &changed.starting(clock.now(), &old));
+        let between = self.publish(epoch, &quota, &new.without_healing());
+        self.publish(between, &quota, &changed.starting(clock.now(), &old));
         Ok(())
     }
 
-    /// Who holds the claim alone publishes.
-    fn publish(&self, epoch: u64, quota: &Quota, line: &Timeline) {
+    /// Puts a line in force in the epoch after `last`, which it returns. Who holds the claim alone publishes.
+    fn publish(&self, last: u64, quota: &Quota, line: &Timeline) -> u64 {
+        let epoch = (last.wrapping_add(TURN) & !UNLIMITED_EPOCH) | if line.unlimited { UNLIMITED_EPOCH } else { 0 };
         // ORDERING: the Release fence pairs with the Acquire fence in `is_current`: who reads one of the words that are
         // stored below sees the epoch before this one there.
         fence(Ordering::Release);
-        self.record(epoch).store(quota, line);
+        self.record(epoch).store(line);
+        self.rests[Self::turn(epoch)].store(quota);
         // ORDERING: Release publishes the record; pairs with the Acquire in `read`.
         self.epoch.store(epoch, Ordering::Release);
+        epoch
     }
 
     fn claim(&self) -> bool {
@@ -273,7 +310,7 @@ impl LiveQuota {
         if self.claim() {
             // ORDERING: Relaxed, as in `set_claimed`.
             if self.epoch.load(Ordering::Relaxed) == UNANCHORED {
-                self.publish(ANCHORED, &self.initial, &line);
+                self.publish(UNANCHORED, &self.initial, &line);
             }
             self.release();
         }
@@ -293,6 +330,12 @@ impl LiveQuota {
 
     #[inline]
     const fn record(&self, epoch: u64) -> &Record {
-        &self.records[(epoch & 1) as usize]
+        &self.records[Self::turn(epoch)]
+    }
+
+    /// Which of the records is in force.
+    #[inline]
+    const fn turn(epoch: u64) -> usize {
+        ((epoch / TURN) & 1) as usize
     }
 }

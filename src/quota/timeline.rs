@@ -57,9 +57,19 @@ impl Measure {
         }
     }
 
+    /// What can be there at once, as [`Timeline::full`] has it.
+    const fn full(self, quota: &Quota, fraction_bits: u32) -> u64 {
+        match self {
+            Self::Tokens if quota.is_unlimited() => 0,
+            Self::Tokens => (quota.capacity() as u64) << fraction_bits,
+            Self::Windows(_) => quota.limit() as u64,
+        }
+    }
+
     /// The deepest debt in it.
     const fn deepest_debt(self, quota: &Quota) -> u64 {
         match self {
+            Self::Tokens if quota.is_unlimited() => 0,
             Self::Tokens => quota.deepest_debt(),
             // Leaves 4 bits for the number of a window.
             Self::Windows(_) => 1,
@@ -98,10 +108,8 @@ pub(crate) struct Timeline {
     /// F.
     pub(super) fraction_bits: u32,
     pub(super) frequency: Frequency,
-    /// In tokens.
-    pub(super) burst: u32,
-    /// In tokens per window.
-    pub(super) limit: u32,
+    /// What can be there at once: of tokens the burst, in units; of windows the limit, as a number.
+    pub(super) full: u64,
     /// In tokens, counted from a full bucket.
     pub(super) deepest_debt: u64,
     /// The deepest debt of all quotas there were: what lies beyond was not taken under any of them.
@@ -150,9 +158,8 @@ impl Timeline {
             pace: Pace::new(scale, ticks, tokens),
             fraction_bits,
             frequency: Frequency::from_hertz(frequency),
-            burst: quota.capacity(),
-            limit: quota.limit(),
-            deepest_debt: quota.deepest_debt(),
+            full: measure.full(quota, fraction_bits),
+            deepest_debt: measure.deepest_debt(quota),
             deepest_ever: measure.deepest_debt(quota),
             unlimited: quota.is_unlimited(),
         }
@@ -208,22 +215,24 @@ impl Timeline {
             return Ok(word);
         }
         // Tested in tokens: shifted, a large `n` would lose its high bits.
-        if n > self.burst {
+        if n as u64 > self.full >> self.fraction_bits {
             return Err(Refusal::ExceedsBurst);
         }
         // At most 2^63 + 2^61: no overflow.
         let after = Self::debt(word, at) + self.units(n);
-        let burst = self.units(self.burst);
-        if after <= burst { Ok(at.wrapping_add(after)) } else { Err(Refusal::Short(after - burst)) }
+        if after <= self.full { Ok(at.wrapping_add(after)) } else { Err(Refusal::Short(after - self.full)) }
     }
 
-    /// The word after taking more tokens than the burst from a full bucket, if the debt is not too deep.
+    /// The word after taking `n` tokens, of which a full bucket gives more than its burst: as deep as debt may be.
     #[inline]
-    pub(crate) const fn take_oversized(&self, word: u64, at: u64, n: u32) -> Option<u64> {
-        if Self::debt(word, at) > 0 || n as u64 > self.deepest_debt {
-            return None;
+    pub(crate) const fn take_oversized(&self, word: u64, at: u64, n: u32) -> Result<u64, Refusal> {
+        match self.take(word, at, n) {
+            Err(Refusal::ExceedsBurst) if n as u64 <= self.deepest_debt => match Self::debt(word, at) {
+                0 => Ok(at.wrapping_add(self.units(n))),
+                missing => Err(Refusal::Short(missing)),
+            },
+            result => result,
         }
-        Some(at.wrapping_add(self.units(n)))
     }
 
     /// The word after giving back `n` tokens that were taken at the position `since`, less what has been refilled since:
@@ -231,7 +240,7 @@ impl Timeline {
     #[inline]
     pub(crate) const fn roll_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         let owed = Self::debt(word, at);
-        if owed > self.units(self.burst) {
+        if owed > self.full {
             return word;
         }
         let passed = at.wrapping_sub(since) as i64;
@@ -267,7 +276,7 @@ impl Timeline {
     #[inline]
     pub(crate) const fn refund(&self, word: u64, at: u64, n: u32) -> u64 {
         let owed = Self::debt(word, at);
-        if owed > self.units(self.burst) {
+        if owed > self.full {
             return word;
         }
         let back = self.units(n);
@@ -280,7 +289,7 @@ impl Timeline {
         if n == 0 || self.unlimited {
             return Ok(word);
         }
-        if n > self.burst {
+        if u64::from(n) > self.full >> self.fraction_bits {
             return Err(Refusal::ExceedsBurst);
         }
         let after = Self::debt(word, at) + self.units(n);
@@ -288,14 +297,14 @@ impl Timeline {
         if after > deepest {
             return Err(Refusal::Short(after - deepest));
         }
-        let wait = self.wait(after.saturating_sub(self.units(self.burst)));
+        let wait = self.wait(after.saturating_sub(self.full));
         if wait > longest { Err(Refusal::Later(wait.less(longest))) } else { Ok(at.wrapping_add(after)) }
     }
 
     /// The wait from the position `at` until what the word owes below zero is repaid: when a reservation is ready.
     #[inline]
     pub(crate) const fn ready_in(&self, word: u64, at: u64) -> Ticks {
-        self.wait(Self::debt(word, at).saturating_sub(self.units(self.burst)))
+        self.wait(Self::debt(word, at).saturating_sub(self.full))
     }
 
     /// The word without the last `n` tokens taken.
@@ -307,7 +316,7 @@ impl Timeline {
     /// The tokens that are missing from an empty bucket, rounded up; 0 for one that is not in debt.
     #[inline]
     pub(crate) const fn below_zero(&self, word: u64, at: u64) -> u64 {
-        let below = Self::debt(word, at).saturating_sub(self.units(self.burst));
+        let below = Self::debt(word, at).saturating_sub(self.full);
         below.div_ceil(1 << self.fraction_bits)
     }
 
@@ -320,8 +329,13 @@ impl Timeline {
         if self.is_beyond_deepest_debt(word, at) { self.heal_slow(word, at, clock) } else { None }
     }
 
+    /// Whether the bucket is in debt.
     #[inline]
-    pub(crate) const fn is_beyond_deepest_debt(&self, word: u64, at: u64) -> bool {
+    pub(crate) const fn is_below_zero(&self, word: u64, at: u64) -> bool {
+        Self::debt(word, at) > self.full
+    }
+
+    const fn is_beyond_deepest_debt(&self, word: u64, at: u64) -> bool {
         Self::debt(word, at) > self.deepest_ever << self.fraction_bits
     }
 
@@ -338,7 +352,7 @@ impl Timeline {
         if self.unlimited {
             return u32::MAX;
         }
-        let left = self.units(self.burst).saturating_sub(Self::debt(word, at));
+        let left = self.full.saturating_sub(Self::debt(word, at));
         // At most the burst.
         (left >> self.fraction_bits) as u32
     }
@@ -397,7 +411,8 @@ impl Timeline {
     /// The tokens that a window brings.
     #[inline]
     pub(crate) const fn limit(&self) -> u32 {
-        self.limit
+        // Of windows it was a `u32`.
+        self.full as u32
     }
 
     #[inline]
