@@ -4,6 +4,10 @@ use crate::atomic::{AtomicU64, Backoff, Ordering, const_unless_loom};
 use crate::clock::Clock;
 use crate::quota::{LiveQuota, Measure, Quota, Timeline};
 
+/// How often to back off after an exchange that another thread was first with: `benches/peers` has two threads on one limiter
+/// at 58 ns a check with 1, at 24 with 4 and at 20 with 6, which makes a thread wait longer for little.
+const SPINS: u32 = 4;
+
 /// A word and the quota that says what it means.
 #[derive(Debug)]
 pub(super) struct OneWord {
@@ -95,7 +99,9 @@ impl OneWord {
                     },
                 }
             }
-            backoff.spin();
+            for _ in 0..SPINS {
+                backoff.spin();
+            }
         }
     }
 
