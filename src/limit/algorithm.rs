@@ -39,13 +39,13 @@ pub trait Algorithm: sealed::Sealed {
 
 /// Where tokens were taken: the position, or the number of the window.
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub(super) at: u64,
 }
 
 impl Taken {
-    /// In no window: nothing was counted.
+    /// Nothing was counted.
     pub(super) const NOWHERE: Self = Self { at: u64::MAX };
 }
 

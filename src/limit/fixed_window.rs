@@ -126,7 +126,7 @@ impl FixedWindow {
     #[inline(always)]
     fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         // The straight path, once; whatever is in its way is the loop's business.
-        if let Some(moment) = self.0.glance(clock) {
+        if let Some(moment) = self.0.glance_at_all(clock) {
             let (after, answer) = Self::count(&moment, n, clock);
             if after == moment.word || self.0.replace(moment.word, after) {
                 return answer;

@@ -67,6 +67,14 @@ impl OneWord {
         self.look(epoch, line, clock)
     }
 
+    /// As [`glance`](Self::glance), knowing the depths of debt.
+    #[expect(clippy::inline_always, reason = "as `glance`")]
+    #[inline(always)]
+    pub(super) fn glance_at_all(&self, clock: &impl Clock) -> Option<Moment> {
+        let (epoch, line) = self.quota.read_published()?;
+        self.look(epoch, line, clock)
+    }
+
     #[inline]
     fn look(&self, epoch: u64, line: Timeline, clock: &impl Clock) -> Option<Moment> {
         // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest debt,

@@ -226,7 +226,7 @@ impl SlidingCounter {
     #[inline(always)]
     fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         // The straight path, once; whatever is in its way is the loop's business.
-        if let Some(moment) = self.word.glance(clock) {
+        if let Some(moment) = self.word.glance_at_all(clock) {
             let (after, answer) = self.count(&moment, n, clock);
             if after == moment.word || self.word.replace(moment.word, after) {
                 return answer;

@@ -66,7 +66,7 @@ impl TokenBucket {
     #[cold]
     fn check_slow(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         self.0.decide(clock, |&Moment { ref line, word, at }| match line.take(word, at, n) {
-            Ok(after) if after == word => Step::Keep(Ok((Allowed::new(line, word, at), Taken { at }))),
+            Ok(after) if after == word => Step::Keep(Ok((Allowed::new(line, word, at), Taken::NOWHERE))),
             Ok(after) => Step::Put(after, Ok((Allowed::new(line, after, at), Taken { at }))),
             Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
         })
@@ -151,6 +151,9 @@ impl Algorithm for TokenBucket {
     }
 
     fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+        if taken == Taken::NOWHERE {
+            return;
+        }
         self.0.decide(clock, |&Moment { ref line, word, at }| match line.roll_back(word, at, n, taken.at) {
             same if same == word => Step::Keep(()),
             after => Step::Put(after, ()),

@@ -21,7 +21,8 @@
 //!
 //! What a check needs is at the ends, where it costs least to get at.
 
-use super::timeline::{Measure, Pace};
+use super::measure::Measure;
+use super::pace::Pace;
 use super::{Quota, SetQuotaError, Timeline};
 use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom, fence};
 use crate::clock::{Clock, Frequency, Scale};
@@ -105,6 +106,7 @@ impl Record {
 
     // ORDERING: Relaxed, here and in `store`. What is loaded counts only if the epoch is then still the same:
     // `LiveQuota::is_current` has the fence that pairs with the one in `LiveQuota::publish`.
+    #[inline]
     fn load(&self) -> Timeline {
         Timeline {
             deepest_debt: self.deepest_debt.load(Ordering::Relaxed),
@@ -216,12 +218,25 @@ impl LiveQuota {
         (epoch, if epoch == UNANCHORED { self.anchor(clock) } else { self.record(epoch).load() })
     }
 
-    /// As [`read`](Self::read), if there is a line yet, and without its depths of debt.
+    /// As [`read`](Self::read), if there is a line with a limit yet.
+    #[inline]
+    pub(crate) fn read_published(&self) -> Option<(u64, Timeline)> {
+        let epoch = self.limited_epoch()?;
+        Some((epoch, self.record(epoch).load()))
+    }
+
+    /// As [`read_published`](Self::read_published), without the depths of debt: those are 0.
     #[inline]
     pub(crate) fn read_straight(&self) -> Option<(u64, Timeline)> {
+        let epoch = self.limited_epoch()?;
+        Some((epoch, self.record(epoch).load_straight()))
+    }
+
+    #[inline]
+    fn limited_epoch(&self) -> Option<u64> {
         // ORDERING: Acquire, as in `read`.
         let epoch = self.epoch.load(Ordering::Acquire);
-        if (epoch as i64) > 0 { Some((epoch, self.record(epoch).load_straight())) } else { None }
+        ((epoch as i64) > 0).then_some(epoch)
     }
 
     /// Whether this is still the epoch. Asked after everything that the decision depends on was read.

@@ -6,6 +6,8 @@
 mod alignment;
 mod error;
 mod live;
+mod measure;
+mod pace;
 mod quota;
 #[cfg(test)]
 mod tests;
@@ -16,4 +18,5 @@ pub use error::{QuotaError, SetQuotaError};
 pub use quota::Quota;
 
 pub(crate) use live::LiveQuota;
-pub(crate) use timeline::{Measure, Refusal, Timeline};
+pub(crate) use measure::Measure;
+pub(crate) use timeline::{Refusal, Timeline};

@@ -17,14 +17,10 @@
 //! tokens F is 0, and they circle after 2^64 tokens.) A bucket that nobody touched for more than half a circle may read
 //! as indebted; it is healed like one whose clock stepped back. A line is good for 2^63 ticks.
 
-use super::{Alignment, Quota, SetQuotaError};
+use super::measure::Measure;
+use super::pace::Pace;
+use super::{Quota, SetQuotaError};
 use crate::clock::{Clock, Frequency, Scale, Ticks};
-
-/// The position at which the line of a new limiter starts, if its bucket is to be full.
-///
-/// A word of 0 lies far enough behind it to read as full even to a thread whose clock is behind the one that
-/// started the line.
-const FULL_FOR_LONG: u64 = 1 << 60;
 
 /// The deepest debt has at most so many bits.
 const DEBT_BITS: u32 = 61;
@@ -38,62 +34,6 @@ const IDLE_FRACTION_BITS: u32 = 28;
 /// The most units that a tick may be worth after a change of the quota: with nanosecond ticks the positions then
 /// circle after 52 days.
 const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
-
-/// What a line is measured in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Measure {
-    /// Tokens, as they drip in.
-    Tokens,
-    /// Windows of the quota: the whole part of a position is the number of a window.
-    Windows(Alignment),
-}
-
-impl Measure {
-    /// How much of it a window brings.
-    const fn per_window(self, quota: &Quota) -> u32 {
-        match self {
-            Self::Tokens => quota.limit(),
-            Self::Windows(_) => 1,
-        }
-    }
-
-    /// What can be there at once, as [`Timeline::full`] has it.
-    const fn full(self, quota: &Quota, fraction_bits: u32) -> u64 {
-        match self {
-            Self::Tokens if quota.is_unlimited() => 0,
-            Self::Tokens => (quota.capacity() as u64) << fraction_bits,
-            Self::Windows(_) => quota.limit() as u64,
-        }
-    }
-
-    /// The deepest debt in it.
-    const fn deepest_debt(self, quota: &Quota) -> u64 {
-        match self {
-            Self::Tokens if quota.is_unlimited() => 0,
-            Self::Tokens => quota.deepest_debt(),
-            // Leaves 4 bits for the number of a window.
-            Self::Windows(_) => 1,
-        }
-    }
-
-    /// The tick at which a line starts that is first used at the tick `now`.
-    pub(super) fn origin(self, quota: &Quota, clock: &impl Clock, now: u64) -> u64 {
-        match self {
-            Self::Tokens => now,
-            Self::Windows(alignment) => alignment.boundary(quota, clock, now),
-        }
-    }
-
-    /// The position at which a line starts on which `missing` tokens are missing.
-    const fn start(self, fraction_bits: u32, missing: u32) -> u64 {
-        match (self, missing) {
-            (Self::Tokens, 0) => FULL_FOR_LONG,
-            (Self::Tokens, _) => ((missing as u64) << fraction_bits).wrapping_neg(),
-            // The window after that of a word of 0.
-            (Self::Windows(_), _) => 1 << fraction_bits,
-        }
-    }
-}
 
 /// A quota's line on a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,15 +56,6 @@ pub(crate) struct Timeline {
     pub(super) deepest_ever: u64,
     /// Whether everything is allowed, and the word left alone.
     pub(super) unlimited: bool,
-}
-
-/// Ticks per unit, and which way a quotient is rounded: `ticks = (units · mult + bias) >> shift`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pace {
-    pub(super) mult: u64,
-    pub(super) shift: u32,
-    /// Whether a wait that is a whole number of ticks is known to be one, so that the nearest is right.
-    pub(super) aligned: bool,
 }
 
 /// Why tokens were not taken.
@@ -379,33 +310,13 @@ impl Timeline {
     /// The wait until `units` more are there: never too short, and at most a tick too long.
     #[inline]
     pub(crate) const fn wait(&self, units: u64) -> Ticks {
-        self.wait_rounded(units, self.pace.aligned)
+        self.pace.wait(units, self.pace.aligned)
     }
 
     /// As [`wait`](Self::wait), for a number of units that need not end at the position of a tick.
     #[inline]
     pub(crate) const fn wait_unaligned(&self, units: u64) -> Ticks {
-        self.wait_rounded(units, false)
-    }
-
-    #[inline]
-    const fn wait_rounded(&self, units: u64, to_nearest: bool) -> Ticks {
-        if units == 0 {
-            return Ticks::ZERO;
-        }
-        if self.pace.mult == 0 {
-            return Ticks::NEVER;
-        }
-        let bias = if to_nearest { (1u128 << self.pace.shift) >> 1 } else { (1u128 << self.pace.shift) - 1 };
-        // Both factors have at most 64 bits, and their product at most 2^128 - 2^65 + 1; the sum may not fit.
-        let ticks = (units as u128 * self.pace.mult as u128).saturating_add(bias) >> self.pace.shift;
-        if ticks == 0 {
-            Ticks::new(1)
-        } else if ticks > u64::MAX as u128 {
-            Ticks::new(u64::MAX)
-        } else {
-            Ticks::new(ticks as u64)
-        }
+        self.pace.wait(units, false)
     }
 
     /// The tokens that a window brings.
@@ -479,18 +390,4 @@ const fn fraction_bits(tokens: u128, ticks: u128, deepest_debt: u64) -> u32 {
         bits -= 1;
     }
     bits
-}
-
-impl Pace {
-    /// The pace of `scale`, which is `tokens / ticks` in units.
-    const fn new(scale: Scale, ticks: u128, tokens: u128) -> Self {
-        let inverse = scale.inverse();
-        // A debt starts at the position of some tick and grows by whole tokens. Where a token takes a whole number of
-        // ticks, the debt ends at the position of a tick too. Positions being rounded down, the units between two
-        // ticks K apart differ from K · scale by less than one, which is less than half a tick where a tick is more
-        // than 2 units: the nearest number of ticks is K. (The margin of 2^-20 covers the rounding of `inverse`.)
-        let whole_ticks = tokens != 0 && ticks.is_multiple_of(tokens);
-        let units_in_a_tick_exceed_2 = (scale.mult as u128) > (2u128 << scale.shift) + ((2u128 << scale.shift) >> 20);
-        Self { mult: inverse.mult, shift: inverse.shift, aligned: whole_ticks && units_in_a_tick_exceed_2 }
-    }
 }
