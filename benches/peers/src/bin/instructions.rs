@@ -37,7 +37,15 @@ struct Constant {
 
 impl Constant {
     fn new(burst: u32) -> Self {
-        Self { word: AtomicU64::new(0), origin: 0, start: 1 << 60, mult: 1 << 61, shift: 60, fraction_bits: 4, full: u64::from(burst) << 4 }
+        Self {
+            word: AtomicU64::new(0),
+            origin: 0,
+            start: 1 << 60,
+            mult: 1 << 61,
+            shift: 60,
+            fraction_bits: 4,
+            full: u64::from(burst) << 4,
+        }
     }
 
     fn check(&self, n: u32) -> bool {
