@@ -316,6 +316,8 @@ fn a_soft_limit_warns_before_the_limit() {
     let near: Vec<_> = (0..10).map(|_| limiter.check().unwrap().is_near_limit()).collect();
     assert_eq!(near.iter().position(|near| *near), Some(7), "with two left");
     assert!(near[7..].iter().all(|near| *near));
+    clock.advance(Duration::from_secs(1));
+    assert!(limiter.check_oversized(8).unwrap().is_near_limit());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use core::time::Duration;
 ///
 /// Closed, it lets calls pass and counts failures in a row; at the threshold it opens and refuses at once. When the cooldown is
 /// over the next call passes as a probe: half-open, at most `max_probes` calls are in flight, enough successes close it and
-/// any failure opens it again.
+/// any failure opens it again. Put a timeout on calls: a probe that never ends keeps its place, and so keeps others out.
 ///
 /// Share it by reference, in a `static` or an `Arc`. Nothing blocks or allocates; in the closed state a success with no
 /// failure before it writes nothing, and no clock is read.
@@ -55,6 +55,14 @@ impl CircuitBreaker {
         ///
         /// static DATABASE: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
         /// assert!(DATABASE.try_acquire().is_ok());
+        ///
+        /// // Settings of your own, refused at compile time if they are out of range.
+        /// const PATIENT: BreakerConfig = match BreakerConfig::builder().failure_threshold(20).build() {
+        ///     Ok(config) => config,
+        ///     Err(_) => panic!("out of range"),
+        /// };
+        /// static SEARCH: CircuitBreaker = CircuitBreaker::new(PATIENT);
+        /// # assert!(SEARCH.try_acquire().is_ok());
         /// ```
         #[must_use]
         pub const fn new(config: BreakerConfig) -> Self {
@@ -71,7 +79,7 @@ impl Default for CircuitBreaker {
     }
 }
 
-impl<C> CircuitBreaker<C> {
+impl<C: Clock> CircuitBreaker<C> {
     const_unless_loom! {
         /// A closed breaker on a clock of your own. A reference to a clock is a clock too.
         #[must_use]

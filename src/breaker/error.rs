@@ -33,7 +33,8 @@ impl core::error::Error for CircuitOpen {}
 
 /// Why a call through a breaker did not succeed: it was refused, or made and failed.
 ///
-/// Either reason is the `source()` of this error, so that [`CircuitOpen`] is found in any chain of sources.
+/// Either reason is the `source()` of this error, so that [`CircuitOpen`] is found in any chain of sources; displayed, it says only
+/// which of the two it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallError<E> {
     /// The breaker refused the call.

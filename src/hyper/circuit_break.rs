@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 /// Calls a client's service through a breaker.
 ///
 /// Errors of the transport and answers with a status of 5xx are failures; every other answer is a success, 429
-/// included. The verdict falls when the head of the answer is there. Answers and errors reach the caller unchanged,
+/// included. Put a timeout into the service: a probe that never ends keeps others out. The verdict falls when the head of the answer is there. Answers and errors reach the caller unchanged,
 /// the latter as [`CallError::Failed`]; an open breaker is [`CallError::Open`], and the service is not called.
 ///
 /// # Cancel safety

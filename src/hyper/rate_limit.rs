@@ -16,7 +16,7 @@ use pin_project_lite::pin_project;
 ///
 /// The refusal carries `Retry-After` in whole seconds, rounded up and at least 1 (absent if no wait helps), and a line of
 /// text; it is ready at once, and the request's body is not read. What is checked, and for whom, is the closure's to say:
-/// it sees the request, and knows the connection it was made for.
+/// it sees the request, and knows the connection it was made for. The service's body has to have `Bytes` as its data.
 ///
 /// # Cancel safety
 ///

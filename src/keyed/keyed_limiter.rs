@@ -17,9 +17,11 @@ const MAX_CAPACITY: usize = 1 << 28;
 
 /// One limit per key, in memory that is fixed at construction.
 ///
-/// Keys are hashed with a random seed and not kept. When more keys come than the table has room for, a newcomer takes
+/// Keys are hashed with a random seed and not kept. A key can be in one set of eight slots. Where those are taken, a newcomer takes
 /// over the slot of the key that owes least, with what it owes: a key that is idle loses nothing by it, and nobody gets a
-/// fresh burst by flooding the table with keys. Two keys whose 64-bit hashes are equal share a bucket.
+/// fresh burst by flooding the table with keys, but a newcomer may start with another's debt, and be refused for it. With as many
+/// busy keys as the capacity, up to about 1 in 100 meets that; it grows with more. Two keys whose 64-bit hashes are equal share a
+/// bucket.
 ///
 /// A check takes the lock of one set of eight slots for some nanoseconds; nothing is allocated after construction.
 ///
@@ -84,7 +86,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         }
     }
 
-    /// The most keys that are told apart: at least the capacity that was asked for.
+    /// The slots that there are: at least twice the capacity that was asked for.
     pub fn capacity(&self) -> usize {
         self.table.slots()
     }
@@ -116,7 +118,7 @@ pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = RandomState> {
 }
 
 impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
-    /// Sets for how many keys there is room at the least; 1 to 2^28. Default: 8192.
+    /// Sets for about how many busy keys the table is sized; 1 to 2^28. Default: 8192.
     ///
     /// Takes 32 to 80 bytes a key: two slots of 16 bytes and their locks, rounded up to a power of two.
     pub fn capacity(self, keys: usize) -> Self {

@@ -50,7 +50,7 @@ impl RateLimiter {
     }
 }
 
-impl<C> RateLimiter<TokenBucket, C> {
+impl<C: Clock> RateLimiter<TokenBucket, C> {
     const_unless_loom! {
         /// A token bucket on a clock of your own, full at the start. A reference to a clock is a clock too.
         #[must_use]
@@ -60,7 +60,7 @@ impl<C> RateLimiter<TokenBucket, C> {
     }
 }
 
-impl<A, C> RateLimiter<A, C> {
+impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     const_unless_loom! {
         /// A limiter of any algorithm, on any clock.
         ///
@@ -196,7 +196,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     ///
     /// [`Denied`]; it exceeds the burst for ever if it is more than the burst and [`Quota::max_debt`] together.
     pub fn check_oversized(&self, n: u32) -> Result<Allowed, Denied> {
-        self.algorithm.take_oversized(n, &self.clock)
+        self.algorithm.take_oversized(n, &self.clock).map(|allowed| allowed.with_soft_limit(self.soft_limit))
     }
 
     /// Books `n` tokens after the fact, whether they are there or not, and returns how many it booked: what something turned

@@ -29,8 +29,8 @@ impl core::error::Error for QuotaError {}
 pub enum SetQuotaError {
     /// Somebody else is changing the quota at this moment.
     Busy,
-    /// More than a thousand times faster than the quota that the limiter was built with: it does not fit the fixed point of
-    /// its word. A limiter that is to become this fast is built with its fastest quota, and slowed down.
+    /// Too fast for the fixed point of the limiter's word, which was chosen for the quota that it was built with: a thousand times
+    /// faster always fits, more than two thousand times never. A limiter that is to become this fast is built with its fastest quota, and slowed down.
     TooFast,
     /// The burst and the deepest debt, or the limit of a window, are too large for the limiter's word.
     TooLarge,
@@ -40,7 +40,7 @@ impl fmt::Display for SetQuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Busy => "the quota is being changed by somebody else",
-            Self::TooFast => "the quota is more than a thousand times faster than the one the limiter was built with",
+            Self::TooFast => "the quota is too fast for the precision that the limiter was built with: build it with its fastest quota",
             Self::TooLarge => {
                 "the burst and the deepest debt, or the limit, are too large for what the limiter was built with"
             }

@@ -38,7 +38,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// `limit` tokens per second; 0 refills nothing.
+    /// `limit` tokens per second; 0 refills nothing, and the burst is 0 too unless it is set.
     pub const fn per_second(limit: u32) -> Self {
         Self::new(limit, SECOND)
     }
@@ -66,7 +66,8 @@ impl Quota {
         }
     }
 
-    /// Allows everything, and counts nothing: for a limit that is switched off, or set later.
+    /// Allows everything, and counts nothing: for a limit that is switched off. A limiter that is built with it can later be set
+    /// to some ten thousand tokens a second at the most; one that is to be faster is built with its fastest quota.
     pub const UNLIMITED: Self = Self::new(u32::MAX, 0);
 
     /// Whether this is [`UNLIMITED`](Quota::UNLIMITED), whatever its burst.
