@@ -17,7 +17,7 @@ use core::time::Duration;
 ///
 /// # Memory ordering
 ///
-/// A check orders nothing else: it neither publishes nor acquires the memory of other threads.
+/// Rely on none: a check is not meant to publish the memory of other threads, nor to acquire it.
 ///
 /// # Examples
 ///
@@ -155,15 +155,15 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     /// Puts another quota in force, while others check.
     ///
-    /// No check waits for it, and none sees a part of it. Levels are kept in tokens: what was there is there, what was owed is
-    /// owed, and it is repaid at the new rate. Across the change at most the larger burst and what both quotas bring are
+    /// No check waits for it, and none sees a part of it. Levels are kept in tokens: what is missing from a full bucket
+    /// stays missing, and is repaid at the new rate. Across the change at most the larger burst and what both quotas bring are
     /// allowed. Afterwards a wait may be told a tick too long; and if the rate was lowered far, a token may come early by what the
     /// fastest tick before was worth.
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`] if somebody else is changing the quota, or if this one does not fit the limiter: more than a thousand
-    /// times faster than the one that it was built with. The quota then stays.
+    /// [`SetQuotaError`] if somebody else is changing the quota, or if this one does not fit the limiter: a thousand times
+    /// faster than the one that it was built with always does. The quota then stays.
     ///
     /// # Examples
     ///
