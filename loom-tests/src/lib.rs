@@ -5,7 +5,9 @@
 //! ```
 #![cfg(loom)]
 
+pub mod healing;
 pub mod slowing;
+pub mod windows;
 
 use damper::Clock;
 pub use damper::atomic::Flaw;

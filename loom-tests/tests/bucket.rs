@@ -2,6 +2,7 @@
 #![cfg(loom)]
 
 use damper::{Layered, Quota, RateLimiter};
+use damper_loom_tests::healing::{Bug, Healing};
 use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
@@ -90,7 +91,8 @@ fn first_users_agree_on_the_line_model() {
     assert!(wait == Duration::from_secs(1) || wait == Duration::from_millis(500), "{wait:?}");
 }
 
-/// A clock that stepped back is healed once, to the deepest debt, whoever notices: nothing is minted. [Healing to full.]
+/// A clock that stepped back is healed once, to the deepest debt, whoever notices: nothing is minted. [Healing to full: in the
+/// code by hand, and in `copies`.]
 #[test]
 fn healing_mints_nothing() {
     check_preemptions(3, || {
@@ -103,8 +105,8 @@ fn healing_mints_nothing() {
             let limiter = Arc::clone(&limiter);
             thread::spawn(move || limiter.check().is_ok())
         };
-        assert!(limiter.check().is_err());
-        assert!(!rival.join().unwrap());
+        let allowed = [limiter.check().is_ok(), rival.join().unwrap()];
+        assert_eq!(allowed, [false, false], "nothing is minted");
         assert_eq!(limiter.peek().resets_in(), Some(Duration::from_secs(3)), "the deepest debt");
     });
 }
@@ -117,7 +119,7 @@ fn a_stale_reading_is_no_full_bucket() {
 }
 
 #[test]
-#[should_panic]
+#[should_panic(expected = "two were there, and one came")]
 fn a_stale_reading_is_no_full_bucket_unless_flawed() {
     check_flawed(Flaw::BlindExchange, a_stale_reading_is_no_full_bucket_model);
 }
@@ -133,9 +135,29 @@ fn a_stale_reading_is_no_full_bucket_model() {
     clock.advance(Duration::from_secs(1));
     let mine = if limiter.check_n(2).is_ok() { 2 } else { 0 };
     let taken = mine + stale.join().unwrap();
-    // Two were there, and one came.
-    assert!(taken == 2, "{taken}");
+    assert_eq!(taken, 2, "two were there, and one came");
     assert!(limiter.peek().remaining() <= 1);
+}
+
+/// A thread that was stopped between its readings of the word and of the clock takes no word that was written since for one from
+/// before a clock stepped back: what was taken stays taken. [The clock read before the word: in the code by hand, and in
+/// `copies`.]
+#[test]
+fn a_stale_reading_heals_nothing() {
+    check_preemptions(3, || {
+        let clock = Time::at(0);
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2).max_debt(0), clock.clone()));
+        limiter.check_n(0).unwrap();
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            // More than there ever are; and a refusal is what heals.
+            thread::spawn(move || limiter.reserve(3).is_err())
+        };
+        clock.advance(Duration::from_secs(1));
+        limiter.check_n(2).unwrap();
+        assert!(rival.join().unwrap());
+        assert_eq!(limiter.peek().remaining(), 0, "both are still taken");
+    });
 }
 
 /// Tokens that are charged and given back while another thread checks: the books balance. [A `store` in the place of the
@@ -220,4 +242,54 @@ fn layers_take_all_or_nothing_model() {
     let allowed = u32::from(both.check().is_ok()) + rival.join().unwrap();
     assert_eq!(allowed, 1);
     assert_eq!(both.peek().map(|usage| usage.remaining()), [1, 0]);
+}
+
+/// The models of healing on the small copy of `healing`, which passes them as it is and fails with each of its bugs.
+mod copies {
+    use super::{Arc, Bug, Duration, Healing, Time, check_preemptions, thread};
+
+    fn healing_mints_nothing(bug: Bug) {
+        let clock = Time::at(1 << 50);
+        let bucket = Arc::new(Healing::new(bug, clock.clone(), 2, 3));
+        assert!(bucket.take(1));
+        clock.step_back(Duration::from_hours(1));
+        let rival = {
+            let bucket = Arc::clone(&bucket);
+            thread::spawn(move || bucket.take(1))
+        };
+        let taken = [bucket.take(1), rival.join().unwrap()];
+        assert_eq!(taken, [false, false], "nothing is minted");
+        assert_eq!(bucket.owed(), 3, "the deepest debt");
+    }
+
+    fn a_stale_reading_heals_nothing(bug: Bug) {
+        let clock = Time::at(0);
+        let bucket = Arc::new(Healing::new(bug, clock.clone(), 2, 2));
+        let rival = {
+            let bucket = Arc::clone(&bucket);
+            thread::spawn(move || bucket.take(3))
+        };
+        clock.advance(Duration::from_secs(1));
+        assert!(bucket.take(2));
+        assert!(!rival.join().unwrap());
+        assert_eq!(bucket.owed(), 2, "both are still taken");
+    }
+
+    #[test]
+    fn the_copy_is_right() {
+        check_preemptions(3, || healing_mints_nothing(Bug::None));
+        check_preemptions(3, || a_stale_reading_heals_nothing(Bug::None));
+    }
+
+    #[test]
+    #[should_panic(expected = "nothing is minted")]
+    fn healing_to_full_is_noticed() {
+        check_preemptions(3, || healing_mints_nothing(Bug::ToFull));
+    }
+
+    #[test]
+    #[should_panic(expected = "both are still taken")]
+    fn an_early_reading_is_noticed() {
+        check_preemptions(3, || a_stale_reading_heals_nothing(Bug::EarlyReading));
+    }
 }
