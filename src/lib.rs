@@ -45,7 +45,7 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `std` | yes | the default clock, and the keyed limiter |
-//! | `alloc` | yes | `Arc`s as clocks, and owned permits (where the target has atomic pointers) |
+//! | `alloc` | yes | [`SlidingLog`]; `Arc`s as clocks, and owned permits (where the target has atomic pointers) |
 //! | `hyper` | | wrappers for hyper's servers and clients |
 //!
 //! Targets without 64-bit atomics get them from `portable-atomic`, through the `critical-section` that the firmware
@@ -53,7 +53,7 @@
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
 
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+#[cfg(feature = "alloc")]
 extern crate alloc;
 #[cfg(any(feature = "std", test, loom))]
 extern crate std;
@@ -82,6 +82,8 @@ pub use limit::{
     Alignment, Allowed, Denied, FixedWindow, LayerDenied, Layered, LeakyBucket, LeakyQueue, RateLimiter, Reservation,
     SlidingCounter, SlidingCounterError, TokenBucket, Usage,
 };
+#[cfg(feature = "alloc")]
+pub use limit::{SlidingLog, SlidingLogError};
 pub use quota::{Quota, QuotaError, SetQuotaError};
 
 /// The README's examples are tests.

@@ -78,7 +78,7 @@ impl Options {
         }
         if self.rate > MAX_RATE_UNDER_LOAD {
             return Err(format!(
-                "a rate of {} cannot be flooded from this machine; at most {MAX_RATE_UNDER_LOAD}, or any with --serve",
+                "--rate {}: cannot be flooded from this machine; at most {MAX_RATE_UNDER_LOAD}, or any with --serve",
                 self.rate
             ));
         }
@@ -87,7 +87,7 @@ impl Options {
         let least = 1 + self.rate / 10;
         if self.burst() < least {
             return Err(format!(
-                "a burst of {} is refilled too fast at {}/s to be measured; at least {least}, or any with --serve",
+                "--burst {}: refilled too fast at {}/s to be measured; at least {least}, or any with --serve",
                 self.burst(),
                 self.rate
             ));
@@ -96,7 +96,7 @@ impl Options {
         let most = (f64::from(self.rate) * self.seconds / 2.0) as u32;
         if self.burst() > most {
             return Err(format!(
-                "a burst of {} is not used up by a flood at {}/s in {} s; at most {most}, or any with --serve",
+                "--burst {}: not used up by a flood at {}/s in {} s; at most {most}, or any with --serve",
                 self.burst(),
                 self.rate,
                 self.seconds

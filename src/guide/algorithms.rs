@@ -7,9 +7,10 @@
 //! | [`LeakyQueue`](crate::LeakyQueue) | constant | 8 bytes | 1 | 1 + limit |
 //! | [`FixedWindow`](crate::FixedWindow) | constant | 8 bytes | the limit, at a boundary twice | twice the limit |
 //! | [`SlidingCounter`](crate::SlidingCounter) | constant | 8 bytes | the limit | the limit if calls come evenly, just less than twice if they are arranged to |
+//! | [`SlidingLog`](crate::SlidingLog) | as many tokens as are asked for | 8 bytes for each token of the limit | the limit | the limit |
 //!
-//! The quota itself is beside the state. All of them decide with one compare-and-swap and write nothing when they refuse. In the
-//! long run all of them allow the same rate.
+//! The quota itself is beside the state. All of them decide with one compare-and-swap, after which the log writes down a moment for each
+//! token, and write nothing when they refuse. In the long run all of them allow the same rate.
 //!
 //! # Which one when
 //!
@@ -30,14 +31,19 @@
 //! fixed window does, then counts what is left of the window before. That assumes the calls of that window came evenly; where
 //! they did not it is too strict or too lenient.
 //!
+//! **The sliding log where the number was promised to the letter**: never more than the limit in any window, wherever it begins. It
+//! remembers the moment of each token, so it takes memory for all of them, allocated when it is built (feature `alloc`), and the
+//! limit is fixed.
+//!
 //! # The worst moment
 //!
 //! The same 100 a minute, and somebody who wants as many as possible around the end of the first minute:
 //!
-//! ```
+#![cfg_attr(feature = "alloc", doc = "```")]
+#![cfg_attr(not(feature = "alloc"), doc = "```text")]
 //! use core::time::Duration;
 //! use damper::limit::Algorithm;
-//! use damper::{Alignment, FixedWindow, ManualClock, Quota, RateLimiter, SlidingCounter, TokenBucket};
+//! use damper::{Alignment, FixedWindow, ManualClock, Quota, RateLimiter, SlidingCounter, SlidingLog, TokenBucket};
 //!
 //! const QUOTA: Quota = Quota::per_minute(100);
 //!
@@ -63,9 +69,10 @@
 //! assert_eq!(worst(fixed), [100, 200, 200]);
 //! let sliding = SlidingCounter::new(QUOTA)?.aligned_to(Alignment::ClockOrigin);
 //! assert_eq!(worst(sliding), [100, 101, 198]);
+//! assert_eq!(worst(SlidingLog::new(QUOTA)?), [100, 100, 200]); // at 1:59, and not before, all are back
 //! assert_eq!(worst(TokenBucket::new(QUOTA)), [100, 103, 200]);
 //! assert_eq!(worst(TokenBucket::new(QUOTA.burst(10))), [10, 13, 110]);
-//! # Ok::<(), damper::SlidingCounterError>(())
+//! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
 //! # An even flow

@@ -3,7 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `rate_limiter` | a limit: an algorithm and a clock |
-//! | `token_bucket`, `fixed_window`, `sliding_counter`, `leaky_bucket` | the algorithms |
+//! | `token_bucket`, `fixed_window`, `sliding_counter`, `sliding_log`, `leaky_bucket` | the algorithms |
 //! | `standing` | which window of a word counts at a reading |
 //! | `one_word` | the loop around a decision on one word, under a quota that may change |
 //! | `reservation` | tokens taken now, to be used when they are there |
@@ -19,6 +19,8 @@ mod one_word;
 mod rate_limiter;
 mod reservation;
 mod sliding_counter;
+#[cfg(feature = "alloc")]
+mod sliding_log;
 mod standing;
 mod token_bucket;
 mod usage;
@@ -31,6 +33,8 @@ pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use rate_limiter::RateLimiter;
 pub use reservation::Reservation;
 pub use sliding_counter::{SlidingCounter, SlidingCounterError};
+#[cfg(feature = "alloc")]
+pub use sliding_log::{SlidingLog, SlidingLogError};
 pub use token_bucket::TokenBucket;
 pub use usage::Usage;
 

@@ -34,6 +34,9 @@ pub enum SetQuotaError {
     TooFast,
     /// The burst and the deepest debt, or the limit of a window, are too large for the limiter's word.
     TooLarge,
+    /// The limit is another one than that which the limiter was built with, and its algorithm has a place for each token: only the
+    /// window can be changed.
+    FixedLimit,
 }
 
 impl fmt::Display for SetQuotaError {
@@ -44,6 +47,7 @@ impl fmt::Display for SetQuotaError {
             Self::TooLarge => {
                 "the burst and the deepest debt, or the limit, are too large for what the limiter was built with"
             }
+            Self::FixedLimit => "the limit of this limiter is fixed by what it was built with, only its window can be changed",
         })
     }
 }

@@ -26,6 +26,7 @@ use super::pace::Pace;
 use super::{Quota, SetQuotaError, Timeline};
 use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom, fence};
 use crate::clock::{Clock, Frequency, Scale};
+use core::fmt;
 
 const SHIFT: Field = Field::lowest(6);
 const PACE_SHIFT: Field = SHIFT.then(7);
@@ -51,7 +52,6 @@ const TURN: u64 = 64;
 const UNLIMITED_EPOCH: u64 = 1 << 63;
 
 /// A quota and its line on a clock, which can be changed.
-#[derive(Debug)]
 pub(crate) struct LiveQuota {
     measure: Measure,
     initial: Quota,
@@ -68,7 +68,6 @@ pub(crate) struct LiveQuota {
 }
 
 /// A line with its quota.
-#[derive(Debug)]
 struct Record {
     origin: AtomicU64,
     start: AtomicU64,
@@ -81,7 +80,6 @@ struct Record {
 }
 
 /// What of a quota is not needed to take tokens.
-#[derive(Debug)]
 struct Rest {
     sizes: AtomicU64,
     window: AtomicU64,
@@ -352,5 +350,12 @@ impl LiveQuota {
     #[inline]
     const fn turn(epoch: u64) -> usize {
         ((epoch / TURN) & 1) as usize
+    }
+}
+
+/// The quota in force: what a user set, and not how it is computed with.
+impl fmt::Debug for LiveQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.quota(), f)
     }
 }

@@ -1,0 +1,154 @@
+//! The sliding log. In brackets: the weakening of the code under which each model was seen to fail.
+#![cfg(loom)]
+
+use damper::limit::Algorithm;
+use damper::{Layered, Quota, RateLimiter, SlidingLog};
+use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+use std::time::Duration;
+
+fn log(limit: u32) -> SlidingLog {
+    SlidingLog::new(Quota::per_second(limit)).unwrap()
+}
+
+/// Two threads race for the last token of a window.
+fn race_for_the_last() {
+    let limiter = Arc::new(RateLimiter::of(log(2), Stopped(7)));
+    limiter.check().unwrap();
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || limiter.check().is_ok())
+    };
+    let mine = limiter.check().is_ok();
+    assert!(mine ^ rival.join().unwrap(), "one token, one winner");
+    assert_eq!(limiter.peek().remaining(), 0);
+}
+
+#[test]
+fn the_last_has_one_winner() {
+    check_preemptions(3, race_for_the_last);
+}
+
+#[test]
+#[should_panic(expected = "one token, one winner")]
+fn a_blind_exchange_gives_the_last_to_both() {
+    check_flawed(Flaw::BlindExchange, race_for_the_last);
+}
+
+/// One takes two, the other three of four: all or nothing.
+#[test]
+fn several_are_taken_together_or_not_at_all() {
+    check_preemptions(3, || {
+        let limiter = Arc::new(RateLimiter::of(log(4), Stopped(7)));
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.check_n(3).is_ok())
+        };
+        let mine = limiter.check_n(2).is_ok();
+        let rivals = rival.join().unwrap();
+        assert!(mine ^ rivals, "no room for both, and room for one");
+        assert_eq!(limiter.peek().used(), if mine { 2 } else { 3 });
+    });
+}
+
+/// A thread is stopped anywhere in a call while the ring goes round: nobody waits for it, and each window gives one token.
+/// [A slot that nobody stamped in the lap before is due; a stamp put in the place of whatever the slot holds.]
+#[test]
+fn a_stopped_thread_stops_nobody_and_gives_nothing_twice() {
+    check_preemptions(3, || {
+        let clock = Time::at(7);
+        let limiter = Arc::new(RateLimiter::of(log(1), clock.clone()));
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || u32::from(limiter.check().is_ok()))
+        };
+        let mut all = 0;
+        for _ in 0..2 {
+            all += u32::from(limiter.check().is_ok());
+            clock.advance(Duration::from_secs(1));
+        }
+        // Whoever is stopped in this window took its token.
+        all += u32::from(limiter.check().is_ok());
+        all += rival.join().unwrap();
+        assert!((2..=3).contains(&all), "{all} in three windows");
+        assert!(limiter.check().is_err(), "of the last window the token is gone");
+    });
+}
+
+/// Threads take while a window passes: by the clock of the last reading, no more than the limit.
+#[test]
+fn no_token_is_back_early() {
+    check_preemptions(3, || {
+        let clock = Time::at(7);
+        let limiter = Arc::new(RateLimiter::of(log(1), clock.clone()));
+        limiter.check().unwrap();
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.check().is_ok())
+        };
+        clock.advance(Duration::from_secs(1));
+        let mine = limiter.check().is_ok();
+        // Stamped on behalf of another or by itself: whoever won took it now.
+        assert!(mine | rival.join().unwrap(), "it was back");
+        assert!(limiter.check().is_err(), "and is gone");
+    });
+}
+
+/// A thread takes two, is refused by another layer and gives them back, while a window passes and somebody takes one.
+/// [A head that is moved back whatever came after.]
+fn roll_back() {
+    let clock = Time::at(7);
+    let both = Arc::new(Layered::of([log(3), log(1)], clock.clone()));
+    let rival = {
+        let both = Arc::clone(&both);
+        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().layer(), 1))
+    };
+    let first = both.check().is_ok();
+    clock.advance(Duration::from_secs(1));
+    let second = both.check().is_ok();
+    rival.join().unwrap();
+    let [wide, narrow] = both.peek();
+    assert_eq!(narrow.used(), u32::from(second));
+    assert!(wide.used() >= narrow.used(), "what was given back was somebody else's, first {first}");
+}
+
+#[test]
+fn a_roll_back_mints_nothing() {
+    check_preemptions(3, roll_back);
+}
+
+#[test]
+#[should_panic(expected = "somebody else's")]
+fn a_blind_roll_back_gives_back_what_is_another_s() {
+    check_flawed(Flaw::BlindExchange, roll_back);
+}
+
+/// The ring goes round four times, after which its two bits are what they were: who comes after that takes no stamp for one that is four
+/// laps younger, even if nothing else tells that the others came before. [The head loaded or exchanged Relaxed.]
+fn four_laps() {
+    let log = Arc::new(log(1));
+    let done = Arc::new(AtomicBool::new(false));
+    let rival = {
+        let (log, done) = (Arc::clone(&log), Arc::clone(&done));
+        let late = Stopped(3_500_000_007);
+        thread::spawn(move || done.load(Ordering::Relaxed) && log.take(1, &late).is_ok())
+    };
+    for second in 0..4 {
+        log.take(1, &Stopped(second * 1_000_000_000 + 7)).unwrap();
+    }
+    done.store(true, Ordering::Relaxed);
+    assert!(!rival.join().unwrap(), "two within a window");
+}
+
+#[test]
+fn who_sees_the_head_sees_the_slots() {
+    check_preemptions(3, four_laps);
+}
+
+#[test]
+#[should_panic(expected = "two within a window")]
+fn who_sees_the_head_alone_takes_an_old_stamp_for_a_new_one() {
+    check_flawed(Flaw::NothingOrdered, four_laps);
+}
