@@ -46,6 +46,8 @@
 //! |---|---|---|
 //! | `std` | yes | the default clock, and the keyed limiter |
 //! | `alloc` | yes | [`SlidingLog`]; `Arc`s as clocks, and owned permits (where the target has atomic pointers) |
+//! | `tokio` | | futures that wait for tokens by tokio's timer |
+//! | `futures` | | streams and sinks whose items wait for tokens |
 //! | `hyper` | | wrappers for hyper's servers and clients |
 //!
 //! Targets without 64-bit atomics get them from `portable-atomic`, through the `critical-section` that the firmware
@@ -80,7 +82,7 @@ pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
 pub use keyed::{KeyedLimiter, KeyedLimiterError};
 pub use limit::{
     Alignment, Allowed, Denied, FixedWindow, LayerDenied, Layered, LeakyBucket, LeakyQueue, RateLimiter, Reservation,
-    SlidingCounter, SlidingCounterError, TokenBucket, Usage,
+    SlidingCounter, SlidingCounterError, TokenBucket, Turn, Usage,
 };
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};

@@ -8,6 +8,8 @@
 mod field;
 #[cfg(not(loom))]
 mod native;
+#[cfg(feature = "std")]
+mod signal;
 #[cfg(not(loom))]
 pub(crate) use native::{AtomicU64, Backoff, fence};
 
@@ -20,6 +22,8 @@ pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 
 pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::Field;
+#[cfg(feature = "std")]
+pub(crate) use signal::Signal;
 
 /// Declares functions that are `const`, except under loom, whose atomics have no `const` constructor.
 macro_rules! const_unless_loom {

@@ -103,6 +103,9 @@ impl AtomicU64 {
     }
 }
 
+#[cfg(feature = "std")]
+pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
+
 /// Backing off changes no outcome, and crossbeam's spins for ever under loom.
 pub(crate) struct Backoff;
 

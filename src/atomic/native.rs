@@ -7,3 +7,5 @@ pub(crate) use portable_atomic::AtomicU64;
 
 pub(crate) use core::sync::atomic::fence;
 pub(crate) use crossbeam_utils::Backoff;
+#[cfg(feature = "std")]
+pub(super) use std::sync::{Condvar, Mutex, MutexGuard};

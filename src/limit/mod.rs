@@ -7,6 +7,7 @@
 //! | `standing` | which window of a word counts at a reading |
 //! | `one_word` | the loop around a decision on one word, under a quota that may change |
 //! | `reservation` | tokens taken now, to be used when they are there |
+//! | `waiting` | until they are there, in order |
 //! | `layered` | several limits in one decision |
 //! | `answer`, `usage` | what callers are told |
 
@@ -24,6 +25,7 @@ mod sliding_log;
 mod standing;
 mod token_bucket;
 mod usage;
+mod waiting;
 
 pub use algorithm::Algorithm;
 pub use answer::{Allowed, Denied};
@@ -37,5 +39,10 @@ pub use sliding_counter::{SlidingCounter, SlidingCounterError};
 pub use sliding_log::{SlidingLog, SlidingLogError};
 pub use token_bucket::TokenBucket;
 pub use usage::Usage;
+#[cfg(feature = "tokio")]
+pub use waiting::TokioSleep;
+#[cfg(feature = "futures")]
+pub use waiting::{PacedSink, PacedStream};
+pub use waiting::{Ready, Sleep, Turn};
 
 pub use crate::quota::Alignment;

@@ -1,6 +1,10 @@
 //! One limit: an algorithm and a clock.
 
-use super::{Algorithm, Allowed, Denied, LeakyBucket, Reservation, TokenBucket, Usage};
+use super::{Algorithm, Allowed, Denied, LeakyBucket, Reservation, TokenBucket, Turn, Usage};
+#[cfg(feature = "futures")]
+use super::{PacedSink, PacedStream, Sleep};
+#[cfg(feature = "tokio")]
+use super::{Ready, TokioSleep};
 use crate::atomic::const_unless_loom;
 use crate::clock::{Clock, DefaultClock};
 use crate::quota::{Quota, SetQuotaError};
@@ -267,7 +271,97 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.reserve_at_most(n, Some(longest))
     }
 
-    fn reserve_at_most(&self, n: u32, longest: Option<Duration>) -> Result<Reservation<'_, C>, Denied> {
+    /// Blocks until one token is there and taken; first come, first served. The same as `turn(1).wait()`.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], at once: the burst is 0, or too many wait already for the debt to stay within [`Quota::max_debt`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use damper::{Quota, RateLimiter};
+    ///
+    /// let mails = RateLimiter::new(Quota::per_second(1_000).burst(1));
+    /// for _ in 0..3 {
+    ///     mails.wait()?; // then send one
+    /// }
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn wait(&self) -> Result<(), Denied> {
+        self.turn(1).wait()
+    }
+
+    /// Waits in a future until one token is there and taken; first come, first served, and cancel-safe. The same as `turn(1).ready()`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), damper::Denied> {
+    /// use damper::{Quota, RateLimiter};
+    ///
+    /// let mails = RateLimiter::new(Quota::per_second(1_000).burst(1));
+    /// for _ in 0..3 {
+    ///     mails.ready().await?; // then send one
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn ready(&self) -> Ready<'_, C, TokioSleep> {
+        self.turn(1).ready()
+    }
+
+    /// Waits for `n` tokens, in the way that the [`Turn`] is told.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// use core::time::Duration;
+    /// use damper::{Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(5));
+    /// limiter.turn(5).wait()?;
+    /// let denied = limiter.turn(5).within(Duration::from_millis(100)).wait().unwrap_err();
+    /// assert!(denied.retry_after() > Some(Duration::from_millis(300)), "refused at once: they would come too late");
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn turn(&self, n: u32) -> Turn<'_, C> {
+        Turn::new(self, n)
+    }
+
+    /// A stream whose items come no faster than the limit; it sleeps by tokio's timer.
+    #[cfg(all(feature = "futures", feature = "tokio"))]
+    pub fn pace<St: futures_core::Stream>(&self, stream: St) -> PacedStream<'_, St, C, TokioSleep> {
+        self.pace_by(stream, TokioSleep)
+    }
+
+    /// A stream whose items come no faster than the limit; it sleeps by `sleep`.
+    #[cfg(feature = "futures")]
+    pub fn pace_by<St: futures_core::Stream, S: Sleep>(&self, stream: St, sleep: S) -> PacedStream<'_, St, C, S> {
+        PacedStream::new(stream, self.turn(1), sleep)
+    }
+
+    /// A sink that passes items on no faster than the limit; it sleeps by tokio's timer.
+    #[cfg(all(feature = "futures", feature = "tokio"))]
+    pub fn pace_sink<Si: futures_sink::Sink<Item>, Item>(&self, sink: Si) -> PacedSink<'_, Si, Item, C, TokioSleep> {
+        self.pace_sink_by(sink, TokioSleep)
+    }
+
+    /// A sink that passes items on no faster than the limit; it sleeps by `sleep`.
+    #[cfg(feature = "futures")]
+    pub fn pace_sink_by<Si: futures_sink::Sink<Item>, Item, S: Sleep>(
+        &self,
+        sink: Si,
+        sleep: S,
+    ) -> PacedSink<'_, Si, Item, C, S> {
+        PacedSink::new(sink, self.turn(1), sleep)
+    }
+
+    pub(super) fn reserve_at_most(&self, n: u32, longest: Option<Duration>) -> Result<Reservation<'_, C>, Denied> {
         let reserved = self.algorithm.reserve(n, longest, &self.clock)?;
         Ok(Reservation::new(&self.algorithm, &self.clock, reserved))
     }

@@ -28,6 +28,12 @@ impl<'a, C: Clock> Reservation<'a, C> {
         self.bucket.ready_in(self.reserved, self.clock)
     }
 
+    /// Blocks the thread until the tokens are there. A change of the quota wakes it, and it waits by the new one.
+    #[cfg(feature = "std")]
+    pub fn wait(self) {
+        self.bucket.wait(self.reserved, self.clock);
+    }
+
     /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
     ///
     /// All or nothing: a partial return would allow too much when two reservations are cancelled out of order. Tokens that

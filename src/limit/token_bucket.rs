@@ -3,6 +3,8 @@
 use super::algorithm::{Algorithm, Taken, sealed};
 use super::one_word::{Moment, OneWord, Step};
 use super::{Allowed, Denied, Usage};
+#[cfg(feature = "std")]
+use crate::atomic::Signal;
 use crate::atomic::const_unless_loom;
 use crate::clock::{Clock, Ticks};
 use crate::quota::{Measure, Quota, SetQuotaError};
@@ -17,7 +19,12 @@ use core::time::Duration;
 /// be full again, whole tokens in the high bits, the fraction of the next one in the low bits. (The same bookkeeping as GCRA's
 /// theoretical arrival time, in tokens instead of time.)
 #[derive(Debug)]
-pub struct TokenBucket(OneWord);
+pub struct TokenBucket {
+    word: OneWord,
+    /// Raised when the quota changes, for who waits for tokens that come earlier then.
+    #[cfg(feature = "std")]
+    changes: Signal,
+}
 
 /// A reservation as its bucket knows it.
 #[derive(Clone, Copy, Debug)]
@@ -32,13 +39,21 @@ impl TokenBucket {
         /// A full bucket.
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
-            Self(OneWord::new(quota, Measure::Tokens, 0))
+            Self::starting(quota, 0)
         }
 
         /// A bucket with this many tokens; more than the burst are the burst.
         #[must_use]
         pub const fn with_level(quota: Quota, tokens: u32) -> Self {
-            Self(OneWord::new(quota, Measure::Tokens, quota.capacity().saturating_sub(tokens)))
+            Self::starting(quota, quota.capacity().saturating_sub(tokens))
+        }
+
+        const fn starting(quota: Quota, missing: u32) -> Self {
+            Self {
+                word: OneWord::new(quota, Measure::Tokens, missing),
+                #[cfg(feature = "std")]
+                changes: Signal::new(),
+            }
         }
     }
 
@@ -47,10 +62,10 @@ impl TokenBucket {
     fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         // The straight path, once; whatever is in its way, and taking nothing, is the loop's business.
         if n > 0
-            && let Some(Moment { line, word, at }) = self.0.glance(clock)
+            && let Some(Moment { line, word, at }) = self.word.glance(clock)
         {
             match line.take(word, at, n) {
-                Ok(after) if self.0.replace(word, after) => {
+                Ok(after) if self.word.replace(word, after) => {
                     return Ok((Allowed::new(&line, after, at), Taken { at }));
                 }
                 // A bucket in debt may have to be healed.
@@ -65,7 +80,7 @@ impl TokenBucket {
 
     #[cold]
     fn check_slow(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
-        self.0.decide(clock, |&Moment { ref line, word, at }| match line.take(word, at, n) {
+        self.word.decide(clock, |&Moment { ref line, word, at }| match line.take(word, at, n) {
             Ok(after) if after == word => Step::Keep(Ok((Allowed::new(line, word, at), Taken::NOWHERE))),
             Ok(after) => Step::Put(after, Ok((Allowed::new(line, after, at), Taken { at }))),
             Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
@@ -74,42 +89,62 @@ impl TokenBucket {
 
     /// As `take`, but a full bucket allows more than its burst, into debt.
     pub(super) fn take_oversized(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
-        self.0.decide(clock, |&Moment { ref line, word, at }| match line.take_oversized(word, at, n) {
+        self.word.decide(clock, |&Moment { ref line, word, at }| match line.take_oversized(word, at, n) {
             Ok(taken) => Step::Put(taken, Ok(Allowed::new(line, taken, at))),
             Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
         })
     }
 
     pub(super) fn take_up_to(&self, n: u32, clock: &impl Clock) -> u32 {
-        self.0.decide(clock, |&Moment { ref line, word, at }| match line.take_up_to(word, at, n) {
+        self.word.decide(clock, |&Moment { ref line, word, at }| match line.take_up_to(word, at, n) {
             (0, _) => Step::Refuse(0),
             (taken, after) => Step::Put(after, taken),
         })
     }
 
+    /// Takes what there is of `most` tokens, if that is no less than `least`, else none.
+    pub(super) fn take_between(&self, least: u32, most: u32, clock: &impl Clock) -> Result<u32, Denied> {
+        self.word.decide(clock, |&Moment { ref line, word, at }| match line.take_up_to(word, at, most) {
+            (taken, after) if taken >= least && after != word => Step::Put(after, Ok(taken)),
+            (taken, _) => match line.take(word, at, least) {
+                // No tokens, or no limit.
+                Ok(_) => Step::Keep(Ok(taken)),
+                Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
+            },
+        })
+    }
+
+    /// Gives back `n` tokens that were taken and held, and that nobody used.
+    pub(super) fn give_back(&self, n: u32, clock: &impl Clock) {
+        self.word.decide(clock, |&Moment { ref line, word, at }| match line.give_back(word, at, n) {
+            same if same == word => Step::Keep(()),
+            after => Step::Put(after, ()),
+        });
+    }
+
     pub(super) fn charge(&self, n: u32, clock: &impl Clock) -> u32 {
-        self.0.decide(clock, |&Moment { ref line, word, at }| match line.charge(word, at, n) {
+        self.word.decide(clock, |&Moment { ref line, word, at }| match line.charge(word, at, n) {
             (0, _) => Step::Refuse(0),
             (booked, after) => Step::Put(after, booked),
         })
     }
 
     pub(super) fn refund(&self, n: u32, clock: &impl Clock) {
-        self.0.decide(clock, |&Moment { ref line, word, at }| match line.refund(word, at, n) {
+        self.word.decide(clock, |&Moment { ref line, word, at }| match line.refund(word, at, n) {
             same if same == word => Step::Keep(()),
             after => Step::Put(after, ()),
         });
     }
 
     pub(super) fn debt(&self, clock: &impl Clock) -> u32 {
-        self.0.decide(clock, |&Moment { ref line, word, at }| {
+        self.word.decide(clock, |&Moment { ref line, word, at }| {
             // At most `max_debt`, but for a clock that steps back.
             Step::Keep(u32::try_from(line.below_zero(word, at)).unwrap_or(u32::MAX))
         })
     }
 
     pub(super) fn reserve(&self, n: u32, longest: Option<Duration>, clock: &impl Clock) -> Result<Reserved, Denied> {
-        self.0.decide(clock, |&Moment { ref line, word, at }| {
+        self.word.decide(clock, |&Moment { ref line, word, at }| {
             let longest = longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency()));
             match line.reserve(word, at, n, longest) {
                 Ok(after) if after == word => Step::Keep(Ok(Reserved { word: at, n })),
@@ -121,14 +156,27 @@ impl TokenBucket {
 
     /// The time until what was reserved is there, by the quota in force.
     pub(super) fn ready_in(&self, reserved: Reserved, clock: &impl Clock) -> Option<Duration> {
-        self.0.decide(clock, |&Moment { ref line, at, .. }| {
+        self.word.decide(clock, |&Moment { ref line, at, .. }| {
             Step::Keep(line.ready_in(reserved.word, at).duration(line.frequency()))
         })
     }
 
+    /// Blocks until what was reserved is there, by the quota in force.
+    #[cfg(feature = "std")]
+    pub(super) fn wait(&self, reserved: Reserved, clock: &impl Clock) {
+        loop {
+            // The changes first: one after the look at the quota ends the wait. loom-tests: waiting::a_change_wakes_who_waits.
+            let seen = self.changes.changes();
+            match self.ready_in(reserved, clock) {
+                Some(Duration::ZERO) => return,
+                wait => self.changes.wait(seen, wait),
+            }
+        }
+    }
+
     /// Gives back what was reserved if nothing was taken since and it is not there yet; whether it was.
     pub(super) fn cancel(&self, reserved: Reserved, clock: &impl Clock) -> bool {
-        self.0.decide(clock, |&Moment { ref line, word, at }| {
+        self.word.decide(clock, |&Moment { ref line, word, at }| {
             if word == reserved.word && reserved.n > 0 && line.ready_in(word, at) > Ticks::ZERO {
                 Step::Put(line.without(word, reserved.n), true)
             } else {
@@ -154,14 +202,14 @@ impl Algorithm for TokenBucket {
         if taken == Taken::NOWHERE {
             return;
         }
-        self.0.decide(clock, |&Moment { ref line, word, at }| match line.roll_back(word, at, n, taken.at) {
+        self.word.decide(clock, |&Moment { ref line, word, at }| match line.roll_back(word, at, n, taken.at) {
             same if same == word => Step::Keep(()),
             after => Step::Put(after, ()),
         });
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
-        let (remaining, resets_in) = self.0.decide(clock, |&Moment { ref line, word, at }| {
+        let (remaining, resets_in) = self.word.decide(clock, |&Moment { ref line, word, at }| {
             Step::Keep((line.remaining(word, at), line.resets_in(word, at).duration(line.frequency())))
         });
         let quota = self.quota();
@@ -175,10 +223,13 @@ impl Algorithm for TokenBucket {
     }
 
     fn quota(&self) -> Quota {
-        self.0.quota().quota()
+        self.word.quota().quota()
     }
 
     fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.0.quota().set(quota, clock)
+        self.word.quota().set(quota, clock)?;
+        #[cfg(feature = "std")]
+        self.changes.raise();
+        Ok(())
     }
 }

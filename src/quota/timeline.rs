@@ -214,6 +214,14 @@ impl Timeline {
         word.wrapping_sub(if back < owed { back } else { owed })
     }
 
+    /// The word after giving back `n` tokens that were held and not used, whatever is owed; a full bucket gets no fuller.
+    #[inline]
+    pub(crate) const fn give_back(&self, word: u64, at: u64, n: u32) -> u64 {
+        let owed = Self::debt(word, at);
+        let back = self.units(n);
+        word.wrapping_sub(if back < owed { back } else { owed })
+    }
+
     /// The word after reserving `n` tokens, which may lead into debt but for no longer than `longest`.
     #[inline]
     pub(crate) fn reserve(&self, word: u64, at: u64, n: u32, longest: Ticks) -> Result<u64, Refusal> {

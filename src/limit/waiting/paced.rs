@@ -1,0 +1,163 @@
+//! Streams and sinks whose items wait for tokens.
+
+use super::{Ready, Sleep, Turn};
+use crate::clock::Clock;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+use futures_core::{FusedStream, Stream};
+use futures_sink::Sink;
+use pin_project_lite::pin_project;
+
+/// When to ask again at the latest after a refusal.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+pin_project! {
+    /// Waits for one turn after another, however long that takes.
+    struct Gate<'a, C: Clock, S: Sleep> {
+        #[pin]
+        ready: Ready<'a, C, S>,
+        #[pin]
+        refused: Option<S::Sleeping>,
+    }
+}
+
+impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
+    fn new(turn: Turn<'a, C>, sleep: S) -> Self {
+        Self { ready: Ready::new(turn, sleep), refused: None }
+    }
+
+    /// Ready when a token was taken.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        loop {
+            if let Some(refused) = this.refused.as_mut().as_pin_mut() {
+                ready!(refused.poll(context));
+                this.refused.set(None);
+            }
+            match ready!(this.ready.as_mut().poll(context)) {
+                Ok(()) => return Poll::Ready(()),
+                Err(denied) => {
+                    let wait = denied.retry_after().map_or(ASK_AGAIN, |wait| wait.min(ASK_AGAIN));
+                    this.refused.set(Some(this.ready.sleep_for(wait)));
+                }
+            }
+        }
+    }
+}
+
+pin_project! {
+    /// A stream whose items come no faster than a limit. Made by [`RateLimiter::pace_by`](crate::RateLimiter::pace_by).
+    ///
+    /// An item is asked for first, and its token then: none is taken for an item that does not come. While an item waits the stream is
+    /// not asked for the next. It waits for as long as it takes; where too many wait already it asks again, and a burst of 0 lets
+    /// nothing through until the quota is changed.
+    #[must_use = "streams do nothing unless they are polled"]
+    pub struct PacedStream<'a, St: Stream, C: Clock, S: Sleep> {
+        #[pin]
+        stream: St,
+        waiting: Option<St::Item>,
+        #[pin]
+        gate: Gate<'a, C, S>,
+    }
+}
+
+impl<'a, St: Stream, C: Clock, S: Sleep> PacedStream<'a, St, C, S> {
+    pub(in crate::limit) fn new(stream: St, turn: Turn<'a, C>, sleep: S) -> Self {
+        Self { stream, waiting: None, gate: Gate::new(turn, sleep) }
+    }
+
+    /// The stream itself.
+    pub fn get_ref(&self) -> &St {
+        &self.stream
+    }
+}
+
+impl<St: Stream, C: Clock, S: Sleep> Stream for PacedStream<'_, St, C, S> {
+    type Item = St::Item;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<St::Item>> {
+        let this = self.project();
+        if this.waiting.is_none() {
+            match ready!(this.stream.poll_next(context)) {
+                None => return Poll::Ready(None),
+                item => *this.waiting = item,
+            }
+        }
+        ready!(this.gate.poll(context));
+        Poll::Ready(this.waiting.take())
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let waiting = usize::from(self.waiting.is_some());
+        let (least, most) = self.stream.size_hint();
+        (least.saturating_add(waiting), most.and_then(|most| most.checked_add(waiting)))
+    }
+}
+
+impl<St: FusedStream, C: Clock, S: Sleep> FusedStream for PacedStream<'_, St, C, S> {
+    fn is_terminated(&self) -> bool {
+        self.waiting.is_none() && self.stream.is_terminated()
+    }
+}
+
+pin_project! {
+    /// A sink that passes items on no faster than a limit. Made by [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by).
+    ///
+    /// It holds one item, which waits for its token and then for nothing else: the token is taken when the sink behind has room, so that
+    /// none is taken for what cannot be sent. To be ready, to flush and to close is to have passed it on. Dropped before that, the item is
+    /// lost.
+    #[must_use = "sinks do nothing unless they are polled"]
+    pub struct PacedSink<'a, Si, Item, C: Clock, S: Sleep> {
+        #[pin]
+        sink: Si,
+        waiting: Option<Item>,
+        #[pin]
+        gate: Gate<'a, C, S>,
+    }
+}
+
+impl<'a, Si: Sink<Item>, Item, C: Clock, S: Sleep> PacedSink<'a, Si, Item, C, S> {
+    pub(in crate::limit) fn new(sink: Si, turn: Turn<'a, C>, sleep: S) -> Self {
+        Self { sink, waiting: None, gate: Gate::new(turn, sleep) }
+    }
+
+    /// The sink itself.
+    pub fn get_ref(&self) -> &Si {
+        &self.sink
+    }
+
+    /// Passes on the item that waits.
+    fn poll_waiting(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Si::Error>> {
+        let mut this = self.project();
+        if this.waiting.is_none() {
+            return Poll::Ready(Ok(()));
+        }
+        ready!(this.sink.as_mut().poll_ready(context))?;
+        ready!(this.gate.poll(context));
+        Poll::Ready(this.waiting.take().map_or(Ok(()), |item| this.sink.start_send(item)))
+    }
+}
+
+impl<Si: Sink<Item>, Item, C: Clock, S: Sleep> Sink<Item> for PacedSink<'_, Si, Item, C, S> {
+    type Error = Si::Error;
+
+    fn poll_ready(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Si::Error>> {
+        self.poll_waiting(context)
+    }
+
+    fn start_send(self: Pin<&mut Self>, item: Item) -> Result<(), Si::Error> {
+        *self.project().waiting = Some(item);
+        Ok(())
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Si::Error>> {
+        ready!(self.as_mut().poll_waiting(context))?;
+        self.project().sink.poll_flush(context)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Si::Error>> {
+        ready!(self.as_mut().poll_waiting(context))?;
+        self.project().sink.poll_close(context)
+    }
+}

@@ -1,0 +1,107 @@
+//! Waiting in a future.
+
+use super::{Sleep, Turn};
+use crate::clock::Clock;
+use crate::limit::{Denied, Reservation};
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+use pin_project_lite::pin_project;
+
+/// The longest sleep before another look: a change of the quota reaches who waits within this.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+pin_project! {
+    /// Waits for tokens, and is ready when they are there and taken. Made by [`Turn::ready_by`](super::Turn::ready_by).
+    ///
+    /// It takes its place in the order when it is first polled. It sleeps until its tokens are there, and for at most a second at
+    /// a time, so that a change of the quota reaches it.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`](crate::Denied), when first polled and never later, as for `Turn::wait`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped while it waits, it gives its tokens back if nobody came after it; otherwise they count as used, because the
+    /// others have been told their moments. Dropped before it was polled, it takes none. Polled again after it was ready, it waits
+    /// for another turn.
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct Ready<'a, C: Clock, S: Sleep> {
+        turn: Turn<'a, C>,
+        sleep: S,
+        // Some while it waits.
+        place: Option<Place<'a, C>>,
+        #[pin]
+        sleeping: Option<S::Sleeping>,
+    }
+
+    impl<C: Clock, S: Sleep> PinnedDrop for Ready<'_, C, S> {
+        fn drop(this: Pin<&mut Self>) {
+            if let Some(Place::Waiting(reservation)) = this.project().place.take() {
+                reservation.cancel();
+            }
+        }
+    }
+}
+
+/// A place in the order.
+#[derive(Debug)]
+enum Place<'a, C: Clock> {
+    /// The tokens are not known to be there yet.
+    Waiting(Reservation<'a, C>),
+    /// They are there, and only the jitter is waited for.
+    Lingering,
+}
+
+impl<'a, C: Clock, S: Sleep> Ready<'a, C, S> {
+    pub(super) fn new(turn: Turn<'a, C>, sleep: S) -> Self {
+        Self { turn, sleep, place: None, sleeping: None }
+    }
+
+    /// Sleeps as it sleeps itself.
+    #[cfg(feature = "futures")]
+    pub(super) fn sleep_for(&self, duration: Duration) -> S::Sleeping {
+        self.sleep.sleep(duration)
+    }
+}
+
+impl<C: Clock, S: Sleep> Future for Ready<'_, C, S> {
+    type Output = Result<(), Denied>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
+                ready!(sleeping.poll(context));
+                this.sleeping.set(None);
+            }
+            let wait = match this.place {
+                None => {
+                    *this.place = Some(Place::Waiting(this.turn.reserve()?));
+                    continue;
+                }
+                Some(Place::Waiting(reservation)) => match reservation.ready_in() {
+                    Some(Duration::ZERO) => {
+                        *this.place = Some(Place::Lingering);
+                        this.turn.draw_jitter()
+                    }
+                    Some(wait) => wait.min(LONGEST_SLEEP),
+                    None => LONGEST_SLEEP,
+                },
+                Some(Place::Lingering) => Duration::ZERO,
+            };
+            if wait.is_zero() {
+                *this.place = None;
+                return Poll::Ready(Ok(()));
+            }
+            this.sleeping.set(Some(this.sleep.sleep(wait)));
+        }
+    }
+}
+
+impl<C: Clock + core::fmt::Debug, S: Sleep> core::fmt::Debug for Ready<'_, C, S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Ready").field("turn", &self.turn).field("place", &self.place).finish_non_exhaustive()
+    }
+}
