@@ -80,9 +80,11 @@ pub use clock::{Clock, CoarseClock, ManualClock};
 pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
 #[cfg(feature = "std")]
 pub use keyed::{KeyedLimiter, KeyedLimiterError};
+#[cfg(feature = "std")]
+pub use limit::Striped;
 pub use limit::{
-    Alignment, Allowed, Denied, FixedWindow, LayerDenied, Layered, LeakyBucket, LeakyQueue, RateLimiter, Reservation,
-    SlidingCounter, SlidingCounterError, TokenBucket, Turn, Usage,
+    Alignment, Allowed, BudgetError, Denied, FixedWindow, LayerDenied, Layered, LeakyBucket, LeakyQueue, Lease,
+    LeaseError, LeasingBucket, RateLimiter, Reservation, SlidingCounter, SlidingCounterError, TokenBucket, Turn, Usage,
 };
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};

@@ -6,6 +6,7 @@
 #![cfg(loom)]
 
 pub mod healing;
+pub mod holding;
 pub mod slowing;
 pub mod windows;
 

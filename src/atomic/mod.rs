@@ -9,6 +9,8 @@ mod field;
 #[cfg(not(loom))]
 mod native;
 #[cfg(feature = "std")]
+mod preference;
+#[cfg(feature = "std")]
 mod signal;
 #[cfg(not(loom))]
 pub(crate) use native::{AtomicU64, Backoff, fence};
@@ -22,6 +24,8 @@ pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 
 pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::Field;
+#[cfg(feature = "std")]
+pub(crate) use preference::{prefer, preference};
 #[cfg(feature = "std")]
 pub(crate) use signal::Signal;
 

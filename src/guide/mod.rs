@@ -3,9 +3,11 @@
 //! | page | answers |
 //! |---|---|
 //! | [`rates`] | which rate, which burst, what a refusal says, what happens in debt, in a queue, in a change |
+//! | [`waiting`] | check, wait, lease or stripe |
 //! | [`algorithms`] | which algorithm, what it costs, what its worst moment lets through |
 //!
 //! The examples move a [`ManualClock`](crate::ManualClock) by hand. Leave it out, with `RateLimiter::new`, and real time passes.
 
 pub mod algorithms;
 pub mod rates;
+pub mod waiting;

@@ -8,14 +8,17 @@
 //! | `one_word` | the loop around a decision on one word, under a quota that may change |
 //! | `reservation` | tokens taken now, to be used when they are there |
 //! | `waiting` | until they are there, in order |
+//! | `budget`, `lease`, `striped` | tokens that are taken many at a time, and spent where nobody else looks |
 //! | `layered` | several limits in one decision |
 //! | `answer`, `usage` | what callers are told |
 
 mod algorithm;
 mod answer;
+mod budget;
 mod fixed_window;
 mod layered;
 mod leaky_bucket;
+mod lease;
 mod one_word;
 mod rate_limiter;
 mod reservation;
@@ -23,20 +26,26 @@ mod sliding_counter;
 #[cfg(feature = "alloc")]
 mod sliding_log;
 mod standing;
+#[cfg(feature = "std")]
+mod striped;
 mod token_bucket;
 mod usage;
 mod waiting;
 
 pub use algorithm::Algorithm;
 pub use answer::{Allowed, Denied};
+pub use budget::BudgetError;
 pub use fixed_window::FixedWindow;
 pub use layered::{LayerDenied, Layered};
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
+pub use lease::{Lease, LeaseError, LeasingBucket, LeasingRef};
 pub use rate_limiter::RateLimiter;
 pub use reservation::Reservation;
 pub use sliding_counter::{SlidingCounter, SlidingCounterError};
 #[cfg(feature = "alloc")]
 pub use sliding_log::{SlidingLog, SlidingLogError};
+#[cfg(feature = "std")]
+pub use striped::Striped;
 pub use token_bucket::TokenBucket;
 pub use usage::Usage;
 #[cfg(feature = "tokio")]

@@ -92,6 +92,13 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     }
 }
 
+impl<A, C> RateLimiter<A, C> {
+    #[inline]
+    pub(super) const fn parts(&self) -> (&A, &C) {
+        (&self.algorithm, &self.clock)
+    }
+}
+
 impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// Takes one token if there is one.
     ///

@@ -102,6 +102,15 @@ impl TokenBucket {
         })
     }
 
+    /// Whether `n` tokens are there; takes none.
+    #[cfg(feature = "std")]
+    pub(super) fn has(&self, n: u32, clock: &impl Clock) -> Result<(), Denied> {
+        self.word.decide(clock, |&Moment { ref line, word, at }| match line.take(word, at, n) {
+            Ok(_) => Step::Keep(Ok(())),
+            Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
+        })
+    }
+
     /// Takes what there is of `most` tokens, if that is no less than `least`, else none.
     pub(super) fn take_between(&self, least: u32, most: u32, clock: &impl Clock) -> Result<u32, Denied> {
         self.word.decide(clock, |&Moment { ref line, word, at }| match line.take_up_to(word, at, most) {

@@ -37,6 +37,9 @@ pub enum SetQuotaError {
     /// The limit is another one than that which the limiter was built with, and its algorithm has a place for each token: only the
     /// window can be changed.
     FixedLimit,
+    /// The burst is no more than the budget of leases or stripes that the limiter was built with, so that nothing would be left to
+    /// its bucket.
+    BurstWithinBudget,
 }
 
 impl fmt::Display for SetQuotaError {
@@ -48,6 +51,7 @@ impl fmt::Display for SetQuotaError {
                 "the burst and the deepest debt, or the limit, are too large for what the limiter was built with"
             }
             Self::FixedLimit => "the limit of this limiter is fixed by what it was built with, only its window can be changed",
+            Self::BurstWithinBudget => "the burst must be more than the budget of leases or stripes that the limiter was built with",
         })
     }
 }

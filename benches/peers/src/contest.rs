@@ -42,17 +42,35 @@ pub(crate) fn calls(mut call: impl FnMut() -> bool + 'static) -> Side {
 ///
 /// As `calls`.
 pub(crate) fn calls_on_threads(threads: usize, call: impl Fn() -> bool + Sync + 'static) -> Side {
+    Box::new(move |n| on_threads(threads, &|| timed(n, &call)))
+}
+
+/// As `calls_on_threads`, where every thread calls by something of its own, which is made before the time runs.
+///
+/// # Panics
+///
+/// As `calls`.
+pub(crate) fn callers_on_threads<C: FnMut() -> bool>(threads: usize, caller: impl Fn() -> C + Sync + 'static) -> Side {
     Box::new(move |n| {
-        let start = Start { threads, turn: AtomicUsize::new(0) };
-        let run = &|me| {
-            start.meet(me);
-            timed(n, &call)
-        };
-        thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|me| scope.spawn(move || run(me))).collect();
-            let own = run(0);
-            others.into_iter().map(|other| other.join().expect("a call returned false")).fold(own, Duration::max)
+        on_threads(threads, &|| {
+            let mut call = caller();
+            // What it does first only.
+            call();
+            timed(n, call)
         })
+    })
+}
+
+fn on_threads(threads: usize, run: &(impl Fn() -> Duration + Sync)) -> Duration {
+    let start = Start { threads, turn: AtomicUsize::new(0) };
+    let run = &|me| {
+        start.meet(me);
+        run()
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|me| scope.spawn(move || run(me))).collect();
+        let own = run(0);
+        others.into_iter().map(|other| other.join().expect("a call returned false")).fold(own, Duration::max)
     })
 }
 

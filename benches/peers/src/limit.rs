@@ -1,9 +1,10 @@
 //! One decision of a rate limiter; its caller asks only whether it is allowed.
 
-use crate::contest::{Contest, Peer, Side, calls, calls_on_threads};
+use crate::contest::{Contest, Peer, Side, callers_on_threads, calls, calls_on_threads};
 use crate::floor;
-use damper::{CoarseClock, CoarseTicker, Quota, RateLimiter};
+use damper::{CoarseClock, CoarseTicker, LeasingBucket, Monotonic, Quota, RateLimiter, Striped};
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) const CONTESTS: &[Contest] = &[
@@ -27,6 +28,23 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "check_allow_2t",
         damper: check_allow_2t,
+        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: 0.90 }),
+    },
+    // Of tokens that are taken 1,024 at a time.
+    Contest {
+        name: "lease_1t",
+        damper: lease_1t,
+        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: 0.10 }),
+    },
+    Contest {
+        name: "lease_2t",
+        damper: lease_2t,
+        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: 0.03 }),
+    },
+    // What cannot hold a lease, with as many tokens at a time.
+    Contest {
+        name: "striped_2t",
+        damper: striped_2t,
         peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: 0.90 }),
     },
     // How close to what the processor needs for the same accesses.
@@ -70,6 +88,31 @@ fn check_deny() -> Side {
 
 fn check_allow_2t() -> Side {
     let limiter = RateLimiter::new(PLENTY);
+    calls_on_threads(2, move || black_box(&limiter).check().is_ok())
+}
+
+/// Held by each thread.
+const LEASE: u32 = 1_024;
+
+fn leasing() -> Arc<RateLimiter<LeasingBucket>> {
+    Arc::new(RateLimiter::leasing(PLENTY, 16 * LEASE).expect("less than the burst"))
+}
+
+fn lease_1t() -> Side {
+    let mut lease = leasing().lease_owned(LEASE).expect("within the budget");
+    calls(move || black_box(&mut lease).check().is_ok())
+}
+
+fn lease_2t() -> Side {
+    let limiter = leasing();
+    callers_on_threads(2, move || {
+        let mut lease = limiter.lease_owned(LEASE).expect("within the budget");
+        move || black_box(&mut lease).check().is_ok()
+    })
+}
+
+fn striped_2t() -> Side {
+    let limiter = Striped::with_stripes(PLENTY, 16 * LEASE, 16, Monotonic).expect("less than the burst");
     calls_on_threads(2, move || black_box(&limiter).check().is_ok())
 }
 

@@ -1,0 +1,91 @@
+//! A small copy of how tokens are held outside of their bucket, with the bugs that the real one does not have.
+//!
+//! Plain counts: time passes when somebody says so, and fills the bucket.
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+
+/// What this copy does otherwise than damper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Nothing: for the proof that the copy is one.
+    None,
+    /// A lease that ends returns its budget before its tokens.
+    BudgetFirst,
+    /// A stripe is refilled without claiming the room first.
+    NoRoom,
+}
+
+#[derive(Debug)]
+pub struct Holding {
+    bug: Bug,
+    level: AtomicU64,
+    /// The budget of leases that none has, or the room of a stripe that nobody claimed.
+    free: AtomicU64,
+    /// What the stripe holds.
+    stripe: AtomicU64,
+}
+
+/// Of a burst of 3 a lease or a stripe may hold one.
+pub const BURST: u64 = 3;
+const CAPACITY: u64 = 2;
+
+impl Holding {
+    /// A full bucket, and nothing held.
+    pub fn new(bug: Bug) -> Self {
+        Self { bug, level: AtomicU64::new(CAPACITY), free: AtomicU64::new(1), stripe: AtomicU64::new(0) }
+    }
+
+    fn change(word: &AtomicU64, change: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        // As a read-modify-write, of which loom visits every interleaving.
+        let mut old = word.fetch_or(0, Ordering::AcqRel);
+        loop {
+            match word.compare_exchange(old, change(old)?, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(old),
+                Err(newer) => old = newer,
+            }
+        }
+    }
+
+    /// So much time passes that the bucket is full.
+    pub fn fill(&self) {
+        Self::change(&self.level, |_| Some(CAPACITY));
+    }
+
+    /// Takes what there is of `n` tokens.
+    pub fn take_up_to(&self, n: u64) -> u64 {
+        Self::change(&self.level, |level| Some(level - level.min(n))).map_or(0, |level| level.min(n))
+    }
+
+    /// Claims the budget, or the room.
+    pub fn claim(&self) -> bool {
+        Self::change(&self.free, |free| free.checked_sub(1)).is_some()
+    }
+
+    /// Ends a lease that holds one token.
+    pub fn end_lease(&self) {
+        let give_back = || Self::change(&self.level, |level| Some((level + 1).min(CAPACITY)));
+        if self.bug == Bug::BudgetFirst {
+            self.free.fetch_add(1, Ordering::AcqRel);
+            give_back();
+        } else {
+            give_back();
+            self.free.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Spends one token of the stripe, or of the bucket and refills the stripe; how many were spent.
+    pub fn check(&self) -> u64 {
+        if Self::change(&self.stripe, |held| held.checked_sub(1)).is_some() {
+            self.free.fetch_add(1, Ordering::AcqRel);
+            return 1;
+        }
+        let room = u64::from(self.bug == Bug::NoRoom || self.claim());
+        let taken = self.take_up_to(1 + room);
+        if taken == 2 {
+            self.stripe.fetch_add(1, Ordering::AcqRel);
+        } else if room == 1 && self.bug != Bug::NoRoom {
+            self.free.fetch_add(1, Ordering::AcqRel);
+        }
+        taken.min(1)
+    }
+}

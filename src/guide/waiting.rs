@@ -1,0 +1,67 @@
+//! Check, wait, lease or stripe: four ways to ask one limit.
+//!
+//! | way | for | it costs | and |
+//! |---|---|---|---|
+//! | [`check`](crate::RateLimiter::check) | who answers at once: a server that refuses | a look at the clock and one exchange | says when to come back |
+//! | [`wait`](crate::RateLimiter::wait), `ready` | who has to get through: a client of somebody else's limit | the same, and a sleep | first come, first served |
+//! | [`lease`](crate::Lease) | threads and tasks that ask a million times a second | a subtraction, mostly | holds tokens that nobody else can have |
+//! | `Striped` | the same, where no handle can be held | an exchange on a line of the cache that is one's own, mostly | the same |
+//!
+//! All are in one envelope: in any stretch of time at most the burst and what drips in.
+//!
+//! # Waiting is a place in the order
+//!
+//! Who waits takes the tokens now, and is told when they are there. So they are served in the order in which they came, whatever
+//! their sizes; nobody wakes in vain; and the rate is used up however many wait. What is taken in advance is a debt of the bucket: while
+//! anybody waits, checks are refused, and [`Quota::max_debt`](crate::Quota::max_debt) says how many tokens may be waited for. Who
+//! comes then is refused at once, and so is who would be served too late:
+//!
+//! ```
+//! use core::time::Duration;
+//! use damper::{ManualClock, Quota, RateLimiter};
+//!
+//! let clock = ManualClock::new();
+//! let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(1).max_debt(2), &clock);
+//! // What `turn(1).wait()` does before it sleeps:
+//! assert_eq!(limiter.reserve(1)?.ready_in(), Some(Duration::ZERO));
+//! assert_eq!(limiter.reserve(1)?.ready_in(), Some(Duration::from_millis(100)));
+//! assert!(limiter.reserve_within(1, Duration::from_millis(150)).is_err(), "too late");
+//! assert_eq!(limiter.reserve(1)?.ready_in(), Some(Duration::from_millis(200)));
+//! assert!(limiter.reserve(1).is_err(), "two tokens are owed, and no more may be");
+//! assert!(limiter.check().is_err(), "somebody waits");
+//! # Ok::<(), damper::Denied>(())
+//! ```
+//!
+//! A [`Turn`](crate::Turn) says how to wait: for how many tokens, for how long at most, with what jitter; then `wait()` blocks, and
+//! `ready()` (by tokio's timer, feature `tokio`) or [`ready_by`](crate::Turn::ready_by) (by any function that sleeps) are futures. A
+//! future that is dropped gives its tokens back if nobody came after it; if somebody did, they count as used, because the others have
+//! been told their moments already. A limit whose callers often give up should rather be checked.
+//!
+//! `pace` and `pace_sink` (feature `futures`) make the items of a stream or sink wait.
+//!
+//! # A lease is a budget
+//!
+//! Of the burst, a budget is set aside when the limiter is built: so many tokens the leases may hold together, and the bucket itself gives
+//! at once what is left. That is what keeps the envelope exact: all leases full and the bucket full are one burst, and no more.
+//!
+//! ```
+//! use damper::{LeasingBucket, ManualClock, Quota, RateLimiter};
+//!
+//! let clock = ManualClock::new();
+//! // A burst of 100, of which leases may hold 40.
+//! let limiter = RateLimiter::of(LeasingBucket::new(Quota::per_second(1_000).burst(100), 40)?, &clock);
+//! let mut lease = limiter.lease(10)?;
+//! lease.check()?; // 11 were taken: one is spent, ten are held
+//! assert_eq!((lease.held(), limiter.peek().remaining()), (10, 49));
+//! assert!(limiter.check_n(61).unwrap_err().exceeds_burst());
+//! lease.give_back(); // before a pause
+//! assert_eq!(limiter.peek().remaining(), 59);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! How large? A lease of k looks at the bucket once in k checks, so 64 to 1,024 take away all but a percent of the cost. Held tokens
+//! are stranded while the lease is idle: at low rates that is unfair to the others. A rule of thumb: no lease larger than what a
+//! thread spends in a tenth of a second.
+//!
+//! `Striped` is the same without handles: threads find a stripe by themselves, and take from others' before they are refused, so that
+//! nothing is stranded.
