@@ -1,0 +1,114 @@
+//! Threads that block. What may go wrong here is that one hangs, or goes early: no test minds how slow the machine is.
+
+use damper::{Clock, ManualClock, Monotonic, Quota, RateLimiter, TokenBucket};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// Who is not there after so long hangs.
+const FOR_EVER: Duration = Duration::from_secs(30);
+
+fn empty<C: Clock>(quota: Quota, clock: C) -> Arc<RateLimiter<TokenBucket, C>> {
+    Arc::new(RateLimiter::of(TokenBucket::with_level(quota, 0), clock))
+}
+
+/// Blocks a thread until its turn, and returns when it has its place. A thread of nobody: the test ends though it hangs.
+fn wait_in_a_thread<C: Clock + Send + Sync + 'static>(limiter: &Arc<RateLimiter<TokenBucket, C>>) -> Receiver<()> {
+    let (done, ends) = channel();
+    let debt = limiter.debt();
+    let waiter = Arc::clone(limiter);
+    thread::spawn(move || {
+        waiter.wait().unwrap();
+        // Nobody listens after a failure.
+        _ = done.send(());
+    });
+    while limiter.debt() == debt {
+        thread::yield_now();
+    }
+    ends
+}
+
+#[test]
+fn who_waits_for_ever_is_woken_by_a_quota() {
+    let limiter = empty(Quota::per_second(0).burst(1), Monotonic);
+    let waiters = [wait_in_a_thread(&limiter), wait_in_a_thread(&limiter)];
+    assert_eq!(waiters[0].recv_timeout(Duration::from_millis(20)), Err(RecvTimeoutError::Timeout));
+    limiter.set_quota(Quota::per_second(1_000).burst(1)).unwrap();
+    assert_eq!(waiters.map(|ends| ends.recv_timeout(FOR_EVER)), [Ok(()); 2]);
+}
+
+#[test]
+fn a_faster_quota_wakes_who_waits() {
+    let limiter = empty(Quota::per_minute(1).burst(1), Monotonic);
+    let ends = wait_in_a_thread(&limiter);
+    limiter.set_quota(Quota::per_second(10).burst(1)).unwrap();
+    assert_eq!(ends.recv_timeout(FOR_EVER), Ok(()), "a tenth of a second instead of a minute");
+}
+
+#[test]
+fn a_slower_quota_lets_wait_longer() {
+    let clock = Arc::new(ManualClock::with_frequency(1_000));
+    let limiter = empty(Quota::per_second(10).burst(1), Arc::clone(&clock));
+    let ends = wait_in_a_thread(&limiter);
+    let slower = Quota::per_second(5).burst(1);
+    limiter.set_quota(slower).unwrap();
+    clock.advance_ticks(199);
+    // It looks again at every change.
+    limiter.set_quota(slower).unwrap();
+    assert_eq!(ends.recv_timeout(Duration::from_millis(20)), Err(RecvTimeoutError::Timeout));
+    clock.advance_ticks(2);
+    assert_eq!(ends.recv_timeout(FOR_EVER), Ok(()));
+}
+
+#[test]
+#[ignore = "`Timeline::ready_in` takes an unlimited line for one that stands still"]
+fn a_limit_that_is_taken_away_wakes_all() {
+    let limiter = empty(Quota::per_second(0).burst(1), Monotonic);
+    let ends = wait_in_a_thread(&limiter);
+    limiter.set_quota(Quota::UNLIMITED).unwrap();
+    assert_eq!(ends.recv_timeout(FOR_EVER), Ok(()));
+}
+
+#[test]
+fn refusals_and_what_is_there_do_not_block() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(1).burst(2).max_debt(1), &clock);
+    limiter.turn(2).jitter(Duration::from_millis(1)).wait().unwrap();
+    assert!(limiter.turn(3).wait().unwrap_err().exceeds_burst());
+    let denied = limiter.turn(1).within(Duration::from_millis(999)).wait().unwrap_err();
+    assert_eq!(denied.retry_after(), Some(Duration::from_millis(1)));
+    assert_eq!(limiter.turn(2).wait().unwrap_err().retry_after(), Some(Duration::from_secs(1)), "too deep in debt");
+    limiter.turn(0).wait().unwrap();
+    assert_eq!(limiter.debt(), 0);
+    clock.advance(Duration::from_secs(1));
+    limiter.wait().unwrap();
+}
+
+/// How many tokens a quota of so many a second brings between two readings of the default clock, one tick counted more.
+pub(super) fn most(per_second: u32, burst: u32, before: u64, after: u64) -> u64 {
+    let brought = u128::from(per_second) * u128::from(after - before + 1) / u128::from(Monotonic.frequency());
+    u64::from(burst) + u64::try_from(brought).unwrap()
+}
+
+#[test]
+fn threads_that_wait_stay_in_the_envelope_and_all_get_some() {
+    let (per_second, burst) = (20_000, 10);
+    let before = Monotonic.now();
+    let limiter = RateLimiter::new(Quota::per_second(per_second).burst(burst));
+    let turns: Vec<u64> = thread::scope(|scope| {
+        let wait = || {
+            let (mut turns, end) = (0, Monotonic.now() + Monotonic.frequency() / 5);
+            while Monotonic.now() < end {
+                limiter.wait().unwrap();
+                turns += 1;
+            }
+            turns
+        };
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(wait)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let most = most(per_second, burst, before, Monotonic.now());
+    assert!(turns.iter().sum::<u64>() <= most, "{turns:?}, at most {most}");
+    assert!(turns.iter().all(|turns| *turns > 0), "{turns:?}");
+}
