@@ -8,6 +8,7 @@
 pub mod healing;
 pub mod holding;
 pub mod slowing;
+pub mod waiting;
 pub mod windows;
 
 use damper::Clock;

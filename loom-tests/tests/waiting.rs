@@ -1,0 +1,137 @@
+//! Waiting: who gives up while others come, and who blocks while the quota changes. In brackets: the weakening of the code under
+//! which each model was seen to fail.
+#![cfg(loom)]
+
+use damper::{Quota, RateLimiter};
+use damper_loom_tests::waiting::{Bug, Door};
+use damper_loom_tests::{Flaw, Stopped, check_flawed, check_preemptions};
+use loom::thread;
+use std::future::pending;
+// loom's own panics a second time, in its drop, where a model deadlocks.
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+/// Two give up, the last first, while a third comes: what was behind it is given back, what was before it is lost, and its moment
+/// stays what it was told; nobody else is told the same. [`cancel` without comparing the word; taking off the cost in place.]
+#[test]
+fn who_gives_up_moves_nobody() {
+    check_preemptions(3, || who_gives_up_moves_nobody_model(true));
+}
+
+/// The same, the first first, who is never given back: another came after it.
+#[test]
+fn who_gives_up_before_another_is_lost() {
+    check_preemptions(3, || who_gives_up_moves_nobody_model(false));
+}
+
+#[test]
+#[should_panic(expected = "it has the last place, and keeps it")]
+fn who_gives_up_moves_nobody_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, || who_gives_up_moves_nobody_model(true));
+}
+
+fn who_gives_up_moves_nobody_model(last_first: bool) {
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
+    limiter.check().unwrap();
+    let mut waiting = [(); 2].map(|()| Box::pin(limiter.turn(1).ready_by(|_| pending::<()>())));
+    for ready in &mut waiting {
+        assert!(ready.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    let third = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || {
+            let slot = limiter.reserve(1).unwrap();
+            [slot.ready_in(), slot.ready_in()]
+        })
+    };
+    let [first, last] = waiting;
+    if last_first {
+        drop(last);
+        drop(first);
+    } else {
+        drop(first);
+        drop(last);
+    }
+    let told = third.join().unwrap();
+    let places = limiter.debt();
+    assert_eq!(told, [Some(Duration::from_secs(places.into())); 2], "it has the last place, and keeps it");
+    let least = if last_first { 1 } else { 2 };
+    assert!((least..=3).contains(&places), "{places} of three");
+}
+
+/// Who blocks for tokens that never come, while the quota is changed to one by which they are there: it is woken, whatever it was
+/// about to do. [Without `raise`, with `raise` before the change, and with the changes counted after the look at the quota: in the
+/// code by hand, and in `copies`.]
+#[test]
+fn a_change_wakes_who_waits() {
+    check_preemptions(3, || {
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(0).burst(1), Stopped(7)));
+        limiter.check().unwrap();
+        let waiter = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.wait().unwrap())
+        };
+        // Nothing drips in, but what is missing is less than the burst now.
+        limiter.set_quota(Quota::per_second(0).burst(2)).unwrap();
+        waiter.join().unwrap();
+        assert_eq!((limiter.debt(), limiter.peek().remaining()), (0, 0));
+    });
+}
+
+/// Two who block are both woken by one change. [`notify_one`, in the code by hand.]
+#[test]
+fn a_change_wakes_all_who_wait() {
+    check_preemptions(2, || {
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(0).burst(1).max_debt(2), Stopped(7)));
+        limiter.check().unwrap();
+        let waiters = [(); 2].map(|()| {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.wait().unwrap())
+        });
+        limiter.set_quota(Quota::per_second(0).burst(3)).unwrap();
+        for waiter in waiters {
+            waiter.join().unwrap();
+        }
+    });
+}
+
+/// The model of waking on the small copy of `waiting`, which passes it as it is and fails with each of its bugs.
+mod copies {
+    use super::{Arc, Bug, Door, check_preemptions, thread};
+
+    fn a_change_wakes_who_waits(bug: Bug) {
+        check_preemptions(3, move || {
+            let door = Arc::new(Door::new(bug));
+            let waiter = {
+                let door = Arc::clone(&door);
+                thread::spawn(move || door.wait())
+            };
+            door.open();
+            waiter.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn the_copy_is_right() {
+        a_change_wakes_who_waits(Bug::None);
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn counting_the_changes_late_is_noticed() {
+        a_change_wakes_who_waits(Bug::LateCount);
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn counting_a_change_without_the_lock_is_noticed() {
+        a_change_wakes_who_waits(Bug::NoLock);
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn counting_a_change_early_is_noticed() {
+        a_change_wakes_who_waits(Bug::EarlyRaise);
+    }
+}
