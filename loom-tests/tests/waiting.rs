@@ -13,7 +13,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 /// Two give up, the last first, while a third comes: what was behind it is given back, what was before it is lost, and its moment
-/// stays what it was told; nobody else is told the same. [`cancel` without comparing the word; taking off the cost in place.]
+/// stays what it was told; nobody else is told the same. [`cancel` without comparing the word; a `store` in the place of the exchange.]
 #[test]
 fn who_gives_up_moves_nobody() {
     check_preemptions(3, || who_gives_up_moves_nobody_model(true));
