@@ -118,6 +118,13 @@ fn a_turn_that_would_come_too_late_is_refused_at_once_and_takes_nothing() {
         turn.within(Duration::from_millis(200)).ready_by(timers.sleep()).await.unwrap();
     });
     assert_eq!(end, 200);
+    assert_eq!(poll_once(turn.within(Duration::MAX).ready_by(timers.sleep())), None);
+    let never = empty(Quota::per_second(0).burst(1), &timers);
+    for longest in [Duration::ZERO, Duration::from_hours(1), Duration::MAX] {
+        let denied = poll_once(never.turn(1).within(longest).ready_by(timers.sleep())).unwrap().unwrap_err();
+        assert_eq!((denied.retry_after(), denied.exceeds_burst()), (None, false), "within {longest:?}");
+    }
+    assert_eq!(never.debt(), 0);
 }
 
 #[test]
