@@ -74,7 +74,10 @@ pub mod quota;
 #[cfg(feature = "hyper")]
 pub mod wire;
 
-pub use breaker::{BreakerConfig, BreakerConfigError, CallError, CircuitBreaker, CircuitOpen, Permit, State};
+pub use breaker::{
+    BreakerConfig, BreakerConfigError, BreakerStatus, CallError, Cause, CircuitBreaker, CircuitOpen, Permit, State,
+    StateChange, Verdict, Window, WindowError,
+};
 pub use clock::{Clock, CoarseClock, ManualClock};
 #[cfg(feature = "std")]
 pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};

@@ -202,8 +202,8 @@ fn draw_band(area: &Area<'_>, plan: &Plan, evidence: &Evidence) -> Result<(), Bo
 
 const fn fill(state: State) -> RGBColor {
     match state {
-        State::Closed => RGBColor(172, 216, 180),
-        State::Open => RGBColor(240, 128, 120),
+        State::Closed | State::ForcedClosed | State::Disabled => RGBColor(172, 216, 180),
+        State::Open | State::ForcedOpen => RGBColor(240, 128, 120),
         State::HalfOpen => RGBColor(250, 204, 60),
     }
 }

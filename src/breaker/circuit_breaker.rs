@@ -1,22 +1,25 @@
-//! One breaker: its word, its policy and a clock.
+//! One breaker: its word, its policy, its window and a clock.
 
-use super::policy::{Admission, Policy};
-use super::word::{Generation, Instant, Snapshot, StateWord};
-use super::{BreakerConfig, BreakerRef, CallError, CircuitOpen, Permit, State};
-use crate::atomic::{Backoff, const_unless_loom};
-use crate::clock::{Clock, DefaultClock, LazyMicros};
+use super::change::{Cause, OnStateChange, StateChange};
+use super::policy::{Admission, Now, OpenFor, Policy};
+use super::window::{Outcome, Outcomes, Span, Window};
+use super::word::{Generation, Phase, Probes, Snapshot, StateWord};
+use super::{BreakerConfig, BreakerRef, BreakerStatus, CallError, CircuitOpen, Permit, Run, State, Verdict};
+use crate::atomic::{AtomicU64, Backoff, Ordering, const_unless_loom};
+use crate::clock::{Clock, DefaultClock, LazyMicros, Micros};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 use core::time::Duration;
 
 /// Stops calling what keeps failing, and finds out when it has recovered.
 ///
-/// Closed, it lets calls pass and counts failures in a row; at the threshold it opens and refuses at once. When the cooldown is
-/// over the next call passes as a probe: half-open, at most `max_probes` calls are in flight, enough successes close it and
-/// any failure opens it again. Put a timeout on calls: a probe that never ends keeps its place, and so keeps others out.
+/// Closed, it lets calls pass and looks at their outcomes; when too many fail (in a row, or as a rate of those in a [`Window`]) or are slow, it
+/// opens and refuses at once. When the cooldown is over the next call passes as a probe: half-open, at most `max_probes` calls are in flight, enough
+/// successes close it and any failure opens it again. [`BreakerConfig`] says how many, and how long. Put a timeout on calls: a probe that never
+/// ends keeps its place, and so keeps others out.
 ///
 /// Share it by reference, in a `static` or an `Arc`. Nothing blocks or allocates; in the closed state a success with no
-/// failure before it writes nothing, and no clock is read.
+/// failure before it writes nothing, and no clock is read, unless there is a rate to be taken.
 ///
 /// # Memory ordering
 ///
@@ -36,11 +39,15 @@ use core::time::Duration;
 /// }
 /// ```
 #[derive(Debug)]
-pub struct CircuitBreaker<C = DefaultClock> {
+pub struct CircuitBreaker<C = DefaultClock, L = ()> {
     word: StateWord,
     policy: Policy,
+    window: Outcomes,
+    /// 1 if nothing is refused.
+    metrics_only: AtomicU64,
     micros: LazyMicros,
     clock: C,
+    listener: L,
 }
 
 #[cfg(feature = "std")]
@@ -84,12 +91,48 @@ impl<C: Clock> CircuitBreaker<C> {
         /// A closed breaker on a clock of your own. A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(config: BreakerConfig, clock: C) -> Self {
-            Self { word: StateWord::closed(), policy: Policy::new(&config), micros: LazyMicros::new(), clock }
+            let policy = Policy::new(&config);
+            Self {
+                word: StateWord::closed(),
+                window: Outcomes::few(policy.tells_slow_calls()),
+                policy,
+                metrics_only: AtomicU64::new(0),
+                micros: LazyMicros::new(),
+                clock,
+                listener: (),
+            }
         }
+    }
+
+    /// The same breaker, before its first use, with somebody who is told of every change of its state.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (sender, changes) = channel();
+    /// let config = BreakerConfig::builder().failure_threshold(1).build()?;
+    /// let breaker = CircuitBreaker::with_clock(config, ManualClock::new())
+    ///     .on_state_change(move |change| sender.send(change).unwrap());
+    /// breaker.try_acquire()?.failure();
+    /// assert_eq!(changes.try_recv()?.to_string(), "circuit closed -> open: failures in a row");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_state_change<L: OnStateChange>(self, listener: L) -> CircuitBreaker<C, L> {
+        let Self { word, policy, window, metrics_only, micros, clock, listener: () } = self;
+        CircuitBreaker { word, policy, window, metrics_only, micros, clock, listener }
     }
 }
 
-impl<C: Clock> CircuitBreaker<C> {
+impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
+    /// The same breaker, before its first use, with a window of your own for its rates. What a larger window takes is allocated here.
+    #[must_use]
+    pub fn with_window(self, window: Window) -> Self {
+        Self { window: Outcomes::of(window, self.policy.tells_slow_calls()), ..self }
+    }
+
     /// Asks to make one call.
     ///
     /// # Errors
@@ -117,7 +160,8 @@ impl<C: Clock> CircuitBreaker<C> {
     /// ```
     #[inline]
     pub fn try_acquire(&self) -> Result<Permit<&Self>, CircuitOpen> {
-        self.admit().map(|generation| Permit::new(self, generation))
+        let admitted = self.admit()?;
+        Ok(Permit::new(self, admitted))
     }
 
     /// As [`try_acquire`](Self::try_acquire), with a permit that owns a reference to the breaker: for what outlives the
@@ -129,26 +173,41 @@ impl<C: Clock> CircuitBreaker<C> {
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, CircuitOpen> {
-        self.admit().map(|generation| Permit::new(Arc::clone(self), generation))
+        let admitted = self.admit()?;
+        Ok(Permit::new(Arc::clone(self), admitted))
     }
 
-    /// Lets a call pass in the generation that is returned.
+    /// Lets a call pass.
     #[inline]
-    fn admit(&self) -> Result<Generation, CircuitOpen> {
+    fn admit(&self) -> Result<Admitted, CircuitOpen> {
+        match self.admit_or_refuse() {
+            Ok(generation) => Ok(Admitted { generation: Some(generation), began: self.began() }),
+            // ORDERING: Relaxed: a flag that publishes nothing.
+            Err(_) if self.metrics_only.load(Ordering::Relaxed) != 0 => Ok(Admitted { generation: None, began: 0 }),
+            Err(open) => Err(open),
+        }
+    }
+
+    #[inline]
+    fn admit_or_refuse(&self) -> Result<Generation, CircuitOpen> {
         let backoff = Backoff::new();
         loop {
             let current = self.word.load();
             match self.policy.admit(current, || self.now()) {
                 Admission::Pass => return Ok(current.generation),
                 Admission::Probe(next) => {
-                    if self.word.replace(current, next) {
+                    if self.replace(current, next, Cause::CooldownOver) {
                         return Ok(next.generation);
                     }
                 }
-                Admission::Open(left) => {
-                    return Err(CircuitOpen { retry_after: Some(Duration::from_micros(left)) });
+                Admission::Open(left) => return Err(CircuitOpen::for_micros(left)),
+                Admission::Probing => return Err(CircuitOpen::PROBING),
+                Admission::Forced => return Err(CircuitOpen::FORCED),
+                Admission::HalfOpenTooLong => {
+                    let now = (self.now(), self.open_for(Duration::ZERO));
+                    // Open from here on, whoever was first.
+                    _ = self.replace(current, self.policy.reopened(current, now), Cause::HalfOpenTooLong);
                 }
-                Admission::Probing => return Err(CircuitOpen { retry_after: None }),
             }
             backoff.spin();
         }
@@ -161,59 +220,299 @@ impl<C: Clock> CircuitBreaker<C> {
     /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was.
     #[inline]
     pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>> {
+        self.call_with(Verdict::of, call)
+    }
+
+    /// As [`call`](Self::call), with a verdict of your own on what the call returned.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever the verdict.
+    ///
+    /// # Examples
+    ///
+    /// What is not found is not the callee's failure:
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// use damper::{CircuitBreaker, Verdict};
+    /// use std::io::{Error, ErrorKind};
+    ///
+    /// fn is_failure(result: &Result<String, Error>) -> bool {
+    ///     matches!(result, Err(error) if error.kind() != ErrorKind::NotFound)
+    /// }
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// for _ in 0..10 {
+    ///     let missing = breaker.call_with(|result| Verdict::failure_if(is_failure(result)), || std::fs::read_to_string("/no/such/file"));
+    ///     assert!(missing.is_err());
+    /// }
+    /// assert_eq!(breaker.state(), damper::State::Closed);
+    /// ```
+    #[inline]
+    pub fn call_with<T, E>(
+        &self,
+        classify: impl FnOnce(&Result<T, E>) -> Verdict,
+        call: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, CallError<E>> {
         let mut guard = FailureOnUnwind(Some(self.try_acquire()?));
         let result = call();
+        let verdict = classify(&result);
         if let Some(permit) = guard.0.take() {
-            permit.record(&result);
+            permit.tell(verdict);
         }
         result.map_err(CallError::Failed)
     }
 
+    /// Awaits a future if the breaker lets it pass, which is asked when it is first polled; `Err` is a failure, and so is unwinding out of it.
+    /// Dropped before it ended, it tells no verdict.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let breaker = damper::CircuitBreaker::default();
+    /// let answer = breaker.run(async { "42".parse::<u32>() }).await;
+    /// assert_eq!(answer, Ok(42));
+    /// # }
+    /// ```
+    pub fn run<T, E, F: Future<Output = Result<T, E>>>(
+        &self,
+        future: F,
+    ) -> Run<&Self, F, impl FnOnce(&Result<T, E>) -> Verdict> {
+        self.run_with(Verdict::of, future)
+    }
+
+    /// As [`run`](Self::run), with a verdict of your own on what the future returned.
+    pub fn run_with<T, E, F: Future<Output = Result<T, E>>, V: FnOnce(&Result<T, E>) -> Verdict>(
+        &self,
+        classify: V,
+        future: F,
+    ) -> Run<&Self, F, V> {
+        Run::new(self, future, classify)
+    }
+
     /// The state now. An open breaker whose cooldown is over is half-open, though no probe has passed yet.
     pub fn state(&self) -> State {
-        self.policy.state(self.word.load(), || self.now())
+        self.policy.state(self.word.load(), || self.now()).0
     }
 
-    #[inline]
-    pub(super) fn succeeded(&self, generation: Generation) {
-        self.settle(generation, |current| self.policy.after_success(current));
+    /// What the breaker knows now: its state, what it has counted, and when the next probe may pass.
+    pub fn status(&self) -> BreakerStatus {
+        let current = self.word.load();
+        let (state, left) = self.policy.state(current, || self.now());
+        let (tally, generation) = if self.policy.has_rates() {
+            self.window.tally(if self.window.is_timed() { self.now().micros } else { 0 })
+        } else {
+            (super::window::Tally::default(), current.generation)
+        };
+        // What was counted in an earlier closed state is no longer looked at.
+        let is_of_before = generation != current.generation;
+        let tally = match current.phase {
+            Phase::Closed { .. } | Phase::Disabled { .. } if is_of_before => super::window::Tally::default(),
+            _ => tally,
+        };
+        let failures_in_a_row = match current.phase {
+            Phase::Closed { failures } | Phase::Disabled { failures } => failures,
+            _ => 0,
+        };
+        let (probes_out, probes_succeeded, probes_failed) = match current.phase {
+            Phase::HalfOpen(Probes { out, succeeded, failed, .. }) => (out, succeeded, failed),
+            _ => (0, 0, 0),
+        };
+        BreakerStatus {
+            state,
+            generation: current.generation.to_bits() as u32,
+            is_metrics_only: self.metrics_only.load(Ordering::Relaxed) != 0,
+            failures_in_a_row,
+            calls: tally.calls,
+            failed: tally.failed,
+            slow: tally.slow,
+            probes_out,
+            probes_succeeded,
+            probes_failed,
+            next_probe_in: left.map(Duration::from_micros),
+        }
     }
 
-    #[inline]
-    pub(super) fn failed(&self, generation: Generation) {
-        self.settle(generation, |current| self.policy.after_failure(current, || self.now().0));
+    /// Opens the breaker until somebody [resets](Self::reset) it: every call is refused, and none is a probe.
+    pub fn force_open(&self) {
+        self.metrics_only.store(0, Ordering::Relaxed);
+        self.force(Phase::ForcedOpen);
     }
 
-    #[inline]
-    pub(super) fn released(&self, generation: Generation) {
-        self.settle(generation, Policy::after_no_verdict);
+    /// Closes the breaker until somebody [resets](Self::reset) it: every call passes, and none is counted.
+    pub fn force_closed(&self) {
+        self.metrics_only.store(0, Ordering::Relaxed);
+        self.force(Phase::ForcedClosed);
     }
 
-    /// Brings the word from this turn of the state to the `next`; a result of an earlier turn is dropped.
-    #[inline]
-    fn settle(&self, generation: Generation, next: impl Fn(Snapshot) -> Snapshot) {
+    /// Stops the breaker from tripping until somebody [resets](Self::reset) it: every call passes, and all are counted, as
+    /// [`status`](Self::status) tells.
+    pub fn disable(&self) {
+        self.metrics_only.store(0, Ordering::Relaxed);
+        self.force(Phase::Disabled { failures: 0 });
+    }
+
+    /// Lets the breaker work as ever, except that calls which it would refuse pass uncounted: to see what it would do before it does. Until
+    /// somebody [resets](Self::reset) it.
+    pub fn metrics_only(&self) {
+        self.metrics_only.store(1, Ordering::Relaxed);
+    }
+
+    /// Closes the breaker, with nothing counted, and ends whatever it was forced to. Calls that are under way tell it nothing any more.
+    pub fn reset(&self) {
+        self.metrics_only.store(0, Ordering::Relaxed);
+        self.force(Phase::Closed { failures: 0 });
+    }
+
+    /// Brings the breaker to a state, whatever the one before.
+    fn force(&self, phase: Phase) {
         let backoff = Backoff::new();
         loop {
             let current = self.word.load();
-            if current.generation != generation {
-                return;
-            }
-            let next = next(current);
-            if next == current || self.word.replace(current, next) {
+            if self.replace(current, current.start_over(phase), Cause::Control) {
                 return;
             }
             backoff.spin();
         }
     }
 
+    #[inline]
+    pub(super) fn succeeded(&self, admitted: Admitted) {
+        let Some(generation) = admitted.generation else { return };
+        if self.policy.has_rates() {
+            self.record(generation, false, admitted.began, Duration::ZERO);
+        }
+        self.settle(generation, |current| self.policy.after_success(current));
+    }
+
+    #[inline]
+    pub(super) fn failed(&self, admitted: Admitted, retry_after: Duration) {
+        let Some(generation) = admitted.generation else { return };
+        if self.policy.has_rates() {
+            self.record(generation, true, admitted.began, retry_after);
+        }
+        self.settle(generation, |current| {
+            self.policy.after_failure(current, || (self.now(), self.open_for(retry_after)))
+        });
+    }
+
+    #[inline]
+    pub(super) fn released(&self, admitted: Admitted) {
+        if let Some(generation) = admitted.generation {
+            self.settle(generation, |current| (Policy::after_no_verdict(current), Cause::ProbesSucceeded));
+        }
+    }
+
+    /// The permit was dropped without a verdict.
+    #[inline]
+    pub(super) fn abandoned(&self, admitted: Admitted) {
+        let is_probe = matches!(self.word.load().phase, Phase::HalfOpen(_));
+        if self.policy.do_abandoned_probes_fail() && is_probe {
+            self.failed(admitted, Duration::ZERO);
+        } else {
+            self.released(admitted);
+        }
+    }
+
+    /// Records an outcome in the window, if it is that of a call in the closed state, and trips if that is too many.
+    #[inline]
+    fn record(&self, generation: Generation, failed: bool, began: u64, retry_after: Duration) {
+        let current = self.word.load();
+        if current.generation != generation || !matches!(current.phase, Phase::Closed { .. } | Phase::Disabled { .. }) {
+            return;
+        }
+        let ended = if self.is_timed() { self.now().micros } else { 0 };
+        let slow = self.policy.is_slow(ended.saturating_sub(began));
+        let Some(tally) = self.window.record(generation, Outcome { failed, slow }, Span { began, ended }) else {
+            return;
+        };
+        if let Some(cause) = self.policy.judge(tally, self.window.capacity()) {
+            self.settle(generation, |current| match current.phase {
+                Phase::Closed { .. } => (self.policy.tripped(current, (self.now(), self.open_for(retry_after))), cause),
+                _ => (current, cause),
+            });
+        }
+    }
+
+    /// Brings the word from this turn of the state to the next; a result of an earlier turn is dropped.
+    #[inline]
+    fn settle(&self, generation: Generation, next: impl Fn(Snapshot) -> (Snapshot, Cause)) {
+        let backoff = Backoff::new();
+        loop {
+            let current = self.word.load();
+            if current.generation != generation {
+                return;
+            }
+            let (next, cause) = next(current);
+            if next == current || self.replace(current, next, cause) {
+                return;
+            }
+            backoff.spin();
+        }
+    }
+
+    /// Puts `new` in the place of `old`, if that is still there, and tells of it if it is another turn.
+    #[inline]
+    fn replace(&self, old: Snapshot, new: Snapshot, cause: Cause) -> bool {
+        if !self.word.replace(old, new) {
+            return false;
+        }
+        if old.generation != new.generation {
+            self.listener.on_state_change(StateChange {
+                from: old.phase.state(),
+                to: new.phase.state(),
+                cause,
+                generation: new.generation.to_bits() as u32,
+            });
+        }
+        true
+    }
+
+    /// Whether calls are timed.
+    #[inline]
+    fn is_timed(&self) -> bool {
+        self.policy.has_rates() && (self.policy.tells_slow_calls() || self.window.is_timed())
+    }
+
+    /// When a call begins, if anybody asks.
+    #[inline]
+    fn began(&self) -> u64 {
+        if self.is_timed() { self.now().micros } else { 0 }
+    }
+
     /// The moment, and how far it may lie before one that was read earlier.
     ///
     /// Read after the word, so that only the clock's own skew can put it before the reading that the word holds.
-    fn now(&self) -> (Instant, u64) {
+    fn now(&self) -> Now {
         let micros = self.micros.of(&self.clock);
         let skew = micros.of_ticks(self.clock.max_step_back()).saturating_add(1);
-        (Instant::from_micros(micros.of_ticks(self.clock.now())), skew)
+        Now { micros: micros.of_ticks(self.clock.now()), skew }
     }
+
+    fn open_for(&self, retry_after: Duration) -> OpenFor {
+        // A number that differs from breaker to breaker, by where it is, and from time to time: mixed as splitmix64 does.
+        let mut chance = (core::ptr::from_ref(self).addr() as u64) ^ self.clock.now().rotate_left(32);
+        chance = (chance ^ chance >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        chance = (chance ^ chance >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        OpenFor { retry_after: Micros::of_duration(retry_after), chance: chance ^ chance >> 31 }
+    }
+}
+
+/// What a permit knows of the call that passes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admitted {
+    /// The turn of the state that it belongs to; `None` if it is not counted.
+    generation: Option<Generation>,
+    /// In microseconds; 0 if nobody asks.
+    began: u64,
 }
 
 /// Tells a failure if it is dropped with its permit, which happens only when the call unwinds.

@@ -6,25 +6,60 @@ use core::time::Duration;
 
 /// The refusal of a breaker: the call was not made.
 ///
-/// Displayed as a sentence: `circuit open, next probe in 28 s`, or `circuit half-open, probe in progress`.
+/// Displayed as a sentence: `circuit open, next probe in 28 s`, `circuit half-open, probe in progress` or `circuit forced open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CircuitOpen {
-    pub(super) retry_after: Option<Duration>,
+pub struct CircuitOpen(Refusal);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    For(Duration),
+    Probing,
+    Forced,
 }
 
 impl CircuitOpen {
-    /// The time until the next probe may pass, rounded up to microseconds; `None` while probes are out, whose outcome decides.
+    pub(super) const PROBING: Self = Self(Refusal::Probing);
+    pub(super) const FORCED: Self = Self(Refusal::Forced);
+
+    pub(super) const fn for_micros(micros: u64) -> Self {
+        Self(Refusal::For(Duration::from_micros(micros)))
+    }
+
+    /// The time until the next probe may pass, rounded up to microseconds; `None` while probes are out, whose outcome decides, and where
+    /// the breaker was forced open.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+        match self.0 {
+            Refusal::For(wait) => Some(wait),
+            Refusal::Probing | Refusal::Forced => None,
+        }
+    }
+
+    /// The first one in the chain of an error's sources, itself included.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// use damper::{CallError, CircuitBreaker, CircuitOpen};
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// breaker.force_open();
+    /// let error = std::io::Error::other(breaker.call(|| Err::<(), _>(core::fmt::Error)).unwrap_err());
+    /// assert!(CircuitOpen::find_in(&error).is_some());
+    /// ```
+    #[must_use]
+    pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
+        core::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
     }
 }
 
 impl fmt::Display for CircuitOpen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.retry_after {
-            Some(wait) => write!(f, "circuit open, next probe in {}", Human(wait)),
-            None => f.write_str("circuit half-open, probe in progress"),
+        match self.0 {
+            Refusal::For(wait) => write!(f, "circuit open, next probe in {}", Human(wait)),
+            Refusal::Probing => f.write_str("circuit half-open, probe in progress"),
+            Refusal::Forced => f.write_str("circuit forced open"),
         }
     }
 }

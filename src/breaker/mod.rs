@@ -1,24 +1,43 @@
 //! Circuit breaking: [`CircuitBreaker`] stops calling what keeps failing.
 //!
 //! ```text
-//!            failures in a row              cooldown over: the next call is a probe
+//!            too many failures              cooldown over: the next call is a probe
 //!  CLOSED ───────────────────────▶ OPEN ──────────────────────────────────────────▶ HALF-OPEN
 //!    ▲                              ▲                                                │    │
 //!    │                              └───────────── a probe fails ────────────────────┘    │
 //!    └──────────────────────────── enough probes succeed ─────────────────────────────────┘
 //! ```
 //!
-//! `word` is the one atomic word, `policy` the state machine apart from atomics, `circuit_breaker` puts them together.
+//! | file | idea |
+//! |---|---|
+//! | `word` | the one atomic word |
+//! | `policy` | the state machine, apart from atomics |
+//! | `window` | the outcomes that rates are taken of |
+//! | `circuit_breaker` | puts them together |
+//! | `permit`, `verdict` | the permission to make a call, and what came of it |
+//! | `run` | a future behind a breaker |
+//! | `change`, `status` | what others are told |
+//! | `config`, `error` | settings, and refusals |
 
+mod change;
 mod circuit_breaker;
 mod config;
 mod error;
 mod permit;
 mod policy;
+mod run;
+mod status;
+mod verdict;
+mod window;
 mod word;
 
+pub use change::{Cause, OnStateChange, StateChange};
 pub use circuit_breaker::CircuitBreaker;
 pub use config::{BreakerConfig, BreakerConfigBuilder, BreakerConfigError};
 pub use error::{CallError, CircuitOpen};
 pub use permit::{BreakerRef, Permit};
+pub use run::Run;
+pub use status::BreakerStatus;
+pub use verdict::Verdict;
+pub use window::{Window, WindowError};
 pub use word::State;

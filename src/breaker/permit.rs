@@ -1,8 +1,10 @@
 //! The permission to make one call.
 
-use super::CircuitBreaker;
-use super::word::Generation;
+use super::change::OnStateChange;
+use super::circuit_breaker::Admitted;
+use super::{CircuitBreaker, Verdict};
 use crate::clock::Clock;
+use core::time::Duration;
 
 /// A reference to a breaker that a [`Permit`] can hold: `&CircuitBreaker`, or `Arc<CircuitBreaker>` where the permit has
 /// to outlive the borrow.
@@ -10,8 +12,11 @@ pub trait BreakerRef: sealed::Sealed {
     /// The breaker's clock.
     type Clock: Clock;
 
+    /// Who is told of its changes.
+    type Listener: OnStateChange;
+
     /// The breaker.
-    fn breaker(&self) -> &CircuitBreaker<Self::Clock>;
+    fn breaker(&self) -> &CircuitBreaker<Self::Clock, Self::Listener>;
 }
 
 mod sealed {
@@ -19,72 +24,93 @@ mod sealed {
     pub trait Sealed {}
 }
 
-impl<C: Clock> sealed::Sealed for &CircuitBreaker<C> {}
+impl<C: Clock, L: OnStateChange> sealed::Sealed for &CircuitBreaker<C, L> {}
 
-impl<C: Clock> BreakerRef for &CircuitBreaker<C> {
+impl<C: Clock, L: OnStateChange> BreakerRef for &CircuitBreaker<C, L> {
     type Clock = C;
+    type Listener = L;
 
     #[inline]
-    fn breaker(&self) -> &CircuitBreaker<C> {
+    fn breaker(&self) -> &CircuitBreaker<C, L> {
         self
     }
 }
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-impl<C: Clock> sealed::Sealed for alloc::sync::Arc<CircuitBreaker<C>> {}
+impl<C: Clock, L: OnStateChange> sealed::Sealed for alloc::sync::Arc<CircuitBreaker<C, L>> {}
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-impl<C: Clock> BreakerRef for alloc::sync::Arc<CircuitBreaker<C>> {
+impl<C: Clock, L: OnStateChange> BreakerRef for alloc::sync::Arc<CircuitBreaker<C, L>> {
     type Clock = C;
+    type Listener = L;
 
     #[inline]
-    fn breaker(&self) -> &CircuitBreaker<C> {
+    fn breaker(&self) -> &CircuitBreaker<C, L> {
         self
     }
 }
 
 /// The permission to make one call, and the way to tell its outcome.
 ///
-/// One outcome is told; a permit that is dropped tells none: a probe then gives its place back, and nothing is decided.
-/// The outcome of a call that was permitted before the breaker's last change of state changes nothing.
+/// One outcome is told; a permit that is dropped tells none: a probe then gives its place back, and nothing is decided (unless the
+/// breaker is [told otherwise](super::BreakerConfigBuilder::abandoned_probes_fail)). The outcome of a call that was permitted before the
+/// breaker's last change of state changes nothing. It may outlive the call, for a body that is still to come.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped at once tells no outcome"]
 pub struct Permit<B: BreakerRef> {
     breaker: B,
-    generation: Generation,
+    admitted: Admitted,
     settled: bool,
 }
 
 impl<B: BreakerRef> Permit<B> {
     #[inline]
-    pub(super) fn new(breaker: B, generation: Generation) -> Self {
-        Self { breaker, generation, settled: false }
+    pub(super) fn new(breaker: B, admitted: Admitted) -> Self {
+        Self { breaker, admitted, settled: false }
     }
 
     /// The call succeeded.
     #[inline]
     pub fn success(mut self) {
         self.settled = true;
-        self.breaker.breaker().succeeded(self.generation);
+        self.breaker.breaker().succeeded(self.admitted);
     }
 
     /// The call failed.
     #[inline]
-    pub fn failure(mut self) {
-        self.settled = true;
-        self.breaker.breaker().failed(self.generation);
+    pub fn failure(self) {
+        self.failure_with_retry_after(Duration::ZERO);
     }
 
-    /// The call says nothing about what was called: as if it had not been made. The same as dropping the permit.
+    /// The call failed, and the callee asked to be left alone for so long: if this opens the breaker, it stays open for no less, up
+    /// to [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after).
     #[inline]
-    pub fn ignore(self) {}
+    pub fn failure_with_retry_after(mut self, retry_after: Duration) {
+        self.settled = true;
+        self.breaker.breaker().failed(self.admitted, retry_after);
+    }
+
+    /// The call says nothing about what was called: as if it had not been made. A probe gives its place back.
+    #[inline]
+    pub fn ignore(mut self) {
+        self.settled = true;
+        self.breaker.breaker().released(self.admitted);
+    }
 
     /// The call succeeded if it returned `Ok`, else it failed.
     #[inline]
     pub fn record<T, E>(self, result: &Result<T, E>) {
-        match result {
-            Ok(_) => self.success(),
-            Err(_) => self.failure(),
+        self.tell(Verdict::of(result));
+    }
+
+    /// The call came to this verdict.
+    #[inline]
+    pub fn tell(self, verdict: Verdict) {
+        match verdict {
+            Verdict::Success => self.success(),
+            Verdict::Failure => self.failure(),
+            Verdict::RetryAfter(wait) => self.failure_with_retry_after(wait),
+            Verdict::Ignored => self.ignore(),
         }
     }
 }
@@ -93,7 +119,7 @@ impl<B: BreakerRef> Drop for Permit<B> {
     #[inline]
     fn drop(&mut self) {
         if !self.settled {
-            self.breaker.breaker().released(self.generation);
+            self.breaker.breaker().abandoned(self.admitted);
         }
     }
 }

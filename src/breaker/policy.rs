@@ -1,17 +1,33 @@
 //! The state machine of a breaker: from one snapshot to the next, free of atomics and clocks.
 
-use super::word::{Instant, Phase, Snapshot};
+use super::change::Cause;
+use super::window::Tally;
+use super::word::{Deadline, Instant, Phase, Probes, Snapshot};
 use super::{BreakerConfig, State};
 use crate::clock::Micros;
 
-/// The settings as the state machine needs them.
+/// The settings as the state machine needs them; times in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
-    failure_threshold: u64,
-    /// In microseconds.
     cooldown: u64,
-    max_probes: u32,
-    successes_to_close: u32,
+    max_cooldown: u64,
+    max_retry_after: u64,
+    /// A part of the longest time half-open; 0 if there is no such time.
+    half_open_part: u64,
+    /// From which duration on a call is slow; 0 if none is.
+    slow_after: u64,
+    failure_threshold: u32,
+    minimum_calls: u32,
+    /// In thousandths.
+    cooldown_factor: u16,
+    max_probes: u16,
+    successes_to_close: u16,
+    /// In percent, here and below; 0 for none.
+    failure_rate: u8,
+    slow_rate: u8,
+    probe_failure_rate: u8,
+    cooldown_jitter: u8,
+    abandoned_probes_fail: bool,
 }
 
 /// What becomes of a call.
@@ -20,102 +36,262 @@ pub(super) struct Policy {
 pub(super) enum Admission {
     /// It passes, and nothing changes.
     Pass,
-    /// It passes as a probe, with this next snapshot.
+    /// It passes as a probe, with this next snapshot, of the same turn or a next one.
     Probe(Snapshot),
     /// It is refused for so many microseconds.
     Open(u64),
     /// It is refused while probes are out.
     Probing,
+    /// It is refused until somebody resets the breaker.
+    Forced,
+    /// The breaker was half-open for too long, and opens again.
+    HalfOpenTooLong,
+}
+
+/// The moment as a decision needs it, read when it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub(super) micros: u64,
+    /// How far it may lie before one that was read earlier.
+    pub(super) skew: u64,
+}
+
+/// How long to stay open, apart from the settings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenFor {
+    /// What the callee asked for, in microseconds.
+    pub(super) retry_after: u64,
+    /// Where in the jitter, by chance.
+    pub(super) chance: u64,
 }
 
 impl Policy {
     pub(super) const fn new(config: &BreakerConfig) -> Self {
+        let slow = config.slow_rate();
+        let (slow_rate, slow_after) = match slow {
+            Some((percent, duration)) => (percent as u8, Micros::of_duration(duration)),
+            None => (0, 0),
+        };
         Self {
-            failure_threshold: config.failure_threshold() as u64,
             cooldown: Micros::of_duration(config.cooldown()),
-            max_probes: config.max_probes(),
-            successes_to_close: config.successes_to_close(),
+            max_cooldown: Micros::of_duration(config.max_cooldown()),
+            max_retry_after: Micros::of_duration(config.max_retry_after()),
+            half_open_part: match config.max_half_open() {
+                Some(longest) => Micros::of_duration(longest).div_ceil(Deadline::PARTS),
+                None => 0,
+            },
+            slow_after,
+            failure_threshold: config.failure_threshold(),
+            minimum_calls: config.minimum_calls(),
+            // All in the ranges that `BreakerConfigBuilder::build` checks.
+            cooldown_factor: config.factor_in_thousandths() as u16,
+            max_probes: config.max_probes() as u16,
+            successes_to_close: config.successes_to_close() as u16,
+            failure_rate: percent(config.failure_rate()),
+            slow_rate,
+            probe_failure_rate: percent(config.probe_failure_rate()),
+            cooldown_jitter: config.cooldown_jitter() as u8,
+            abandoned_probes_fail: config.do_abandoned_probes_fail(),
         }
+    }
+
+    /// Whether outcomes are recorded in a window.
+    #[inline]
+    pub(super) const fn has_rates(&self) -> bool {
+        self.failure_rate > 0 || self.slow_rate > 0
+    }
+
+    /// Whether calls are timed to tell which are slow.
+    #[inline]
+    pub(super) const fn tells_slow_calls(&self) -> bool {
+        self.slow_rate > 0
+    }
+
+    #[inline]
+    pub(super) const fn is_slow(&self, micros: u64) -> bool {
+        self.slow_rate > 0 && micros >= self.slow_after
+    }
+
+    pub(super) const fn do_abandoned_probes_fail(&self) -> bool {
+        self.abandoned_probes_fail
+    }
+
+    /// Whether what a window has trips the breaker, and why.
+    #[inline]
+    pub(super) fn judge(&self, tally: Tally, capacity: u32) -> Option<Cause> {
+        if tally.calls < self.minimum_calls.min(capacity) {
+            return None;
+        }
+        let is_reached =
+            |rate: u8, of: u32| rate > 0 && u64::from(of) * 100 >= u64::from(rate) * u64::from(tally.calls);
+        if is_reached(self.failure_rate, tally.failed) {
+            Some(Cause::FailureRate)
+        } else if is_reached(self.slow_rate, tally.slow) {
+            Some(Cause::SlowRate)
+        } else {
+            None
+        }
+    }
+
+    /// How long to stay open after so many times that probes failed.
+    fn open_time(&self, reopens: u32, open_for: OpenFor) -> u64 {
+        let mut time = self.cooldown;
+        for _ in 0..reopens {
+            // Below 2^43, times at most 10,000.
+            time = (time * u64::from(self.cooldown_factor) / 1_000).min(self.max_cooldown);
+        }
+        let most = time / 100 * u64::from(self.cooldown_jitter);
+        // A part of it, by chance; never all, for that would be no time at all.
+        time -= ((u128::from(most) * u128::from(open_for.chance)) >> 64) as u64;
+        time.max(open_for.retry_after.min(self.max_retry_after)).max(1)
     }
 
     /// What is left of the cooldown, in microseconds; 0 when it is over.
     ///
-    /// Moments wrap, so one that lies further ahead than a cooldown can reach has passed long ago; `skew` is how far the
-    /// reading `now` may lie before the one that tripped the breaker.
-    const fn cooldown_left(&self, until: Instant, now: Instant, skew: u64) -> u64 {
-        let left = until.since(now);
-        if left > self.cooldown.saturating_add(skew) { 0 } else { left }
+    /// Moments wrap, so one that lies further ahead than a cooldown can reach has passed long ago.
+    const fn cooldown_left(&self, until: Instant, now: Now) -> u64 {
+        let left = until.since(Instant::from_micros(now.micros));
+        let longest = if self.max_cooldown > self.max_retry_after { self.max_cooldown } else { self.max_retry_after };
+        if left > longest.saturating_add(now.skew) { 0 } else { left }
+    }
+
+    /// How many probes are needed at the most.
+    const fn sample(&self) -> u32 {
+        if self.max_probes > self.successes_to_close { self.max_probes as u32 } else { self.successes_to_close as u32 }
     }
 
     /// What becomes of a call at `now`, which is asked for only when it matters.
     #[inline]
-    pub(super) fn admit(&self, current: Snapshot, now: impl FnOnce() -> (Instant, u64)) -> Admission {
+    pub(super) fn admit(&self, current: Snapshot, now: impl FnOnce() -> Now) -> Admission {
         match current.phase {
-            Phase::Closed { .. } => Admission::Pass,
+            Phase::Closed { .. } | Phase::ForcedClosed | Phase::Disabled { .. } => Admission::Pass,
             Phase::Open { until } => {
-                let (now, skew) = now();
-                match self.cooldown_left(until, now, skew) {
-                    0 => Admission::Probe(current.transition_to(Phase::HalfOpen { probes: 1, successes: 0 })),
+                let now = now();
+                match self.cooldown_left(until, now) {
+                    0 => {
+                        let deadline = self.part(now).map_or(Deadline::default(), Deadline::after);
+                        let probes = Probes { out: 1, succeeded: 0, failed: 0, deadline };
+                        Admission::Probe(current.transition_to(Phase::HalfOpen(probes)))
+                    }
                     left => Admission::Open(left),
                 }
             }
-            // Not more probes in flight than allowed, nor more than can still be needed.
-            Phase::HalfOpen { probes, successes }
-                if probes < self.max_probes && probes + successes < self.max_probes.max(self.successes_to_close) =>
-            {
-                Admission::Probe(current.with(Phase::HalfOpen { probes: probes + 1, successes }))
-            }
-            Phase::HalfOpen { .. } => Admission::Probing,
+            Phase::HalfOpen(probes) => self.admit_probe(current, probes, now),
+            Phase::ForcedOpen => Admission::Forced,
         }
+    }
+
+    fn admit_probe(&self, current: Snapshot, probes: Probes, now: impl FnOnce() -> Now) -> Admission {
+        if self.half_open_part > 0 && self.part(now()).is_some_and(|part| probes.deadline.has_passed(part)) {
+            return Admission::HalfOpenTooLong;
+        }
+        // Not more in flight than allowed, nor more than can still be needed.
+        if probes.out < self.max_probes.into() && probes.out + probes.succeeded + probes.failed < self.sample() {
+            Admission::Probe(current.with(Phase::HalfOpen(Probes { out: probes.out + 1, ..probes })))
+        } else {
+            Admission::Probing
+        }
+    }
+
+    /// In which part of the longest time half-open a moment is.
+    fn part(&self, now: Now) -> Option<u64> {
+        now.micros.checked_div(self.half_open_part)
     }
 
     /// After a success of a call of this turn.
     #[inline]
-    pub(super) const fn after_success(&self, current: Snapshot) -> Snapshot {
+    pub(super) fn after_success(&self, current: Snapshot) -> (Snapshot, Cause) {
         match current.phase {
-            Phase::Closed { .. } => current.with(Phase::Closed { failures: 0 }),
-            Phase::Open { .. } => current,
-            Phase::HalfOpen { successes, .. } if successes + 1 >= self.successes_to_close => {
-                current.transition_to(Phase::Closed { failures: 0 })
+            Phase::Closed { .. } => (current.with(Phase::Closed { failures: 0 }), Cause::ProbesSucceeded),
+            Phase::Disabled { .. } => (current.with(Phase::Disabled { failures: 0 }), Cause::ProbesSucceeded),
+            Phase::HalfOpen(Probes { out, succeeded, failed, deadline }) => {
+                let probes = Probes { out: out.saturating_sub(1), succeeded: succeeded + 1, failed, deadline };
+                (self.weighed(current, probes), Cause::ProbesSucceeded)
             }
-            Phase::HalfOpen { probes, successes } => {
-                current.with(Phase::HalfOpen { probes: probes.saturating_sub(1), successes: successes + 1 })
-            }
+            Phase::Open { .. } | Phase::ForcedOpen | Phase::ForcedClosed => (current, Cause::ProbesSucceeded),
+        }
+    }
+
+    /// Closed, if the probes suffice.
+    fn weighed(&self, current: Snapshot, probes: Probes) -> Snapshot {
+        let is_enough = match self.probe_failure_rate {
+            0 => probes.succeeded >= self.successes_to_close.into(),
+            // Even if all that are to come failed.
+            rate => (self.sample() - probes.succeeded.min(self.sample())) * 100 < u32::from(rate) * self.sample(),
+        };
+        if is_enough {
+            current.start_over(Phase::Closed { failures: 0 })
+        } else {
+            current.with(Phase::HalfOpen(probes))
         }
     }
 
     /// After a failure of a call of this turn, at `now`.
-    pub(super) fn after_failure(&self, current: Snapshot, now: impl FnOnce() -> Instant) -> Snapshot {
+    pub(super) fn after_failure(&self, current: Snapshot, now: impl FnOnce() -> (Now, OpenFor)) -> (Snapshot, Cause) {
         match current.phase {
-            Phase::Closed { failures } if failures + 1 < self.failure_threshold => {
-                current.with(Phase::Closed { failures: failures + 1 })
+            Phase::Closed { failures }
+                if failures + 1 < self.failure_threshold.into() || self.failure_threshold == u32::MAX =>
+            {
+                (current.with(Phase::Closed { failures: failures + 1 }), Cause::FailuresInARow)
             }
-            Phase::Closed { .. } | Phase::HalfOpen { .. } => {
-                current.transition_to(Phase::Open { until: now().after(self.cooldown) })
+            Phase::Closed { .. } => (self.tripped(current, now()), Cause::FailuresInARow),
+            Phase::Disabled { failures } => {
+                (current.with(Phase::Disabled { failures: failures + 1 }), Cause::FailuresInARow)
             }
-            Phase::Open { .. } => current,
+            Phase::HalfOpen(Probes { out, succeeded, failed, deadline }) => {
+                let probes = Probes { out: out.saturating_sub(1), succeeded, failed: failed + 1, deadline };
+                let is_too_many = match self.probe_failure_rate {
+                    0 => true,
+                    rate => probes.failed * 100 >= u32::from(rate) * self.sample(),
+                };
+                if is_too_many {
+                    (self.reopened(current, now()), Cause::ProbeFailed)
+                } else {
+                    (self.weighed(current, probes), Cause::ProbesSucceeded)
+                }
+            }
+            Phase::Open { .. } | Phase::ForcedOpen | Phase::ForcedClosed => (current, Cause::FailuresInARow),
         }
+    }
+
+    /// Open, after it was closed.
+    pub(super) fn tripped(&self, current: Snapshot, (now, open_for): (Now, OpenFor)) -> Snapshot {
+        let until = Instant::from_micros(now.micros).after(self.open_time(0, open_for));
+        current.start_over(Phase::Open { until })
+    }
+
+    /// Open, after it was half-open.
+    pub(super) fn reopened(&self, current: Snapshot, (now, open_for): (Now, OpenFor)) -> Snapshot {
+        let until = Instant::from_micros(now.micros).after(self.open_time(current.reopens + 1, open_for));
+        current.reopened(until)
     }
 
     /// After a call of this turn that came to no verdict: a probe gives its place back.
     pub(super) const fn after_no_verdict(current: Snapshot) -> Snapshot {
         match current.phase {
-            Phase::HalfOpen { probes, successes } => {
-                current.with(Phase::HalfOpen { probes: probes.saturating_sub(1), successes })
+            Phase::HalfOpen(probes) => {
+                current.with(Phase::HalfOpen(Probes { out: probes.out.saturating_sub(1), ..probes }))
             }
-            Phase::Closed { .. } | Phase::Open { .. } => current,
+            _ => current,
         }
     }
 
-    /// The state at `now`: an open breaker whose cooldown is over is half-open, though no probe has passed yet.
-    pub(super) fn state(&self, current: Snapshot, now: impl FnOnce() -> (Instant, u64)) -> State {
+    /// The state at `now`, and for how long it is open yet: an open breaker whose cooldown is over is half-open, though no probe has passed
+    /// yet.
+    pub(super) fn state(&self, current: Snapshot, now: impl FnOnce() -> Now) -> (State, Option<u64>) {
         match current.phase {
-            Phase::Closed { .. } => State::Closed,
-            Phase::HalfOpen { .. } => State::HalfOpen,
-            Phase::Open { until } => {
-                let (now, skew) = now();
-                if self.cooldown_left(until, now, skew) == 0 { State::HalfOpen } else { State::Open }
-            }
+            Phase::Open { until } => match self.cooldown_left(until, now()) {
+                0 => (State::HalfOpen, None),
+                left => (State::Open, Some(left)),
+            },
+            phase => (phase.state(), None),
         }
+    }
+}
+
+const fn percent(rate: Option<u32>) -> u8 {
+    match rate {
+        Some(percent) => percent as u8,
+        None => 0,
     }
 }

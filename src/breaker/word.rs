@@ -1,20 +1,26 @@
 //! The breaker's word: a tagged union in one `AtomicU64`.
 //!
 //! ```text
-//!  63   61 60          44 43                                   0
-//! | STATE | GENERATION   | PAYLOAD                              |
-//! | 0 closed             | FAILURES                          44 |
-//! | 1 open               | UNTIL                             44 |
-//! | 2 half-open          | SPARE 24 | SUCCESSES 10 | PROBES   10 |
+//!  63   61 60        48 47     44 43                                      0
+//! | STATE | GENERATION | REOPENS | PAYLOAD                                 |
+//! | 0 closed                     | FAILURES                             44 |
+//! | 1 open                       | UNTIL                                44 |
+//! | 2 half-open                  | DEADLINE 14 | FAILED 10 | SUCCESSES 10 | PROBES 10 |
+//! | 3 forced open                | 0                                       |
+//! | 4 forced closed              | 0                                       |
+//! | 5 disabled                   | FAILURES                             44 |
 //! ```
 //!
 //! | field | unit | meaning |
 //! |---|---|---|
-//! | GENERATION | transitions | bumped whenever the state changes, wraps after 131,072 |
-//! | FAILURES | calls | failures in a row |
+//! | GENERATION | transitions | bumped whenever the state changes, wraps after 8,192 |
+//! | REOPENS | transitions | from half-open to open since it was closed; stays at 15 |
+//! | FAILURES | calls | failures in a row; stays at the most |
 //! | UNTIL | µs | when the cooldown ends, on the clock; wraps after 203 days |
 //! | PROBES | calls | probes in flight |
 //! | SUCCESSES | calls | probes that succeeded |
+//! | FAILED | calls | probes that failed, where a rate of them decides |
+//! | DEADLINE | 1/4096 of the longest time half-open | when that is over; wraps after four times as long |
 //!
 //! Every change is a compare-and-swap of the whole word, made from a snapshot in which state and generation were
 //! looked at: adding to a payload in place would corrupt whatever the payload has become meanwhile.
@@ -23,18 +29,23 @@ use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom};
 use core::fmt;
 
 const PAYLOAD: Field = Field::lowest(44);
-const GENERATION: Field = PAYLOAD.then(17);
+const REOPENS: Field = PAYLOAD.then(4);
+const GENERATION: Field = REOPENS.then(13);
 const STATE: Field = GENERATION.then(3);
 const _: () = assert!(STATE.end() == u64::BITS, "fields must tile the word");
 
 const PROBES: Field = Field::lowest(10);
 const SUCCESSES: Field = PROBES.then(10);
-const SPARE: Field = SUCCESSES.then(24);
-const _: () = assert!(SPARE.end() == PAYLOAD.end(), "so must those of the payload");
+const FAILED: Field = SUCCESSES.then(10);
+const DEADLINE: Field = FAILED.then(14);
+const _: () = assert!(DEADLINE.end() == PAYLOAD.end(), "so must those of the payload");
 
 const CLOSED: u64 = 0;
 const OPEN: u64 = 1;
 const HALF_OPEN: u64 = 2;
+const FORCED_OPEN: u64 = 3;
+const FORCED_CLOSED: u64 = 4;
+const DISABLED: u64 = 5;
 
 /// The most probes, and successes, that the word can count.
 pub(super) const MAX_PROBES: u32 = PROBES.max() as u32;
@@ -48,15 +59,24 @@ pub enum State {
     Open,
     /// A limited number of calls pass as probes; their outcome decides.
     HalfOpen,
+    /// Calls are refused until somebody [resets](super::CircuitBreaker::reset) it.
+    ForcedOpen,
+    /// Calls pass and nothing is counted, until somebody resets it.
+    ForcedClosed,
+    /// Calls pass and are counted, and nothing comes of it, until somebody resets it.
+    Disabled,
 }
 
 impl fmt::Display for State {
-    /// `closed`, `open` or `half-open`.
+    /// `closed`, `open`, `half-open`, `forced open`, `forced closed` or `disabled`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Closed => "closed",
             Self::Open => "open",
             Self::HalfOpen => "half-open",
+            Self::ForcedOpen => "forced open",
+            Self::ForcedClosed => "forced closed",
+            Self::Disabled => "disabled",
         })
     }
 }
@@ -66,7 +86,52 @@ impl fmt::Display for State {
 pub(super) enum Phase {
     Closed { failures: u64 },
     Open { until: Instant },
-    HalfOpen { probes: u32, successes: u32 },
+    HalfOpen(Probes),
+    ForcedOpen,
+    ForcedClosed,
+    Disabled { failures: u64 },
+}
+
+impl Phase {
+    pub(super) const fn state(self) -> State {
+        match self {
+            Self::Closed { .. } => State::Closed,
+            Self::Open { .. } => State::Open,
+            Self::HalfOpen(_) => State::HalfOpen,
+            Self::ForcedOpen => State::ForcedOpen,
+            Self::ForcedClosed => State::ForcedClosed,
+            Self::Disabled { .. } => State::Disabled,
+        }
+    }
+}
+
+/// What is known of the probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Probes {
+    pub(super) out: u32,
+    pub(super) succeeded: u32,
+    pub(super) failed: u32,
+    pub(super) deadline: Deadline,
+}
+
+/// When the time half-open is over, in parts of its own; these wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Deadline(u64);
+
+impl Deadline {
+    /// In how many parts the longest time half-open is measured.
+    pub(super) const PARTS: u64 = 4_096;
+
+    /// `PARTS` after the part `now`.
+    pub(super) const fn after(now: u64) -> Self {
+        // The part that has begun does not count.
+        Self(now.wrapping_add(Self::PARTS + 1) & DEADLINE.max())
+    }
+
+    /// Whether it has passed in the part `now`.
+    pub(super) const fn has_passed(self, now: u64) -> bool {
+        now.wrapping_sub(self.0) & DEADLINE.max() <= DEADLINE.max() / 2
+    }
 }
 
 /// A moment in microseconds, as far as the word keeps it: they wrap, only nearby ones can be compared.
@@ -92,12 +157,36 @@ impl Instant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Snapshot {
     pub(super) generation: Generation,
+    /// From half-open to open since it was closed.
+    pub(super) reopens: u32,
     pub(super) phase: Phase,
 }
 
 /// The number of a state's turn; wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Generation(u64);
+
+impl Generation {
+    pub(super) const BITS: u32 = GENERATION.bits();
+
+    pub(super) const fn from_bits(bits: u64) -> Self {
+        Self(bits & GENERATION.max())
+    }
+
+    pub(super) const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// Whether it comes after another one, as far as generations that wrap can tell.
+    pub(super) const fn is_after(self, other: Self) -> bool {
+        let ahead = self.0.wrapping_sub(other.0) & GENERATION.max();
+        ahead != 0 && ahead <= GENERATION.max() / 2
+    }
+
+    const fn next(self) -> Self {
+        Self::from_bits(self.0 + 1)
+    }
+}
 
 impl Snapshot {
     /// The same turn of the same state, with another payload.
@@ -106,10 +195,23 @@ impl Snapshot {
         Self { phase, ..self }
     }
 
-    /// The next state.
+    /// The next state, of a breaker that was not closed since.
     #[must_use]
     pub(super) const fn transition_to(self, phase: Phase) -> Self {
-        Self { generation: Generation((self.generation.0 + 1) & GENERATION.max()), phase }
+        Self { generation: self.generation.next(), phase, ..self }
+    }
+
+    /// The next state, open again after its probes failed.
+    #[must_use]
+    pub(super) const fn reopened(self, until: Instant) -> Self {
+        let reopens = if self.reopens as u64 == REOPENS.max() { self.reopens } else { self.reopens + 1 };
+        Self { reopens, ..self.transition_to(Phase::Open { until }) }
+    }
+
+    /// The next state, with nothing left of before.
+    #[must_use]
+    pub(super) const fn start_over(self, phase: Phase) -> Self {
+        Self { reopens: 0, ..self.transition_to(phase) }
     }
 
     const fn unpack(word: u64) -> Self {
@@ -117,20 +219,35 @@ impl Snapshot {
         let phase = match STATE.get(word) {
             CLOSED => Phase::Closed { failures: payload },
             OPEN => Phase::Open { until: Instant(payload) },
-            _ => Phase::HalfOpen { probes: PROBES.get(payload) as u32, successes: SUCCESSES.get(payload) as u32 },
+            HALF_OPEN => Phase::HalfOpen(Probes {
+                out: PROBES.get(payload) as u32,
+                succeeded: SUCCESSES.get(payload) as u32,
+                failed: FAILED.get(payload) as u32,
+                deadline: Deadline(DEADLINE.get(payload)),
+            }),
+            FORCED_OPEN => Phase::ForcedOpen,
+            FORCED_CLOSED => Phase::ForcedClosed,
+            _ => Phase::Disabled { failures: payload },
         };
-        Self { generation: Generation(GENERATION.get(word)), phase }
+        Self { generation: Generation(GENERATION.get(word)), reopens: REOPENS.get(word) as u32, phase }
     }
 
     const fn pack(self) -> u64 {
         let (state, payload) = match self.phase {
             Phase::Closed { failures } => (CLOSED, failures),
             Phase::Open { until } => (OPEN, until.0),
-            Phase::HalfOpen { probes, successes } => {
-                (HALF_OPEN, PROBES.put(probes as u64) | SUCCESSES.put(successes as u64))
-            }
+            Phase::HalfOpen(Probes { out, succeeded, failed, deadline }) => (
+                HALF_OPEN,
+                PROBES.put(out as u64)
+                    | SUCCESSES.put(succeeded as u64)
+                    | FAILED.put(failed as u64)
+                    | DEADLINE.put(deadline.0),
+            ),
+            Phase::ForcedOpen => (FORCED_OPEN, 0),
+            Phase::ForcedClosed => (FORCED_CLOSED, 0),
+            Phase::Disabled { failures } => (DISABLED, failures),
         };
-        STATE.put(state) | GENERATION.put(self.generation.0) | PAYLOAD.put(payload)
+        STATE.put(state) | GENERATION.put(self.generation.0) | REOPENS.put(self.reopens as u64) | PAYLOAD.put(payload)
     }
 }
 
@@ -165,21 +282,26 @@ impl StateWord {
 
 #[cfg(test)]
 mod tests {
-    use super::{Generation, Instant, Phase, Snapshot};
+    use super::{Deadline, Generation, Instant, Phase, Probes, Snapshot};
     use proptest::prelude::*;
 
     fn phases() -> impl Strategy<Value = Phase> {
         prop_oneof![
             (0..1u64 << 44).prop_map(|failures| Phase::Closed { failures }),
             any::<u64>().prop_map(|micros| Phase::Open { until: Instant::from_micros(micros) }),
-            (0..1024u32, 0..1024u32).prop_map(|(probes, successes)| Phase::HalfOpen { probes, successes }),
+            (0..1024u32, 0..1024u32, 0..1024u32, any::<u64>()).prop_map(|(out, succeeded, failed, part)| {
+                Phase::HalfOpen(Probes { out, succeeded, failed, deadline: Deadline::after(part) })
+            }),
+            Just(Phase::ForcedOpen),
+            Just(Phase::ForcedClosed),
+            (0..1u64 << 44).prop_map(|failures| Phase::Disabled { failures }),
         ]
     }
 
     proptest! {
         #[test]
-        fn a_snapshot_survives_packing(phase in phases(), generation in 0..1u64 << 17) {
-            let snapshot = Snapshot { generation: Generation(generation), phase };
+        fn a_snapshot_survives_packing(phase in phases(), generation: u64, reopens in 0..16u32) {
+            let snapshot = Snapshot { generation: Generation::from_bits(generation), reopens, phase };
             prop_assert_eq!(Snapshot::unpack(snapshot.pack()), snapshot);
         }
 
@@ -188,11 +310,29 @@ mod tests {
             let now = Instant::from_micros(micros);
             prop_assert_eq!(now.after(wait).since(now), wait);
         }
+
+        #[test]
+        fn a_deadline_passes_after_its_parts(now: u64, parts in 0..8_000u64) {
+            let later = now.wrapping_add(parts);
+            prop_assert_eq!(Deadline::after(now).has_passed(later), parts > Deadline::PARTS);
+        }
     }
 
     #[test]
     fn generations_wrap() {
-        let last = Snapshot { generation: Generation((1 << 17) - 1), phase: Phase::Closed { failures: 0 } };
-        assert_eq!(last.transition_to(Phase::Closed { failures: 0 }).generation, Generation(0));
+        let last = Generation::from_bits(u64::MAX);
+        assert_eq!(last.next(), Generation::from_bits(0));
+        assert!(last.next().is_after(last) && !last.is_after(last.next()) && !last.is_after(last));
+    }
+
+    #[test]
+    fn reopens_stay_at_the_most() {
+        let mut snapshot =
+            Snapshot { generation: Generation::from_bits(0), reopens: 0, phase: Phase::Closed { failures: 0 } };
+        for reopens in 1..40 {
+            snapshot = snapshot.reopened(Instant::from_micros(7));
+            assert_eq!(snapshot.reopens, reopens.min(15));
+        }
+        assert_eq!(snapshot.start_over(Phase::Closed { failures: 0 }).reopens, 0);
     }
 }

@@ -62,6 +62,7 @@ impl PlainBreaker {
             State::Open if self.cooldown_left(now) > 0 => return Answer::OpenFor(self.cooldown_left(now)),
             State::Open => self.enter(State::HalfOpen),
             State::HalfOpen => {}
+            forced => unreachable!("nobody forces it {forced}"),
         }
         let wanted = self.config.max_probes().max(self.config.successes_to_close());
         if self.probes == self.config.max_probes() || self.probes + self.successes == wanted {

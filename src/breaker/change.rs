@@ -1,0 +1,103 @@
+//! What is told of a change of the state.
+
+use super::State;
+use core::fmt;
+
+/// A change of a breaker's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateChange {
+    pub(super) from: State,
+    pub(super) to: State,
+    pub(super) cause: Cause,
+    pub(super) generation: u32,
+}
+
+impl StateChange {
+    /// The state before.
+    #[must_use]
+    pub fn from(&self) -> State {
+        self.from
+    }
+
+    /// The state from here on.
+    #[must_use]
+    pub fn to(&self) -> State {
+        self.to
+    }
+
+    /// Why.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// The number of the state's turn, which counts changes; wraps after 8,192. It puts changes that are told late in their order.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+}
+
+impl fmt::Display for StateChange {
+    /// As a sentence: `circuit closed -> open: failures in a row`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "circuit {} -> {}: {}", self.from, self.to, self.cause)
+    }
+}
+
+/// Why the state of a breaker changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// So many calls in a row failed.
+    FailuresInARow,
+    /// Of the calls in the window too many failed.
+    FailureRate,
+    /// Of the calls in the window too many were slow.
+    SlowRate,
+    /// The cooldown is over, and a probe passes.
+    CooldownOver,
+    /// Enough probes succeeded.
+    ProbesSucceeded,
+    /// A probe failed, or too many of them did.
+    ProbeFailed,
+    /// The probes took too long.
+    HalfOpenTooLong,
+    /// Somebody asked for it.
+    Control,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FailuresInARow => "failures in a row",
+            Self::FailureRate => "failure rate",
+            Self::SlowRate => "slow calls",
+            Self::CooldownOver => "cooldown over",
+            Self::ProbesSucceeded => "probes succeeded",
+            Self::ProbeFailed => "probe failed",
+            Self::HalfOpenTooLong => "half-open for too long",
+            Self::Control => "asked for",
+        })
+    }
+}
+
+/// Is told of every change of a breaker's state, exactly once, by the thread that made it: after the change, so that others may have seen
+/// it already, and another may be told first. The breaker can be used from within.
+///
+/// Every function from a [`StateChange`] is one; `()` is told and does nothing.
+pub trait OnStateChange {
+    /// The state has changed.
+    fn on_state_change(&self, change: StateChange);
+}
+
+impl OnStateChange for () {
+    #[inline]
+    fn on_state_change(&self, _: StateChange) {}
+}
+
+impl<F: Fn(StateChange)> OnStateChange for F {
+    fn on_state_change(&self, change: StateChange) {
+        self(change);
+    }
+}

@@ -1,0 +1,72 @@
+//! A future behind a breaker.
+
+use super::{BreakerRef, CallError, Permit, Verdict};
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// A future behind a breaker. Made by [`CircuitBreaker::run`](super::CircuitBreaker::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it ended, it tells no verdict: a probe gives its place back.
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct Run<B: BreakerRef, F, V> {
+        breaker: B,
+        #[pin]
+        future: F,
+        classify: Option<V>,
+        permit: Option<Permit<B>>,
+        // While the future is polled: still so when it is dropped after it unwound.
+        is_polled: bool,
+    }
+
+    impl<B: BreakerRef, F, V> PinnedDrop for Run<B, F, V> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if *this.is_polled && let Some(permit) = this.permit.take() {
+                permit.failure();
+            }
+        }
+    }
+}
+
+impl<B: BreakerRef, F, V> Run<B, F, V> {
+    pub(super) fn new(breaker: B, future: F, classify: V) -> Self {
+        Self { breaker, future, classify: Some(classify), permit: None, is_polled: false }
+    }
+}
+
+impl<'a, C, L, F, V, T, E> Future for Run<&'a super::CircuitBreaker<C, L>, F, V>
+where
+    C: crate::clock::Clock,
+    L: super::OnStateChange,
+    F: Future<Output = Result<T, E>>,
+    V: FnOnce(&Result<T, E>) -> Verdict,
+{
+    type Output = Result<T, CallError<E>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if this.permit.is_none() && this.classify.is_some() {
+            let breaker: &'a super::CircuitBreaker<C, L> = this.breaker;
+            *this.permit = Some(breaker.try_acquire()?);
+        }
+        *this.is_polled = true;
+        let result = this.future.poll(context);
+        *this.is_polled = false;
+        let result = ready!(result);
+        if let (Some(permit), Some(classify)) = (this.permit.take(), this.classify.take()) {
+            permit.tell(classify(&result));
+        }
+        Poll::Ready(result.map_err(CallError::Failed))
+    }
+}
+
+impl<B: BreakerRef, F, V> fmt::Debug for Run<B, F, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("is_permitted", &self.permit.is_some()).finish_non_exhaustive()
+    }
+}

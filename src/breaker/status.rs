@@ -1,0 +1,107 @@
+//! What can be read of a breaker.
+
+use super::State;
+use core::time::Duration;
+
+/// What a breaker knows at one moment, read without a lock. State and generation belong together; the counts of the window may be of a moment
+/// later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct BreakerStatus {
+    pub(super) state: State,
+    pub(super) generation: u32,
+    pub(super) is_metrics_only: bool,
+    pub(super) failures_in_a_row: u64,
+    pub(super) calls: u32,
+    pub(super) failed: u32,
+    pub(super) slow: u32,
+    pub(super) probes_out: u32,
+    pub(super) probes_succeeded: u32,
+    pub(super) probes_failed: u32,
+    pub(super) next_probe_in: Option<Duration>,
+}
+
+impl BreakerStatus {
+    /// The state. An open breaker whose cooldown is over is half-open, though no probe has passed yet.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The number of the state's turn, which counts changes; wraps after 8,192.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Whether it refuses nothing, as [`metrics_only`](super::CircuitBreaker::metrics_only) asks.
+    #[must_use]
+    pub fn is_metrics_only(&self) -> bool {
+        self.is_metrics_only
+    }
+
+    /// Failures since the last success while closed or disabled; else 0.
+    #[must_use]
+    pub fn failures_in_a_row(&self) -> u64 {
+        self.failures_in_a_row
+    }
+
+    /// The calls in the window, where there is a rate to be taken: those of the closed state, or of the last one while it is not closed. In
+    /// a bucket of time with so many that they do not fit they are halved, with their failures.
+    #[must_use]
+    pub fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    /// The failures among them.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failed
+    }
+
+    /// The slow ones among them.
+    #[must_use]
+    pub fn slow_calls(&self) -> u32 {
+        self.slow
+    }
+
+    /// The failures in percent of the calls; `None` without calls.
+    #[must_use]
+    pub fn failure_rate(&self) -> Option<f64> {
+        self.percent(self.failed)
+    }
+
+    /// The slow calls in percent of the calls; `None` without calls.
+    #[must_use]
+    pub fn slow_rate(&self) -> Option<f64> {
+        self.percent(self.slow)
+    }
+
+    fn percent(&self, of: u32) -> Option<f64> {
+        if self.calls == 0 { None } else { Some(f64::from(of) * 100.0 / f64::from(self.calls)) }
+    }
+
+    /// The probes in flight.
+    #[must_use]
+    pub fn probes_out(&self) -> u32 {
+        self.probes_out
+    }
+
+    /// The probes that succeeded while half-open.
+    #[must_use]
+    pub fn probes_succeeded(&self) -> u32 {
+        self.probes_succeeded
+    }
+
+    /// The probes that failed while half-open, where a rate of them decides.
+    #[must_use]
+    pub fn probes_failed(&self) -> u32 {
+        self.probes_failed
+    }
+
+    /// The time until a probe may pass, while it is open.
+    #[must_use]
+    pub fn next_probe_in(&self) -> Option<Duration> {
+        self.next_probe_in
+    }
+}

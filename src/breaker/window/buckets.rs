@@ -1,0 +1,204 @@
+//! The calls of the last seconds: a ring of counts, each for a part of the time.
+//!
+//! A bucket is one word, and a call is counted in that of the time at which it began. What the window has is read in two passes over the
+//! buckets, taking of the first how many failed and of the second how many there were: so it is never a higher rate than there was at the moment
+//! between them, and the very rate if nobody else records.
+//!
+//! ```text
+//!                 63     45 44  30 29    15 14   0
+//! with slow calls | EPOCH  | SLOW | FAILED | CALLS |
+//!                 63     44 43            22 21   0
+//! without         | EPOCH  | FAILED         | CALLS |
+//!                 63        51 50                 0
+//! line            | GENERATION | SHIFT             |
+//! ```
+//!
+//! | field | bits | |
+//! |---|---|---|
+//! | CALLS, FAILED, SLOW | 15 each, or 22 | when there are so many calls that they do not fit, all are halved, so that the rates stay |
+//! | EPOCH | 19 or 20 | the number of the bucket, counted on the clock and shifted; wraps |
+//! | SHIFT | 51 | a window's length more with every generation, so that the calls of another are never in the window |
+//! | GENERATION | 13 | of the latest call |
+//!
+//! A call whose bucket is already used for a later time is dropped. (A bucket that nobody used for exactly as long as its epoch takes to wrap is counted
+//! once more: 524,288 buckets, six days of seconds.)
+
+use super::{Outcome, Span, Tally};
+use crate::atomic::{AtomicU64, Backoff, Field, Ordering, fence};
+use crate::breaker::word::Generation;
+use alloc::boxed::Box;
+
+/// The most buckets of a window.
+pub(super) const MOST: usize = 10;
+
+const SHIFT: Field = Field::lowest(u64::BITS - Generation::BITS);
+const GENERATION: Field = SHIFT.then(Generation::BITS);
+const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word");
+
+/// Where the fields of a bucket are.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    calls: Field,
+    failed: Field,
+    slow: Option<Field>,
+    epoch: Field,
+}
+
+impl Layout {
+    const fn new(slow: bool) -> Self {
+        let bits = if slow { 15 } else { 22 };
+        let calls = Field::lowest(bits);
+        let failed = calls.then(bits);
+        let (slow, end) = if slow { (Some(failed.then(bits)), 3 * bits) } else { (None, 2 * bits) };
+        let epoch = match slow {
+            Some(slow) => slow.then(u64::BITS - end),
+            None => failed.then(u64::BITS - end),
+        };
+        Self { calls, failed, slow, epoch }
+    }
+
+    fn unpack(&self, word: u64) -> Tally {
+        // At most 22 bits each.
+        Tally {
+            calls: self.calls.get(word) as u32,
+            failed: self.failed.get(word) as u32,
+            slow: self.slow.map_or(0, |slow| slow.get(word) as u32),
+        }
+    }
+
+    fn pack(&self, epoch: u64, counts: Tally) -> u64 {
+        self.epoch.put(epoch)
+            | self.calls.put(counts.calls.into())
+            | self.failed.put(counts.failed.into())
+            | self.slow.map_or(0, |slow| slow.put(counts.slow.into()))
+    }
+
+    /// How far `number` is ahead of the bucket in a word.
+    fn age(&self, number: u64, word: u64) -> i64 {
+        let unused = u64::BITS - self.epoch.bits();
+        (number.wrapping_sub(self.epoch.get(word)) << unused) as i64 >> unused
+    }
+}
+
+#[derive(Debug)]
+pub(in crate::breaker) struct Buckets {
+    line: AtomicU64,
+    ring: Box<[AtomicU64]>,
+    /// In microseconds.
+    length: u64,
+    layout: Layout,
+}
+
+impl Buckets {
+    /// At most `MOST`, of `length` microseconds each.
+    pub(super) fn new(length: u64, buckets: u32, slow: bool) -> Self {
+        Self {
+            line: AtomicU64::new(0),
+            ring: (0..buckets).map(|_| AtomicU64::new(0)).collect(),
+            length,
+            layout: Layout::new(slow),
+        }
+    }
+
+    pub(super) fn record(&self, generation: Generation, outcome: Outcome, span: Span) -> Option<Tally> {
+        let line = self.line_of(generation)?;
+        let number = self.number(span.began, line);
+        let now = self.number(span.ended.max(span.began), line);
+        // Both on the same line.
+        if now.wrapping_sub(number) < self.count_of_buckets() {
+            self.count(line, outcome, number)?;
+        }
+        Some(self.sum(now))
+    }
+
+    pub(super) fn tally(&self, now: u64) -> (Tally, Generation) {
+        // ORDERING: Relaxed: what is told counts for no decision.
+        let line = self.line.load(Ordering::Relaxed);
+        (self.sum(self.number(now, line)), Generation::from_bits(GENERATION.get(line)))
+    }
+
+    /// The number of the bucket of a moment.
+    fn number(&self, micros: u64, line: u64) -> u64 {
+        (micros / self.length).wrapping_add(SHIFT.get(line))
+    }
+
+    fn count_of_buckets(&self) -> u64 {
+        self.ring.len() as u64
+    }
+
+    /// The line of a generation, unless there is a later one.
+    fn line_of(&self, generation: Generation) -> Option<u64> {
+        // ORDERING: Relaxed: only the exchange counts; `count` looks again.
+        let mut line = self.line.load(Ordering::Relaxed);
+        loop {
+            let latest = Generation::from_bits(GENERATION.get(line));
+            if latest == generation {
+                return Some(line);
+            }
+            if latest.is_after(generation) {
+                return None;
+            }
+            let shift = SHIFT.get(line).wrapping_add(self.count_of_buckets());
+            let new = GENERATION.put(generation.to_bits()) | SHIFT.put(shift);
+            match self.line.compare_exchange_weak(line, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(new),
+                Err(newer) => line = newer,
+            }
+        }
+    }
+
+    /// Counts a call, unless its generation is over.
+    fn count(&self, line: u64, outcome: Outcome, number: u64) -> Option<()> {
+        let bucket = &self.ring[(number % self.count_of_buckets()) as usize];
+        let backoff = Backoff::new();
+        loop {
+            // ORDERING: Relaxed. The fence pairs with the Release of the exchange below: who has loaded what was counted on a later line
+            // sees that line. loom-tests: breaker_windows::buckets_of_an_older_generation_count_nothing.
+            let word = bucket.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            if self.line.load(Ordering::Relaxed) != line {
+                return None;
+            }
+            let old = self.layout.unpack(word);
+            let mut counts = match self.layout.age(number, word) {
+                0 => old,
+                // Used for a later time; further ahead it can only be one of long ago.
+                age if age < 0 && -age <= 4 * MOST as i64 && old.calls > 0 => return Some(()),
+                _ => Tally::default(),
+            };
+            if u64::from(counts.calls) == self.layout.calls.max() {
+                counts = Tally { calls: counts.calls / 2, failed: counts.failed / 2, slow: counts.slow / 2 };
+            }
+            counts.calls += 1;
+            counts.failed += u32::from(outcome.failed);
+            counts.slow += u32::from(outcome.slow);
+            let new = self.layout.pack(number, counts);
+            if bucket.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed).is_ok() {
+                return Some(());
+            }
+            backoff.spin();
+        }
+    }
+
+    /// What the buckets have that end with the number `now`.
+    fn sum(&self, now: u64) -> Tally {
+        let mut first = [0; MOST];
+        for (first, bucket) in first.iter_mut().zip(&self.ring) {
+            // ORDERING: Acquire, so that the second pass is one.
+            *first = bucket.load(Ordering::Acquire);
+        }
+        let mut tally = Tally::default();
+        for (&first, bucket) in first.iter().zip(&self.ring) {
+            // ORDERING: Relaxed: nothing is read afterwards.
+            let second = bucket.load(Ordering::Relaxed);
+            let is_in_window = |word| (0..self.ring.len() as i64).contains(&self.layout.age(now, word));
+            let counted = |word| if is_in_window(word) { self.layout.unpack(word) } else { Tally::default() };
+            let (early, late) = (counted(first), counted(second));
+            // At most ten buckets of 22 bits.
+            tally.calls += early.calls.max(late.calls);
+            tally.failed += early.failed;
+            tally.slow += early.slow;
+        }
+        tally
+    }
+}

@@ -1,0 +1,209 @@
+//! The last calls, up to thousands: a ring of outcomes, and a head.
+//!
+//! To record is one exchange of the head, which counts the new outcome, no longer counts the one that it will replace, and carries the new
+//! one; whoever comes next first puts that into the ring. So what the window has is known exactly, by the head alone, and a thread that stops
+//! anywhere leaves nothing undone that others do not do.
+//!
+//! ```text
+//! head  63        51 50 41 40   29 28   27      15 14  2 1    0
+//!      | GENERATION | LAP | INDEX | FULL | FAILED  | SLOW | LAST |
+//! word  63 54 53      48 47                                    0
+//!      | LAP | WRITTEN  | OUTCOMES                              |
+//! ```
+//!
+//! | field | bits | |
+//! |---|---|---|
+//! | head: LAST | 2 | the last outcome, which may not be in the ring yet |
+//! | head: FAILED, SLOW | 13 each | of the calls in the window |
+//! | head: FULL | 1 | whether the ring has been filled in this generation |
+//! | head: INDEX | 12 | of the next outcome |
+//! | head: LAP | 10 | rounds of the ring, one more with every generation; wraps |
+//! | head: GENERATION | 13 | in which they were told |
+//! | word: OUTCOMES | 48 | of 48 calls, or of 24 where slow calls are told apart |
+//! | word: WRITTEN | 6 | how many of them were written in the lap |
+//! | word: LAP | 10 | the lap in which it was written last |
+//!
+//! WRITTEN and LAP make every word that is written differ from those before it: an exchange by a thread that was stopped fails. (Unless
+//! meanwhile the ring went round a multiple of 1,024 times and brought the very same outcomes.)
+
+use super::{Outcome, Tally};
+use crate::atomic::{AtomicU64, Backoff, Field, Ordering, fence};
+use crate::breaker::word::Generation;
+use alloc::boxed::Box;
+
+const LAST: Field = Field::lowest(2);
+const SLOW: Field = LAST.then(13);
+const FAILED: Field = SLOW.then(13);
+const FULL: Field = FAILED.then(1);
+const INDEX: Field = FULL.then(12);
+const LAP: Field = INDEX.then(10);
+const GENERATION: Field = LAP.then(Generation::BITS);
+const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word");
+
+const OUTCOMES: Field = Field::lowest(48);
+const WRITTEN: Field = OUTCOMES.then(6);
+const WORD_LAP: Field = WRITTEN.then(10);
+const _: () = assert!(WORD_LAP.end() == u64::BITS, "and so must those of the ring's");
+
+#[derive(Debug)]
+pub(in crate::breaker) struct Ring {
+    head: AtomicU64,
+    words: Box<[AtomicU64]>,
+    calls: u32,
+    /// Bits of an outcome: 1 or 2.
+    width: u32,
+}
+
+/// The head, unpacked.
+#[derive(Clone, Copy)]
+struct Head {
+    generation: Generation,
+    lap: u64,
+    index: u32,
+    is_full: bool,
+    failed: u32,
+    slow: u32,
+    last: u64,
+}
+
+impl Head {
+    const fn unpack(word: u64) -> Self {
+        Self {
+            generation: Generation::from_bits(GENERATION.get(word)),
+            lap: LAP.get(word),
+            index: INDEX.get(word) as u32,
+            is_full: FULL.get(word) != 0,
+            failed: FAILED.get(word) as u32,
+            slow: SLOW.get(word) as u32,
+            last: LAST.get(word),
+        }
+    }
+
+    const fn pack(self) -> u64 {
+        GENERATION.put(self.generation.to_bits())
+            | LAP.put(self.lap)
+            | INDEX.put(self.index as u64)
+            | FULL.put(self.is_full as u64)
+            | FAILED.put(self.failed as u64)
+            | SLOW.put(self.slow as u64)
+            | LAST.put(self.last)
+    }
+}
+
+/// Where an outcome is.
+#[derive(Clone, Copy)]
+struct Slot {
+    word: usize,
+    /// Which of the word's.
+    place: u32,
+}
+
+impl Ring {
+    /// Of so many calls: at most 4,096.
+    pub(super) fn new(calls: u32, slow: bool) -> Self {
+        let width = if slow { 2 } else { 1 };
+        let words = (calls * width).div_ceil(OUTCOMES.bits());
+        Self {
+            head: AtomicU64::new(0),
+            words: (0..words).map(|_| AtomicU64::new(WORD_LAP.put(u64::MAX))).collect(),
+            calls,
+            width,
+        }
+    }
+
+    pub(super) const fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    #[inline]
+    pub(super) fn record(&self, generation: Generation, outcome: Outcome) -> Option<Tally> {
+        let outcome = outcome.bits() & ((1 << self.width) - 1);
+        let backoff = Backoff::new();
+        loop {
+            // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees the ring as it was seen when that
+            // was put there. loom-tests: breaker_windows::a_ring_forgets_and_invents_nothing.
+            let word = self.head.load(Ordering::Acquire);
+            let mut head = Head::unpack(word);
+            if head.generation.is_after(generation) {
+                return None;
+            }
+            if head.generation == generation {
+                if !self.write_last(word, head) {
+                    backoff.spin();
+                    continue;
+                }
+            } else {
+                // What is in the ring is of before, and not read before it is written anew.
+                let lap = head.lap.wrapping_add(1);
+                head = Head { generation, lap, index: 0, is_full: false, failed: 0, slow: 0, last: 0 };
+            }
+            let replaced = if head.is_full { self.read(self.slot(head.index)) } else { 0 };
+            head.failed = head.failed + (outcome & 1) as u32 - (replaced & 1) as u32;
+            head.slow = head.slow + (outcome >> 1) as u32 - (replaced >> 1) as u32;
+            head.last = outcome;
+            head.index += 1;
+            if head.index == self.calls {
+                head = Head { index: 0, lap: head.lap.wrapping_add(1), is_full: true, ..head };
+            }
+            // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
+            if self.head.compare_exchange_weak(word, head.pack(), Ordering::Release, Ordering::Relaxed).is_ok() {
+                return Some(self.count(head));
+            }
+            backoff.spin();
+        }
+    }
+
+    pub(super) fn tally(&self) -> (Tally, Generation) {
+        // ORDERING: Relaxed: the head alone tells.
+        let head = Head::unpack(self.head.load(Ordering::Relaxed));
+        (self.count(head), head.generation)
+    }
+
+    fn count(&self, head: Head) -> Tally {
+        Tally { calls: if head.is_full { self.calls } else { head.index }, failed: head.failed, slow: head.slow }
+    }
+
+    #[inline]
+    fn slot(&self, index: u32) -> Slot {
+        let in_a_word = OUTCOMES.bits() / self.width;
+        Slot { word: (index / in_a_word) as usize, place: index % in_a_word }
+    }
+
+    #[inline]
+    fn read(&self, slot: Slot) -> u64 {
+        // ORDERING: Relaxed: the exchange of the head succeeds only where nothing was written since the head was loaded but the last
+        // outcome.
+        self.words[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)
+    }
+
+    /// Puts the last outcome into the ring, if nobody has; `false` if the head has moved on.
+    #[inline]
+    fn write_last(&self, head_word: u64, head: Head) -> bool {
+        let (lap, index) = match head.index.checked_sub(1) {
+            Some(index) => (head.lap, index),
+            None if head.is_full => (head.lap.wrapping_sub(1), self.calls - 1),
+            // There is none.
+            None => return true,
+        };
+        let slot = self.slot(index);
+        let ring = &self.words[slot.word];
+        // ORDERING: Relaxed: it is looked at again by the exchange.
+        let old = ring.load(Ordering::Relaxed);
+        let written = WRITTEN.get(old) as u32;
+        if WORD_LAP.get(old) == WORD_LAP.get(WORD_LAP.put(lap)) && written > slot.place {
+            return true;
+        }
+        // ORDERING: the fence pairs with the Release of the exchange below: who has loaded a word that was written under a later head sees
+        // that head. If the head is still the same, then the word is the one before its last outcome.
+        fence(Ordering::Acquire);
+        if self.head.load(Ordering::Relaxed) != head_word {
+            return false;
+        }
+        let shift = slot.place * self.width;
+        let outcomes = OUTCOMES.get(old) & !(((1 << self.width) - 1) << shift) | head.last << shift;
+        let new = WORD_LAP.put(lap) | WRITTEN.put(u64::from(slot.place) + 1) | OUTCOMES.put(outcomes);
+        // ORDERING: Release, as above. Whoever was first wrote the same.
+        _ = ring.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
+        true
+    }
+}
