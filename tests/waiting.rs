@@ -227,7 +227,6 @@ fn a_future_follows_the_quota() {
 
 /// Nor is anybody left waiting when the limit is taken away.
 #[test]
-#[ignore = "`Timeline::ready_in` takes an unlimited line for one that stands still"]
 fn a_limit_that_is_taken_away_lets_all_go() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(0).burst(1), &timers);

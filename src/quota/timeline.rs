@@ -243,7 +243,7 @@ impl Timeline {
     /// The wait from the position `at` until what the word owes below zero is repaid: when a reservation is ready.
     #[inline]
     pub(crate) const fn ready_in(&self, word: u64, at: u64) -> Ticks {
-        self.wait(Self::debt(word, at).saturating_sub(self.full))
+        if self.unlimited { Ticks::ZERO } else { self.wait(Self::debt(word, at).saturating_sub(self.full)) }
     }
 
     /// The word without the last `n` tokens taken.
@@ -312,7 +312,7 @@ impl Timeline {
     /// The wait until the bucket is full.
     #[inline]
     pub(crate) const fn resets_in(&self, word: u64, at: u64) -> Ticks {
-        self.wait(Self::debt(word, at))
+        if self.unlimited { Ticks::ZERO } else { self.wait(Self::debt(word, at)) }
     }
 
     /// The wait until `units` more are there: never too short, and at most a tick too long.

@@ -62,7 +62,6 @@ fn a_slower_quota_lets_wait_longer() {
 }
 
 #[test]
-#[ignore = "`Timeline::ready_in` takes an unlimited line for one that stands still"]
 fn a_limit_that_is_taken_away_wakes_all() {
     let limiter = empty(Quota::per_second(0).burst(1), Monotonic);
     let ends = wait_in_a_thread(&limiter);
