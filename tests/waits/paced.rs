@@ -76,6 +76,13 @@ fn an_item_that_waits_is_not_lost_and_asked_for_once() {
     assert!(!items.is_terminated());
     assert_eq!(poll_once(items.next()), Some(None));
     assert!(items.is_terminated() && items.get_ref().is_terminated());
+    // A stream may know with its last item that it was that.
+    let mut last = limiter.pace_by(stream::once(std::future::ready(9)), timers.sleep());
+    assert_eq!(poll_once(last.next()), None);
+    assert!(last.get_ref().is_terminated() && !last.is_terminated());
+    timers.clock.set_ticks(300);
+    assert_eq!(poll_once(last.next()), Some(Some(9)));
+    assert!(last.is_terminated());
 }
 
 #[test]
