@@ -4,7 +4,7 @@ use super::change::{Cause, OnStateChange, StateChange};
 use super::policy::{Admission, Now, OpenFor, Policy};
 use super::window::{Outcome, Outcomes, Span, Window};
 use super::word::{Generation, Phase, Probes, Snapshot, StateWord};
-use super::{BreakerConfig, BreakerRef, BreakerStatus, CallError, CircuitOpen, Permit, Run, State, Verdict};
+use super::{BreakerConfig, BreakerStatus, CallError, CircuitOpen, Permit, Run, State, Verdict};
 use crate::atomic::{AtomicU64, Backoff, Ordering, const_unless_loom};
 use crate::clock::{Clock, DefaultClock, LazyMicros, Micros};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -43,6 +43,8 @@ pub struct CircuitBreaker<C = DefaultClock, L = ()> {
     word: StateWord,
     policy: Policy,
     window: Outcomes,
+    /// Whether calls are timed, for slow ones or for the window.
+    is_timed: bool,
     /// 1 if nothing is refused.
     metrics_only: AtomicU64,
     micros: LazyMicros,
@@ -95,6 +97,7 @@ impl<C: Clock> CircuitBreaker<C> {
             Self {
                 word: StateWord::closed(),
                 window: Outcomes::few(policy.tells_slow_calls()),
+                is_timed: policy.tells_slow_calls(),
                 policy,
                 metrics_only: AtomicU64::new(0),
                 micros: LazyMicros::new(),
@@ -121,8 +124,8 @@ impl<C: Clock> CircuitBreaker<C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_state_change<L: OnStateChange>(self, listener: L) -> CircuitBreaker<C, L> {
-        let Self { word, policy, window, metrics_only, micros, clock, listener: () } = self;
-        CircuitBreaker { word, policy, window, metrics_only, micros, clock, listener }
+        let Self { word, policy, window, is_timed, metrics_only, micros, clock, listener: () } = self;
+        CircuitBreaker { word, policy, window, is_timed, metrics_only, micros, clock, listener }
     }
 }
 
@@ -130,7 +133,9 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// The same breaker, before its first use, with a window of your own for its rates. What a larger window takes is allocated here.
     #[must_use]
     pub fn with_window(self, window: Window) -> Self {
-        Self { window: Outcomes::of(window, self.policy.tells_slow_calls()), ..self }
+        let window = Outcomes::of(window, self.policy.tells_slow_calls());
+        let is_timed = self.policy.has_rates() && (self.policy.tells_slow_calls() || window.is_timed());
+        Self { window, is_timed, ..self }
     }
 
     /// Asks to make one call.
@@ -180,15 +185,24 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// Lets a call pass.
     #[inline]
     fn admit(&self) -> Result<Admitted, CircuitOpen> {
+        match self.word.closed_generation() {
+            Some(generation) => Ok(Admitted { generation, began: self.timed() }),
+            None => self.admit_slow(),
+        }
+    }
+
+    #[cold]
+    fn admit_slow(&self) -> Result<Admitted, CircuitOpen> {
         match self.admit_or_refuse() {
-            Ok(generation) => Ok(Admitted { generation: Some(generation), began: self.began() }),
+            Ok(generation) => Ok(Admitted { generation, began: self.timed() }),
             // ORDERING: Relaxed: a flag that publishes nothing.
-            Err(_) if self.metrics_only.load(Ordering::Relaxed) != 0 => Ok(Admitted { generation: None, began: 0 }),
+            Err(_) if self.metrics_only.load(Ordering::Relaxed) != 0 => {
+                Ok(Admitted { generation: Generation::NONE, began: 0 })
+            }
             Err(open) => Err(open),
         }
     }
 
-    #[inline]
     fn admit_or_refuse(&self) -> Result<Generation, CircuitOpen> {
         let backoff = Backoff::new();
         loop {
@@ -255,12 +269,12 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         classify: impl FnOnce(&Result<T, E>) -> Verdict,
         call: impl FnOnce() -> Result<T, E>,
     ) -> Result<T, CallError<E>> {
-        let mut guard = FailureOnUnwind(Some(self.try_acquire()?));
+        let admitted = self.admit()?;
+        let guard = FailureOnUnwind { breaker: self, admitted };
         let result = call();
         let verdict = classify(&result);
-        if let Some(permit) = guard.0.take() {
-            permit.tell(verdict);
-        }
+        core::mem::forget(guard);
+        self.tell(admitted, verdict);
         result.map_err(CallError::Failed)
     }
 
@@ -385,34 +399,47 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     }
 
     #[inline]
-    pub(super) fn succeeded(&self, admitted: Admitted) {
-        let Some(generation) = admitted.generation else { return };
-        if self.policy.has_rates() {
-            self.record(generation, false, admitted.began, Duration::ZERO);
+    pub(super) fn tell(&self, admitted: Admitted, verdict: Verdict) {
+        match verdict {
+            Verdict::Success => self.succeeded(admitted),
+            Verdict::Failure => self.failed(admitted, Duration::ZERO),
+            Verdict::RetryAfter(wait) => self.failed(admitted, wait),
+            Verdict::Ignored => self.released(admitted),
         }
-        self.settle(generation, |current| self.policy.after_success(current));
     }
 
     #[inline]
-    pub(super) fn failed(&self, admitted: Admitted, retry_after: Duration) {
-        let Some(generation) = admitted.generation else { return };
+    fn succeeded(&self, Admitted { generation, began }: Admitted) {
         if self.policy.has_rates() {
-            self.record(generation, true, admitted.began, retry_after);
+            self.record(generation, false, began, Duration::ZERO);
+        }
+        if !self.word.is_closed_without_failure(generation) {
+            self.succeeded_slow(generation);
+        }
+    }
+
+    #[cold]
+    fn succeeded_slow(&self, generation: Generation) {
+        self.settle(generation, |current| self.policy.after_success(current));
+    }
+
+    #[cold]
+    fn failed(&self, Admitted { generation, began }: Admitted, retry_after: Duration) {
+        if self.policy.has_rates() {
+            self.record(generation, true, began, retry_after);
         }
         self.settle(generation, |current| {
             self.policy.after_failure(current, || (self.now(), self.open_for(retry_after)))
         });
     }
 
-    #[inline]
-    pub(super) fn released(&self, admitted: Admitted) {
-        if let Some(generation) = admitted.generation {
-            self.settle(generation, |current| (Policy::after_no_verdict(current), Cause::ProbesSucceeded));
-        }
+    #[cold]
+    fn released(&self, Admitted { generation, .. }: Admitted) {
+        self.settle(generation, |current| (Policy::after_no_verdict(current), Cause::ProbesSucceeded));
     }
 
     /// The permit was dropped without a verdict.
-    #[inline]
+    #[cold]
     pub(super) fn abandoned(&self, admitted: Admitted) {
         let is_probe = matches!(self.word.load().phase, Phase::HalfOpen(_));
         if self.policy.do_abandoned_probes_fail() && is_probe {
@@ -425,21 +452,31 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// Records an outcome in the window, if it is that of a call in the closed state, and trips if that is too many.
     #[inline]
     fn record(&self, generation: Generation, failed: bool, began: u64, retry_after: Duration) {
-        let current = self.word.load();
-        if current.generation != generation || !matches!(current.phase, Phase::Closed { .. } | Phase::Disabled { .. }) {
+        if self.word.closed_generation() != Some(generation) && !self.is_disabled(generation) {
             return;
         }
-        let ended = if self.is_timed() { self.now().micros } else { 0 };
+        let ended = self.timed();
         let slow = self.policy.is_slow(ended.saturating_sub(began));
         let Some(tally) = self.window.record(generation, Outcome { failed, slow }, Span { began, ended }) else {
             return;
         };
         if let Some(cause) = self.policy.judge(tally, self.window.capacity()) {
-            self.settle(generation, |current| match current.phase {
-                Phase::Closed { .. } => (self.policy.tripped(current, (self.now(), self.open_for(retry_after))), cause),
-                _ => (current, cause),
-            });
+            self.trip(generation, cause, retry_after);
         }
+    }
+
+    #[cold]
+    fn is_disabled(&self, generation: Generation) -> bool {
+        let current = self.word.load();
+        current.generation == generation && matches!(current.phase, Phase::Disabled { .. })
+    }
+
+    #[cold]
+    fn trip(&self, generation: Generation, cause: Cause, retry_after: Duration) {
+        self.settle(generation, |current| match current.phase {
+            Phase::Closed { .. } => (self.policy.tripped(current, (self.now(), self.open_for(retry_after))), cause),
+            _ => (current, cause),
+        });
     }
 
     /// Brings the word from this turn of the state to the next; a result of an earlier turn is dropped.
@@ -476,16 +513,16 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         true
     }
 
-    /// Whether calls are timed.
+    /// When a call begins or ends, if anybody asks.
     #[inline]
-    fn is_timed(&self) -> bool {
-        self.policy.has_rates() && (self.policy.tells_slow_calls() || self.window.is_timed())
+    fn timed(&self) -> u64 {
+        if self.is_timed { self.micros() } else { 0 }
     }
 
-    /// When a call begins, if anybody asks.
-    #[inline]
-    fn began(&self) -> u64 {
-        if self.is_timed() { self.now().micros } else { 0 }
+    /// Out of line, so that who does not ask is not slowed.
+    #[inline(never)]
+    fn micros(&self) -> u64 {
+        self.now().micros
     }
 
     /// The moment, and how far it may lie before one that was read earlier.
@@ -509,19 +546,20 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
 /// What a permit knows of the call that passes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admitted {
-    /// The turn of the state that it belongs to; `None` if it is not counted.
-    generation: Option<Generation>,
+    /// The turn of the state that it belongs to.
+    generation: Generation,
     /// In microseconds; 0 if nobody asks.
     began: u64,
 }
 
-/// Tells a failure if it is dropped with its permit, which happens only when the call unwinds.
-struct FailureOnUnwind<B: BreakerRef>(Option<Permit<B>>);
+/// Tells a failure when a call unwinds; else it is forgotten.
+struct FailureOnUnwind<'a, C: Clock, L: OnStateChange> {
+    breaker: &'a CircuitBreaker<C, L>,
+    admitted: Admitted,
+}
 
-impl<B: BreakerRef> Drop for FailureOnUnwind<B> {
+impl<C: Clock, L: OnStateChange> Drop for FailureOnUnwind<'_, C, L> {
     fn drop(&mut self) {
-        if let Some(permit) = self.0.take() {
-            permit.failure();
-        }
+        self.breaker.failed(self.admitted, Duration::ZERO);
     }
 }

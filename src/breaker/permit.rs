@@ -71,30 +71,27 @@ impl<B: BreakerRef> Permit<B> {
 
     /// The call succeeded.
     #[inline]
-    pub fn success(mut self) {
-        self.settled = true;
-        self.breaker.breaker().succeeded(self.admitted);
+    pub fn success(self) {
+        self.tell(Verdict::Success);
     }
 
     /// The call failed.
     #[inline]
     pub fn failure(self) {
-        self.failure_with_retry_after(Duration::ZERO);
+        self.tell(Verdict::Failure);
     }
 
     /// The call failed, and the callee asked to be left alone for so long: if this opens the breaker, it stays open for no less, up
     /// to [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after).
     #[inline]
-    pub fn failure_with_retry_after(mut self, retry_after: Duration) {
-        self.settled = true;
-        self.breaker.breaker().failed(self.admitted, retry_after);
+    pub fn failure_with_retry_after(self, retry_after: Duration) {
+        self.tell(Verdict::RetryAfter(retry_after));
     }
 
     /// The call says nothing about what was called: as if it had not been made. A probe gives its place back.
     #[inline]
-    pub fn ignore(mut self) {
-        self.settled = true;
-        self.breaker.breaker().released(self.admitted);
+    pub fn ignore(self) {
+        self.tell(Verdict::Ignored);
     }
 
     /// The call succeeded if it returned `Ok`, else it failed.
@@ -105,13 +102,9 @@ impl<B: BreakerRef> Permit<B> {
 
     /// The call came to this verdict.
     #[inline]
-    pub fn tell(self, verdict: Verdict) {
-        match verdict {
-            Verdict::Success => self.success(),
-            Verdict::Failure => self.failure(),
-            Verdict::RetryAfter(wait) => self.failure_with_retry_after(wait),
-            Verdict::Ignored => self.ignore(),
-        }
+    pub fn tell(mut self, verdict: Verdict) {
+        self.settled = true;
+        self.breaker.breaker().tell(self.admitted, verdict);
     }
 }
 

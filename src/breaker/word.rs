@@ -169,6 +169,9 @@ pub(super) struct Generation(u64);
 impl Generation {
     pub(super) const BITS: u32 = GENERATION.bits();
 
+    /// That of no state: what is told of it changes nothing.
+    pub(super) const NONE: Self = Self(u64::MAX);
+
     pub(super) const fn from_bits(bits: u64) -> Self {
         Self(bits & GENERATION.max())
     }
@@ -269,6 +272,21 @@ impl StateWord {
         // the modification order of this one location is all that the exchange needs.
         // loom-tests: breaker::probes_are_limited, breaker::a_late_result_changes_nothing.
         Snapshot::unpack(self.0.load(Ordering::Relaxed))
+    }
+
+    /// The generation, if the breaker is closed: for the straight path of a call.
+    #[inline]
+    pub(super) fn closed_generation(&self) -> Option<Generation> {
+        // ORDERING: Relaxed, as in `load`.
+        let word = self.0.load(Ordering::Relaxed);
+        (STATE.get(word) == CLOSED).then_some(Generation(GENERATION.get(word)))
+    }
+
+    /// Whether it is closed in that generation, without a failure: then a success has nothing to write.
+    #[inline]
+    pub(super) fn is_closed_without_failure(&self, generation: Generation) -> bool {
+        // ORDERING: Relaxed, as in `load`. A closed breaker has no reopens.
+        self.0.load(Ordering::Relaxed) == STATE.put(CLOSED) | GENERATION.put(generation.0)
     }
 
     /// Puts `new` in the place of `old`, if that is still there.

@@ -7,8 +7,8 @@
 //! ```text
 //! head  63        51 50 41 40   29 28   27      15 14  2 1    0
 //!      | GENERATION | LAP | INDEX | FULL | FAILED  | SLOW | LAST |
-//! word  63 54 53      48 47                                    0
-//!      | LAP | WRITTEN  | OUTCOMES                              |
+//! word  63        48 47 38 37      32 31                       0
+//!      | --         | LAP | WRITTEN  | OUTCOMES                 |
 //! ```
 //!
 //! | field | bits | |
@@ -19,7 +19,7 @@
 //! | head: INDEX | 12 | of the next outcome |
 //! | head: LAP | 10 | rounds of the ring, one more with every generation; wraps |
 //! | head: GENERATION | 13 | in which they were told |
-//! | word: OUTCOMES | 48 | of 48 calls, or of 24 where slow calls are told apart |
+//! | word: OUTCOMES | 32 | of 32 calls, or of 16 where slow calls are told apart |
 //! | word: WRITTEN | 6 | how many of them were written in the lap |
 //! | word: LAP | 10 | the lap in which it was written last |
 //!
@@ -40,10 +40,11 @@ const LAP: Field = INDEX.then(10);
 const GENERATION: Field = LAP.then(Generation::BITS);
 const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word");
 
-const OUTCOMES: Field = Field::lowest(48);
+const OUTCOMES: Field = Field::lowest(32);
 const WRITTEN: Field = OUTCOMES.then(6);
 const WORD_LAP: Field = WRITTEN.then(10);
-const _: () = assert!(WORD_LAP.end() == u64::BITS, "and so must those of the ring's");
+const SPARE: Field = WORD_LAP.then(16);
+const _: () = assert!(SPARE.end() == u64::BITS, "and so must those of the ring's");
 
 #[derive(Debug)]
 pub(in crate::breaker) struct Ring {
@@ -165,8 +166,9 @@ impl Ring {
 
     #[inline]
     fn slot(&self, index: u32) -> Slot {
-        let in_a_word = OUTCOMES.bits() / self.width;
-        Slot { word: (index / in_a_word) as usize, place: index % in_a_word }
+        // 32 in a word, or 16: a shift and a mask.
+        let bits = OUTCOMES.bits().ilog2() + 1 - self.width;
+        Slot { word: (index >> bits) as usize, place: index & ((1 << bits) - 1) }
     }
 
     #[inline]

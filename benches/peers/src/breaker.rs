@@ -1,0 +1,79 @@
+//! One call through a circuit breaker.
+
+use crate::contest::{Contest, Peer, Side, calls};
+use damper::{BreakerConfig, CircuitBreaker, Window};
+use std::hint::black_box;
+
+pub(crate) const CONTESTS: &[Contest] = &[
+    // A success while closed.
+    Contest {
+        name: "breaker_consecutive",
+        damper: consecutive,
+        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: 0.15 }),
+    },
+    Contest {
+        name: "breaker_window_48",
+        damper: || window(48),
+        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: 0.85 }),
+    },
+    Contest {
+        name: "breaker_window_100",
+        damper: || window(100),
+        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: 1.0 }),
+    },
+    // A refusal.
+    Contest {
+        name: "breaker_open",
+        damper: open,
+        peer: Some(Peer { name: "recloser", side: recloser::open, bar: 1.0 }),
+    },
+];
+
+fn succeed() -> Result<u32, ()> {
+    black_box(Ok(1))
+}
+
+fn consecutive() -> Side {
+    let breaker = CircuitBreaker::default();
+    calls(move || black_box(&breaker).call(succeed).is_ok())
+}
+
+/// A failure rate of 50 % over the last so many calls.
+fn window(last: u32) -> Side {
+    let config = BreakerConfig::builder().failure_rate(50).build().expect("a percentage");
+    let breaker = CircuitBreaker::new(config).with_window(Window::last_calls(last).expect("a number of calls"));
+    calls(move || black_box(&breaker).call(succeed).is_ok())
+}
+
+fn open() -> Side {
+    let config = BreakerConfig::builder().failure_threshold(1).build().expect("at least one");
+    let breaker = CircuitBreaker::new(config);
+    breaker.try_acquire().expect("it is closed").failure();
+    calls(move || black_box(&breaker).call(succeed).is_err())
+}
+
+/// recloser, with an error rate of 50 % over the last 100 calls.
+mod recloser {
+    use super::succeed;
+    use crate::contest::{Side, calls};
+    use recloser::Recloser;
+    use std::hint::black_box;
+    use std::time::Duration;
+
+    fn breaker() -> Recloser {
+        Recloser::custom().error_rate(0.5).closed_len(100).open_wait(Duration::from_secs(3_600)).build()
+    }
+
+    pub(super) fn closed() -> Side {
+        let breaker = breaker();
+        calls(move || black_box(&breaker).call(succeed).is_ok())
+    }
+
+    pub(super) fn open() -> Side {
+        let breaker = breaker();
+        for _ in 0..200 {
+            let _ = breaker.call(|| Err::<u32, ()>(()));
+        }
+        calls(move || black_box(&breaker).call(succeed).is_err())
+    }
+}
