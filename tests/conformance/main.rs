@@ -1,3 +1,5 @@
 //! Facts about other projects' behaviour, as vector files, run against damper. See `vectors/README.md`.
 
+#[cfg(feature = "alloc")]
+mod gobreaker;
 mod x_time_rate;

@@ -17,6 +17,8 @@ pin_project! {
     /// It takes its place in the order when it is first polled. It sleeps until its tokens are there, and for at most a second at
     /// a time, so that a change of the quota reaches it.
     ///
+    /// A clock that steps back by more than it should makes it wait for as much longer; checks are healed, and who has been told a moment is not.
+    ///
     /// # Errors
     ///
     /// [`Denied`](crate::Denied), when first polled and never later, as for `Turn::wait`.
@@ -24,7 +26,7 @@ pin_project! {
     /// # Cancel safety
     ///
     /// Dropped while it waits, it gives its tokens back if nobody came after it; otherwise they count as used, because the
-    /// others have been told their moments. Dropped before it was polled, it takes none. Polled again after it was ready, it waits
+    /// others have been told their moments, and so they do once its moment has come. Dropped before it was polled, it takes none. Polled again after it was ready, it waits
     /// for another turn.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct Ready<'a, C: Clock, S: Sleep> {
