@@ -5,9 +5,11 @@
 //! | [`rates`] | which rate, which burst, what a refusal says, what happens in debt, in a queue, in a change |
 //! | [`waiting`] | check, wait, lease or stripe |
 //! | [`algorithms`] | which algorithm, what it costs, what its worst moment lets through |
+//! | [`breakers`] | when to trip, what counts as a failure, where retries go |
 //!
 //! The examples move a [`ManualClock`](crate::ManualClock) by hand. Leave it out, with `RateLimiter::new`, and real time passes.
 
 pub mod algorithms;
+pub mod breakers;
 pub mod rates;
 pub mod waiting;

@@ -1,6 +1,6 @@
 //! A client's service behind a breaker.
 
-use crate::breaker::{CallError, CircuitBreaker, CircuitOpen, Permit};
+use crate::breaker::{CallError, CircuitBreaker, CircuitOpen, OnStateChange, Permit};
 use crate::clock::{Clock, DefaultClock};
 use alloc::sync::Arc;
 use core::future::Future;
@@ -46,33 +46,34 @@ use pin_project_lite::pin_project;
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct CircuitBreak<S, C = DefaultClock> {
+pub struct CircuitBreak<S, C = DefaultClock, L = ()> {
     service: S,
-    breaker: Arc<CircuitBreaker<C>>,
+    breaker: Arc<CircuitBreaker<C, L>>,
 }
 
-impl<S, C: Clock> CircuitBreak<S, C> {
+impl<S, C: Clock, L: OnStateChange> CircuitBreak<S, C, L> {
     /// Puts `breaker` before `service`.
-    pub fn new(service: S, breaker: Arc<CircuitBreaker<C>>) -> Self {
+    pub fn new(service: S, breaker: Arc<CircuitBreaker<C, L>>) -> Self {
         Self { service, breaker }
     }
 }
 
 /// Clones share the breaker.
-impl<S: Clone, C> Clone for CircuitBreak<S, C> {
+impl<S: Clone, C, L> Clone for CircuitBreak<S, C, L> {
     fn clone(&self) -> Self {
         Self { service: self.service.clone(), breaker: Arc::clone(&self.breaker) }
     }
 }
 
-impl<S, C, B, R> Service<Request<B>> for CircuitBreak<S, C>
+impl<S, C, L, B, R> Service<Request<B>> for CircuitBreak<S, C, L>
 where
     S: Service<Request<B>, Response = Response<R>>,
     C: Clock,
+    L: OnStateChange,
 {
     type Response = Response<R>;
     type Error = CallError<S::Error>;
-    type Future = CircuitBreakFuture<S::Future, C>;
+    type Future = CircuitBreakFuture<S::Future, C, L>;
 
     fn call(&self, request: Request<B>) -> Self::Future {
         let state = match self.breaker.try_acquire_owned() {
@@ -87,26 +88,27 @@ pin_project! {
     /// The future of [`CircuitBreak`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
-    pub struct CircuitBreakFuture<F, C: Clock = DefaultClock> {
+    pub struct CircuitBreakFuture<F, C: Clock = DefaultClock, L: OnStateChange = ()> {
         #[pin]
-        state: State<F, C>,
+        state: State<F, C, L>,
     }
 }
 
 pin_project! {
     #[derive(Debug)]
     #[project = StateProjection]
-    enum State<F, C: Clock> {
+    enum State<F, C: Clock, L: OnStateChange> {
         // The permit is there until the answer is.
-        Permitted { #[pin] future: F, permit: Option<Permit<Arc<CircuitBreaker<C>>>> },
+        Permitted { #[pin] future: F, permit: Option<Permit<Arc<CircuitBreaker<C, L>>>> },
         Refused { open: CircuitOpen },
     }
 }
 
-impl<F, C, R, E> Future for CircuitBreakFuture<F, C>
+impl<F, C, L, R, E> Future for CircuitBreakFuture<F, C, L>
 where
     F: Future<Output = Result<Response<R>, E>>,
     C: Clock,
+    L: OnStateChange,
 {
     type Output = Result<Response<R>, CallError<E>>;
 
