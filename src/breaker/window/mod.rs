@@ -58,6 +58,7 @@ enum Kind {
 const MOST_CALLS: u32 = if cfg!(feature = "alloc") { 4_096 } else { register::CAPACITY / 2 };
 
 /// The longest window in time.
+#[cfg(feature = "alloc")]
 const LONGEST: Duration = Duration::from_hours(100 * 24);
 
 impl Window {
@@ -151,6 +152,7 @@ pub(super) struct Tally {
 
 /// When a call began, and when it ended, in microseconds; both are 0 for windows that do not ask.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "only windows of time ask"))]
 pub(super) struct Span {
     pub(super) began: u64,
     pub(super) ended: u64,
@@ -193,6 +195,7 @@ impl Outcomes {
 
     /// Records an outcome of a generation, and tells what the window has then; `None` if it belongs to an older one than the window.
     #[inline]
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "only windows of time ask"))]
     pub(super) fn record(&self, generation: Generation, outcome: Outcome, span: Span) -> Option<Tally> {
         match self {
             Self::Register(register) => register.record(generation, outcome),
@@ -204,6 +207,7 @@ impl Outcomes {
     }
 
     /// What the window has at a moment, and of which generation.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "only windows of time ask"))]
     pub(super) fn tally(&self, now: u64) -> (Tally, Generation) {
         match self {
             Self::Register(register) => register.tally(),
