@@ -119,7 +119,8 @@ impl Policy {
     /// Whether what a window has trips the breaker, and why.
     #[inline]
     pub(super) fn judge(&self, tally: Tally, capacity: u32) -> Option<Cause> {
-        if tally.calls < self.minimum_calls.min(capacity) {
+        // A rate is at least one percent.
+        if tally.failed | tally.slow == 0 || tally.calls < self.minimum_calls.min(capacity) {
             return None;
         }
         let is_reached =

@@ -55,42 +55,6 @@ pub(in crate::breaker) struct Ring {
     width: u32,
 }
 
-/// The head, unpacked.
-#[derive(Clone, Copy)]
-struct Head {
-    generation: Generation,
-    lap: u64,
-    index: u32,
-    is_full: bool,
-    failed: u32,
-    slow: u32,
-    last: u64,
-}
-
-impl Head {
-    const fn unpack(word: u64) -> Self {
-        Self {
-            generation: Generation::from_bits(GENERATION.get(word)),
-            lap: LAP.get(word),
-            index: INDEX.get(word) as u32,
-            is_full: FULL.get(word) != 0,
-            failed: FAILED.get(word) as u32,
-            slow: SLOW.get(word) as u32,
-            last: LAST.get(word),
-        }
-    }
-
-    const fn pack(self) -> u64 {
-        GENERATION.put(self.generation.to_bits())
-            | LAP.put(self.lap)
-            | INDEX.put(self.index as u64)
-            | FULL.put(self.is_full as u64)
-            | FAILED.put(self.failed as u64)
-            | SLOW.put(self.slow as u64)
-            | LAST.put(self.last)
-    }
-}
-
 /// Where an outcome is.
 #[derive(Clone, Copy)]
 struct Slot {
@@ -123,45 +87,65 @@ impl Ring {
         loop {
             // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees the ring as it was seen when that
             // was put there. loom-tests: breaker_windows::a_ring_forgets_and_invents_nothing.
-            let word = self.head.load(Ordering::Acquire);
-            let mut head = Head::unpack(word);
-            if head.generation.is_after(generation) {
-                return None;
-            }
-            if head.generation == generation {
-                if !self.write_last(word, head) {
-                    backoff.spin();
-                    continue;
+            let head = self.head.load(Ordering::Acquire);
+            if let Some(next) = self.after(head, generation, outcome)? {
+                // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
+                if self.head.compare_exchange_weak(head, next, Ordering::Release, Ordering::Relaxed).is_ok() {
+                    return Some(self.count(next));
                 }
-            } else {
-                // What is in the ring is of before, and not read before it is written anew.
-                let lap = head.lap.wrapping_add(1);
-                head = Head { generation, lap, index: 0, is_full: false, failed: 0, slow: 0, last: 0 };
-            }
-            let replaced = if head.is_full { self.read(self.slot(head.index)) } else { 0 };
-            head.failed = head.failed + (outcome & 1) as u32 - (replaced & 1) as u32;
-            head.slow = head.slow + (outcome >> 1) as u32 - (replaced >> 1) as u32;
-            head.last = outcome;
-            head.index += 1;
-            if head.index == self.calls {
-                head = Head { index: 0, lap: head.lap.wrapping_add(1), is_full: true, ..head };
-            }
-            // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
-            if self.head.compare_exchange_weak(word, head.pack(), Ordering::Release, Ordering::Relaxed).is_ok() {
-                return Some(self.count(head));
             }
             backoff.spin();
         }
     }
 
-    pub(super) fn tally(&self) -> (Tally, Generation) {
-        // ORDERING: Relaxed: the head alone tells.
-        let head = Head::unpack(self.head.load(Ordering::Relaxed));
-        (self.count(head), head.generation)
+    /// The head after recording an outcome; `None` inside if it has moved on, `None` if there is a later generation.
+    #[inline]
+    #[expect(clippy::option_option, reason = "one is for the caller's loop, the other for its caller")]
+    fn after(&self, head: u64, generation: Generation, outcome: u64) -> Option<Option<u64>> {
+        let of = Generation::from_bits(GENERATION.get(head));
+        let (kept, replaced) = if of == generation {
+            if !self.write_last(head) {
+                return Some(None);
+            }
+            // At most 12 bits.
+            let replaced = if FULL.get(head) == 0 { 0 } else { self.read(self.slot(INDEX.get(head) as u32)) };
+            (head & !LAST.put(LAST.max()), replaced)
+        } else if of.is_after(generation) {
+            return None;
+        } else {
+            // What is in the ring is of before, and not read before it is written anew.
+            (GENERATION.put(generation.to_bits()) | LAP.put(LAP.get(head).wrapping_add(1)), 0)
+        };
+        // What is replaced was counted, so that no field overflows into the next.
+        let next = (kept | outcome) + FAILED.put(outcome & 1) + SLOW.put(outcome >> 1)
+            - FAILED.put(replaced & 1)
+            - SLOW.put(replaced >> 1);
+        let is_last = INDEX.get(kept) as u32 + 1 == self.calls;
+        Some(Some(if is_last { Self::wrapped(next) } else { next + INDEX.put(1) }))
     }
 
-    fn count(&self, head: Head) -> Tally {
-        Tally { calls: if head.is_full { self.calls } else { head.index }, failed: head.failed, slow: head.slow }
+    /// The head at the beginning of the next lap, if the ring is full.
+    #[inline]
+    fn wrapped(next: u64) -> u64 {
+        let lap = LAP.get(next).wrapping_add(1);
+        let rest = next & !(INDEX.put(INDEX.max()) | LAP.put(LAP.max()));
+        rest | LAP.put(lap) | FULL.put(1)
+    }
+
+    pub(super) fn tally(&self) -> (Tally, Generation) {
+        // ORDERING: Relaxed: the head alone tells.
+        let head = self.head.load(Ordering::Relaxed);
+        (self.count(head), Generation::from_bits(GENERATION.get(head)))
+    }
+
+    #[inline]
+    fn count(&self, head: u64) -> Tally {
+        Tally {
+            // At most 13 bits each.
+            calls: if FULL.get(head) == 0 { INDEX.get(head) as u32 } else { self.calls },
+            failed: FAILED.get(head) as u32,
+            slow: SLOW.get(head) as u32,
+        }
     }
 
     #[inline]
@@ -180,29 +164,27 @@ impl Ring {
 
     /// Puts the last outcome into the ring, if nobody has; `false` if the head has moved on.
     #[inline]
-    fn write_last(&self, head_word: u64, head: Head) -> bool {
-        let (lap, index) = match head.index.checked_sub(1) {
-            Some(index) => (head.lap, index),
-            None if head.is_full => (head.lap.wrapping_sub(1), self.calls - 1),
-            // There is none.
-            None => return true,
+    fn write_last(&self, head: u64) -> bool {
+        let (lap, index) = match (INDEX.get(head) as u32).checked_sub(1) {
+            Some(index) => (LAP.get(head), index),
+            None if FULL.get(head) == 0 => return true,
+            None => (LAP.get(head).wrapping_sub(1), self.calls - 1),
         };
         let slot = self.slot(index);
         let ring = &self.words[slot.word];
         // ORDERING: Relaxed: it is looked at again by the exchange.
         let old = ring.load(Ordering::Relaxed);
-        let written = WRITTEN.get(old) as u32;
-        if WORD_LAP.get(old) == WORD_LAP.get(WORD_LAP.put(lap)) && written > slot.place {
+        if WORD_LAP.put(WORD_LAP.get(old)) == WORD_LAP.put(lap) && WRITTEN.get(old) > u64::from(slot.place) {
             return true;
         }
         // ORDERING: the fence pairs with the Release of the exchange below: who has loaded a word that was written under a later head sees
         // that head. If the head is still the same, then the word is the one before its last outcome.
         fence(Ordering::Acquire);
-        if self.head.load(Ordering::Relaxed) != head_word {
+        if self.head.load(Ordering::Relaxed) != head {
             return false;
         }
         let shift = slot.place * self.width;
-        let outcomes = OUTCOMES.get(old) & !(((1 << self.width) - 1) << shift) | head.last << shift;
+        let outcomes = OUTCOMES.get(old) & !(((1 << self.width) - 1) << shift) | LAST.get(head) << shift;
         let new = WORD_LAP.put(lap) | WRITTEN.put(u64::from(slot.place) + 1) | OUTCOMES.put(outcomes);
         // ORDERING: Release, as above. Whoever was first wrote the same.
         _ = ring.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
