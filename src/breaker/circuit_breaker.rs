@@ -9,6 +9,7 @@ use crate::atomic::{AtomicU64, Backoff, Ordering, const_unless_loom};
 use crate::clock::{Clock, DefaultClock, LazyMicros, Micros};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
+use core::fmt;
 use core::time::Duration;
 
 /// Stops calling what keeps failing, and finds out when it has recovered.
@@ -38,7 +39,6 @@ use core::time::Duration;
 ///     Err(CallError::Failed(error)) => println!("{error}"),
 /// }
 /// ```
-#[derive(Debug)]
 pub struct CircuitBreaker<C = DefaultClock, L = ()> {
     word: StateWord,
     policy: Policy,
@@ -540,6 +540,12 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         chance = (chance ^ chance >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         chance = (chance ^ chance >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
         OpenFor { retry_after: Micros::of_duration(retry_after), chance: chance ^ chance >> 31 }
+    }
+}
+
+impl<C: Clock, L: OnStateChange> fmt::Debug for CircuitBreaker<C, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CircuitBreaker").field("status", &self.status()).finish_non_exhaustive()
     }
 }
 

@@ -4,6 +4,7 @@ use super::change::OnStateChange;
 use super::circuit_breaker::Admitted;
 use super::{CircuitBreaker, Verdict};
 use crate::clock::Clock;
+use core::fmt;
 use core::time::Duration;
 
 /// A reference to a breaker that a [`Permit`] can hold: `&CircuitBreaker`, or `Arc<CircuitBreaker>` where the permit has
@@ -55,7 +56,6 @@ impl<C: Clock, L: OnStateChange> BreakerRef for alloc::sync::Arc<CircuitBreaker<
 /// One outcome is told; a permit that is dropped tells none: a probe then gives its place back, and nothing is decided (unless the
 /// breaker is [told otherwise](super::BreakerConfigBuilder::abandoned_probes_fail)). The outcome of a call that was permitted before the
 /// breaker's last change of state changes nothing. It may outlive the call, for a body that is still to come.
-#[derive(Debug)]
 #[must_use = "a permit that is dropped at once tells no outcome"]
 pub struct Permit<B: BreakerRef> {
     breaker: B,
@@ -105,6 +105,12 @@ impl<B: BreakerRef> Permit<B> {
     pub fn tell(mut self, verdict: Verdict) {
         self.settled = true;
         self.breaker.breaker().tell(self.admitted, verdict);
+    }
+}
+
+impl<B: BreakerRef> fmt::Debug for Permit<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("breaker", self.breaker.breaker()).finish_non_exhaustive()
     }
 }
 
