@@ -455,9 +455,13 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         if self.word.closed_generation() != Some(generation) && !self.is_disabled(generation) {
             return;
         }
-        let ended = self.timed();
-        let slow = self.policy.is_slow(ended.saturating_sub(began));
-        let Some(tally) = self.window.record(generation, Outcome { failed, slow }, Span { began, ended }) else {
+        let is_current = || self.word.load().generation == generation;
+        let call = || {
+            let ended = self.timed();
+            let slow = self.policy.is_slow(ended.saturating_sub(began));
+            (Outcome { failed, slow }, Span { began, ended })
+        };
+        let Some(tally) = self.window.record(generation, is_current, call) else {
             return;
         };
         if let Some(cause) = self.policy.judge(tally, self.window.capacity()) {

@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | CALLS, FAILED, SLOW | 15 each, or 22 | when there are so many calls that they do not fit, all are halved, so that the rates stay |
 //! | EPOCH | 19 or 20 | the number of the bucket, counted on the clock and shifted; wraps |
-//! | SHIFT | 51 | a window's length more with every generation, so that the calls of another are never in the window |
+//! | SHIFT | 51 | two windows' lengths more with every generation, so that the calls of another are never in the window |
 //! | GENERATION | 13 | of the latest call |
 //!
 //! A call whose bucket is already used for a later time is dropped. (A bucket that nobody used for exactly as long as its epoch takes to wrap is counted
@@ -100,21 +100,32 @@ impl Buckets {
         }
     }
 
-    pub(super) fn record(&self, generation: Generation, outcome: Outcome, span: Span) -> Option<Tally> {
-        let line = self.line_of(generation)?;
+    /// The call is asked when it ended after the line is found: so what the line before has counted was no later, but for the clock's skew,
+    /// and for that there is the second window's length.
+    pub(super) fn record(
+        &self,
+        generation: Generation,
+        is_current: impl Fn() -> bool,
+        call: impl Fn() -> (Outcome, Span),
+    ) -> Option<Tally> {
+        let line = self.line_of(generation, is_current)?;
+        let (outcome, span) = call();
         let number = self.number(span.began, line);
         let now = self.number(span.ended.max(span.began), line);
         // Both on the same line.
         if now.wrapping_sub(number) < self.count_of_buckets() {
-            self.count(line, outcome, number)?;
+            self.count(line, outcome, number, || self.number(call().1.ended, line))?;
         }
-        Some(self.sum(now))
+        match self.sum(now) {
+            (tally, true) => Some(tally),
+            _ => None,
+        }
     }
 
     pub(super) fn tally(&self, now: u64) -> (Tally, Generation) {
         // ORDERING: Relaxed: what is told counts for no decision.
         let line = self.line.load(Ordering::Relaxed);
-        (self.sum(self.number(now, line)), Generation::from_bits(GENERATION.get(line)))
+        (self.sum(self.number(now, line)).0, Generation::from_bits(GENERATION.get(line)))
     }
 
     /// The number of the bucket of a moment.
@@ -127,20 +138,22 @@ impl Buckets {
     }
 
     /// The line of a generation, unless there is a later one.
-    fn line_of(&self, generation: Generation) -> Option<u64> {
+    fn line_of(&self, generation: Generation, is_current: impl Fn() -> bool) -> Option<u64> {
         // ORDERING: Relaxed: only the exchange counts; `count` looks again.
         let mut line = self.line.load(Ordering::Relaxed);
         loop {
-            let latest = Generation::from_bits(GENERATION.get(line));
-            if latest == generation {
+            if Generation::from_bits(GENERATION.get(line)) == generation {
                 return Some(line);
             }
-            if latest.is_after(generation) {
+            // ORDERING: Acquire pairs with the Release of the exchange below: who sees the line of a later generation sees that the breaker is
+            // in that. loom-tests: breaker_windows::a_record_of_before_clears_nothing.
+            fence(Ordering::Acquire);
+            if !is_current() {
                 return None;
             }
-            let shift = SHIFT.get(line).wrapping_add(self.count_of_buckets());
+            let shift = SHIFT.get(line).wrapping_add(2 * self.count_of_buckets());
             let new = GENERATION.put(generation.to_bits()) | SHIFT.put(shift);
-            match self.line.compare_exchange_weak(line, new, Ordering::Relaxed, Ordering::Relaxed) {
+            match self.line.compare_exchange_weak(line, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return Some(new),
                 Err(newer) => line = newer,
             }
@@ -148,7 +161,7 @@ impl Buckets {
     }
 
     /// Counts a call, unless its generation is over.
-    fn count(&self, line: u64, outcome: Outcome, number: u64) -> Option<()> {
+    fn count(&self, line: u64, outcome: Outcome, number: u64, now: impl Fn() -> u64) -> Option<()> {
         let bucket = &self.ring[(number % self.count_of_buckets()) as usize];
         let backoff = Backoff::new();
         loop {
@@ -162,8 +175,8 @@ impl Buckets {
             let old = self.layout.unpack(word);
             let mut counts = match self.layout.age(number, word) {
                 0 => old,
-                // Used for a later time; further ahead it can only be one of long ago.
-                age if age < 0 && -age <= 4 * MOST as i64 && old.calls > 0 => return Some(()),
+                // Used for a later time; unless that is ahead of a moment that is read now: then it is one of long ago.
+                age if age < 0 && old.calls > 0 && -self.layout.age(now(), word) <= MOST as i64 => return Some(()),
                 _ => Tally::default(),
             };
             if u64::from(counts.calls) == self.layout.calls.max() {
@@ -180,25 +193,28 @@ impl Buckets {
         }
     }
 
-    /// What the buckets have that end with the number `now`.
-    fn sum(&self, now: u64) -> Tally {
+    /// What the buckets have that end with the number `now`, and whether none of them went on to a later time meanwhile.
+    fn sum(&self, now: u64) -> (Tally, bool) {
         let mut first = [0; MOST];
         for (first, bucket) in first.iter_mut().zip(&self.ring) {
             // ORDERING: Acquire, so that the second pass is one.
             *first = bucket.load(Ordering::Acquire);
         }
         let mut tally = Tally::default();
+        let mut is_whole = true;
         for (&first, bucket) in first.iter().zip(&self.ring) {
             // ORDERING: Relaxed: nothing is read afterwards.
             let second = bucket.load(Ordering::Relaxed);
             let is_in_window = |word| (0..self.ring.len() as i64).contains(&self.layout.age(now, word));
             let counted = |word| if is_in_window(word) { self.layout.unpack(word) } else { Tally::default() };
             let (early, late) = (counted(first), counted(second));
+            // Then successes in it may be missing, and the others' failures be too many.
+            is_whole &= !is_in_window(first) || is_in_window(second);
             // At most ten buckets of 22 bits.
             tally.calls += early.calls.max(late.calls);
             tally.failed += early.failed;
             tally.slow += early.slow;
         }
-        tally
+        (tally, is_whole)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! They stand beside the breaker's word, and each is tagged with the generation of the word in which its outcomes were told: the first outcome of a newer
 //! one clears it, and one of an older is dropped. So a change of the state touches no window, and the last one stays readable while
-//! the breaker is open.
+//! the breaker is open. (A window that nobody recorded in for exactly 8,192 generations is taken for one of this.)
 //!
 //! | file | the last | state | exact |
 //! |---|---|---|---|
@@ -15,6 +15,8 @@ mod buckets;
 mod register;
 #[cfg(feature = "alloc")]
 mod ring;
+#[cfg(all(test, feature = "std"))]
+mod tests;
 
 use super::word::Generation;
 #[cfg(feature = "alloc")]
@@ -193,16 +195,24 @@ impl Outcomes {
         Self::Register(Register::new(calls, slow))
     }
 
-    /// Records an outcome of a generation, and tells what the window has then; `None` if it belongs to an older one than the window.
+    /// Records a call of a generation, and tells what the window has then; `None` if that is not to be judged: the generation is over, or the
+    /// window has moved on.
+    ///
+    /// Where the window is of another generation, `is_current` tells which is the later one. (The numbers can't: while the breaker is open and
+    /// is probed in vain they move on by any distance, and the window stays.)
     #[inline]
-    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "only windows of time ask"))]
-    pub(super) fn record(&self, generation: Generation, outcome: Outcome, span: Span) -> Option<Tally> {
+    pub(super) fn record(
+        &self,
+        generation: Generation,
+        is_current: impl Fn() -> bool,
+        call: impl Fn() -> (Outcome, Span),
+    ) -> Option<Tally> {
         match self {
-            Self::Register(register) => register.record(generation, outcome),
+            Self::Register(register) => register.record(generation, is_current, call().0),
             #[cfg(feature = "alloc")]
-            Self::Ring(ring) => ring.record(generation, outcome),
+            Self::Ring(ring) => ring.record(generation, is_current, call().0),
             #[cfg(feature = "alloc")]
-            Self::Buckets(buckets) => buckets.record(generation, outcome, span),
+            Self::Buckets(buckets) => buckets.record(generation, is_current, call),
         }
     }
 

@@ -13,7 +13,7 @@
 //! An outcome is shifted in by one exchange, so what the window then has is known exactly.
 
 use super::{Outcome, Tally};
-use crate::atomic::{AtomicU64, Backoff, Field, Ordering, const_unless_loom};
+use crate::atomic::{AtomicU64, Backoff, Field, Ordering, const_unless_loom, fence};
 use crate::breaker::word::Generation;
 
 /// The bits of outcomes.
@@ -53,19 +53,29 @@ impl Register {
     }
 
     #[inline]
-    pub(super) fn record(&self, generation: Generation, outcome: Outcome) -> Option<Tally> {
+    pub(super) fn record(
+        &self,
+        generation: Generation,
+        is_current: impl Fn() -> bool,
+        outcome: Outcome,
+    ) -> Option<Tally> {
         let backoff = Backoff::new();
         loop {
-            // ORDERING: Relaxed, here and below: the word is the whole window.
-            // loom-tests: breaker_windows::a_register_forgets_and_invents_nothing.
+            // ORDERING: Relaxed: the word is the whole window. loom-tests: breaker_windows::a_register_forgets_and_invents_nothing.
             let word = self.word.load(Ordering::Relaxed);
             let of = Generation::from_bits(GENERATION.get(word));
-            if of.is_after(generation) {
-                return None;
+            if of != generation {
+                // ORDERING: Acquire pairs with the Release of the exchange below: who sees a window of a later generation sees that the
+                // breaker is in that. loom-tests: breaker_windows::a_record_of_before_clears_nothing.
+                fence(Ordering::Acquire);
+                if !is_current() {
+                    return None;
+                }
             }
             let outcomes = self.shifted(if of == generation { OUTCOMES.get(word) } else { 1 }, outcome);
             let next = GENERATION.put(generation.to_bits()) | OUTCOMES.put(outcomes);
-            if self.word.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
+            if self.word.compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed).is_ok() {
                 return Some(self.count(outcomes));
             }
             backoff.spin();

@@ -81,14 +81,19 @@ impl Ring {
     }
 
     #[inline]
-    pub(super) fn record(&self, generation: Generation, outcome: Outcome) -> Option<Tally> {
+    pub(super) fn record(
+        &self,
+        generation: Generation,
+        is_current: impl Fn() -> bool,
+        outcome: Outcome,
+    ) -> Option<Tally> {
         let outcome = outcome.bits() & ((1 << self.width) - 1);
         let backoff = Backoff::new();
         loop {
             // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees the ring as it was seen when that
             // was put there. loom-tests: breaker_windows::a_ring_forgets_and_invents_nothing.
             let head = self.head.load(Ordering::Acquire);
-            if let Some(next) = self.after(head, generation, outcome)? {
+            if let Some(next) = self.after(head, generation, &is_current, outcome)? {
                 // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
                 if self.head.compare_exchange_weak(head, next, Ordering::Release, Ordering::Relaxed).is_ok() {
                     return Some(self.count(next));
@@ -101,7 +106,13 @@ impl Ring {
     /// The head after recording an outcome; `None` inside if it has moved on, `None` if there is a later generation.
     #[inline]
     #[expect(clippy::option_option, reason = "one is for the caller's loop, the other for its caller")]
-    fn after(&self, head: u64, generation: Generation, outcome: u64) -> Option<Option<u64>> {
+    fn after(
+        &self,
+        head: u64,
+        generation: Generation,
+        is_current: impl Fn() -> bool,
+        outcome: u64,
+    ) -> Option<Option<u64>> {
         let of = Generation::from_bits(GENERATION.get(head));
         let (kept, replaced) = if of == generation {
             if !self.write_last(head) {
@@ -110,13 +121,15 @@ impl Ring {
             // At most 12 bits.
             let replaced = if FULL.get(head) == 0 { 0 } else { self.read(self.slot(INDEX.get(head) as u32)) };
             (head & !LAST.put(LAST.max()), replaced)
-        } else if of.is_after(generation) {
+        } else if !is_current() {
+            // Who has seen a head of a later generation sees that the breaker is in that.
+            // loom-tests: breaker_windows::a_record_of_before_clears_nothing.
             return None;
         } else {
             // What is in the ring is of before, and not read before it is written anew.
             (GENERATION.put(generation.to_bits()) | LAP.put(LAP.get(head).wrapping_add(1)), 0)
         };
-        // What is replaced was counted, so that no field overflows into the next.
+        // What is replaced was counted, so that no field overflows into the next; unless the head has moved on, and then the exchange fails.
         let next = (kept | outcome) + FAILED.put(outcome & 1) + SLOW.put(outcome >> 1)
             - FAILED.put(replaced & 1)
             - SLOW.put(replaced >> 1);
@@ -162,7 +175,7 @@ impl Ring {
         self.words[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)
     }
 
-    /// Puts the last outcome into the ring, if nobody has; `false` if the head has moved on.
+    /// Puts the last outcome into the ring, if nobody has; `false` if the head or the word has moved on.
     #[inline]
     fn write_last(&self, head: u64) -> bool {
         let (lap, index) = match (INDEX.get(head) as u32).checked_sub(1) {
@@ -174,7 +187,11 @@ impl Ring {
         let ring = &self.words[slot.word];
         // ORDERING: Relaxed: it is looked at again by the exchange.
         let old = ring.load(Ordering::Relaxed);
-        if WORD_LAP.put(WORD_LAP.get(old)) == WORD_LAP.put(lap) && WRITTEN.get(old) > u64::from(slot.place) {
+        let shift = slot.place * self.width;
+        let outcomes = OUTCOMES.get(old) & !(((1 << self.width) - 1) << shift) | LAST.get(head) << shift;
+        let new = WORD_LAP.put(lap) | WRITTEN.put(u64::from(slot.place) + 1) | OUTCOMES.put(outcomes);
+        // Lap and number would not do: a word that no call came to since may be of 1,024 laps ago.
+        if old == new {
             return true;
         }
         // ORDERING: the fence pairs with the Release of the exchange below: who has loaded a word that was written under a later head sees
@@ -183,11 +200,8 @@ impl Ring {
         if self.head.load(Ordering::Relaxed) != head {
             return false;
         }
-        let shift = slot.place * self.width;
-        let outcomes = OUTCOMES.get(old) & !(((1 << self.width) - 1) << shift) | LAST.get(head) << shift;
-        let new = WORD_LAP.put(lap) | WRITTEN.put(u64::from(slot.place) + 1) | OUTCOMES.put(outcomes);
-        // ORDERING: Release, as above. Whoever was first wrote the same.
-        _ = ring.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
-        true
+        // ORDERING: Release, as above. Relaxed on failure: the value read is dropped. Whoever was first wrote the same, unless it was stopped in an
+        // earlier generation, which left this word unwritten.
+        ring.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }

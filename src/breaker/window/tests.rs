@@ -1,0 +1,82 @@
+//! What windows keep over thousands of generations.
+
+use super::ring::Ring;
+use super::{Outcome, Span, Window};
+use crate::breaker::word::Generation;
+use crate::{BreakerConfig, CircuitBreaker, ManualClock, State};
+use core::time::Duration;
+
+/// While it is probed in vain a breaker goes through any number of generations, and its window through none: that works again when
+/// it is closed.
+#[test]
+fn a_window_works_after_any_number_of_probes() {
+    let windows = [Window::last_calls(20), Window::last_calls(100), Window::last(Duration::from_secs(1))];
+    for (window, probes) in windows.into_iter().flat_map(|window| [1_000, 2_100, 3_000].map(|probes| (window, probes)))
+    {
+        let clock = ManualClock::new();
+        let config = BreakerConfig::builder()
+            .failure_threshold(u32::MAX)
+            .failure_rate(50)
+            .minimum_calls(4)
+            .cooldown(Duration::from_millis(1))
+            .build()
+            .unwrap();
+        let breaker = CircuitBreaker::with_clock(config, &clock).with_window(window.unwrap());
+        let fail = || breaker.try_acquire().unwrap().failure();
+        (0..4).for_each(|_| fail());
+        for _ in 0..probes {
+            assert_eq!(breaker.state(), State::Open);
+            clock.advance(Duration::from_millis(1));
+            fail();
+        }
+        clock.advance(Duration::from_millis(1));
+        breaker.try_acquire().unwrap().success();
+        assert_eq!(breaker.state(), State::Closed);
+        (0..4).for_each(|_| fail());
+        assert_eq!(breaker.state(), State::Open, "{window:?} after {probes} probes");
+    }
+}
+
+/// A word of the ring that no generation came to for 1,024 laps is not taken for one of this lap.
+#[test]
+fn a_ring_whose_laps_have_wrapped_is_exact() {
+    const CALLS: u32 = 40;
+    let ring = Ring::new(CALLS, false);
+    let record = |generation: u64, failed: bool| {
+        ring.record(Generation::from_bits(generation), || true, Outcome { failed, slow: false }).unwrap()
+    };
+    // The second word is written in the first lap.
+    (0..=CALLS).for_each(|_| _ = record(0, true));
+    for generation in 1..1_024 {
+        record(generation, false);
+    }
+    // In the lap 1,024.
+    for _ in 1..CALLS {
+        assert_eq!(record(1_023, false).failed, 0);
+    }
+    for calls in 0..3 * CALLS {
+        assert_eq!(record(1_023, false).failed, 0, "after {calls} successes");
+    }
+}
+
+/// A call that was told long after its bucket went on to a later time does not clear that.
+#[test]
+fn a_late_call_clears_no_bucket() {
+    let buckets = super::Buckets::new(1_000, 10, false);
+    let record = |times: &[u64]| {
+        let times = core::cell::RefCell::new(times.iter());
+        let call = || {
+            let ended = *times.borrow_mut().next().unwrap();
+            (Outcome { failed: true, slow: false }, Span { began: ended, ended })
+        };
+        buckets.record(Generation::from_bits(0), || true, call)
+    };
+    for calls in 1..=3 {
+        assert_eq!(record(&[500_000]).unwrap().calls, calls);
+    }
+    // It read the clock, was stopped, and is told when it reads it again that it is late.
+    assert_eq!(record(&[400_000, 500_000]).unwrap().calls, 0);
+    assert_eq!(record(&[500_000]).unwrap().calls, 4);
+    // A bucket that is ahead of the clock is one of long ago.
+    assert_eq!(record(&[400_000, 400_000]).unwrap().calls, 1);
+}
