@@ -2,7 +2,7 @@
 
 use super::change::Cause;
 use super::window::Tally;
-use super::word::{Deadline, Instant, Phase, Probes, Snapshot};
+use super::word::{Deadline, Instant, MAX_FAILURES, Phase, Probes, Snapshot};
 use super::{BreakerConfig, State};
 use crate::clock::Micros;
 
@@ -12,8 +12,8 @@ pub(super) struct Policy {
     cooldown: u64,
     max_cooldown: u64,
     max_retry_after: u64,
-    /// A part of the longest time half-open; 0 if there is no such time.
-    half_open_part: u64,
+    /// The longest time half-open; 0 if there is none.
+    max_half_open: u64,
     /// From which duration on a call is slow; 0 if none is.
     slow_after: u64,
     failure_threshold: u32,
@@ -76,8 +76,8 @@ impl Policy {
             cooldown: Micros::of_duration(config.cooldown()),
             max_cooldown: Micros::of_duration(config.max_cooldown()),
             max_retry_after: Micros::of_duration(config.max_retry_after()),
-            half_open_part: match config.max_half_open() {
-                Some(longest) => Micros::of_duration(longest).div_ceil(Deadline::PARTS),
+            max_half_open: match config.max_half_open() {
+                Some(longest) => Micros::of_duration(longest),
                 None => 0,
             },
             slow_after,
@@ -170,8 +170,7 @@ impl Policy {
                 let now = now();
                 match self.cooldown_left(until, now) {
                     0 => {
-                        let deadline = self.part(now).map_or(Deadline::default(), Deadline::after);
-                        let probes = Probes { out: 1, succeeded: 0, failed: 0, deadline };
+                        let probes = Probes { out: 1, succeeded: 0, failed: 0, deadline: self.deadline(now) };
                         Admission::Probe(current.transition_to(Phase::HalfOpen(probes)))
                     }
                     left => Admission::Open(left),
@@ -183,8 +182,13 @@ impl Policy {
     }
 
     fn admit_probe(&self, current: Snapshot, probes: Probes, now: impl FnOnce() -> Now) -> Admission {
-        if self.half_open_part > 0 && self.part(now()).is_some_and(|part| probes.deadline.has_passed(part)) {
-            return Admission::HalfOpenTooLong;
+        if self.max_half_open > 0 {
+            let (now, part) = (now(), self.half_open_part());
+            // Both ends of the time may be in the middle of a part.
+            let farthest = self.max_half_open.saturating_add(now.skew).div_ceil(part) + 1;
+            if probes.deadline.has_passed(now.micros / part, farthest) {
+                return Admission::HalfOpenTooLong;
+            }
         }
         // Not more in flight than allowed, nor more than can still be needed.
         if probes.out < self.max_probes.into() && probes.out + probes.succeeded + probes.failed < self.sample() {
@@ -194,9 +198,17 @@ impl Policy {
         }
     }
 
-    /// In which part of the longest time half-open a moment is.
-    fn part(&self, now: Now) -> Option<u64> {
-        now.micros.checked_div(self.half_open_part)
+    /// In what parts the longest time half-open is measured; 0 if there is none.
+    const fn half_open_part(&self) -> u64 {
+        self.max_half_open.div_ceil(Deadline::PARTS)
+    }
+
+    /// When the time half-open is over that begins at `now`.
+    const fn deadline(&self, now: Now) -> Deadline {
+        match self.half_open_part() {
+            0 => Deadline::at(0),
+            part => Deadline::at(now.micros.saturating_add(self.max_half_open).div_ceil(part)),
+        }
     }
 
     /// After a success of a call of this turn.
@@ -233,11 +245,11 @@ impl Policy {
             Phase::Closed { failures }
                 if failures + 1 < self.failure_threshold.into() || self.failure_threshold == u32::MAX =>
             {
-                (current.with(Phase::Closed { failures: failures + 1 }), Cause::FailuresInARow)
+                (current.with(Phase::Closed { failures: one_more(failures) }), Cause::FailuresInARow)
             }
             Phase::Closed { .. } => (self.tripped(current, now()), Cause::FailuresInARow),
             Phase::Disabled { failures } => {
-                (current.with(Phase::Disabled { failures: failures + 1 }), Cause::FailuresInARow)
+                (current.with(Phase::Disabled { failures: one_more(failures) }), Cause::FailuresInARow)
             }
             Phase::HalfOpen(Probes { out, succeeded, failed, deadline }) => {
                 let probes = Probes { out: out.saturating_sub(1), succeeded, failed: failed + 1, deadline };
@@ -295,4 +307,9 @@ const fn percent(rate: Option<u32>) -> u8 {
         Some(percent) => percent as u8,
         None => 0,
     }
+}
+
+/// As many failures as the word can count, at the most.
+const fn one_more(failures: u64) -> u64 {
+    if failures < MAX_FAILURES { failures + 1 } else { failures }
 }

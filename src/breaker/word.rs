@@ -50,6 +50,9 @@ const DISABLED: u64 = 5;
 /// The most probes, and successes, that the word can count.
 pub(super) const MAX_PROBES: u32 = PROBES.max() as u32;
 
+/// The most failures in a row that it can count.
+pub(super) const MAX_FAILURES: u64 = PAYLOAD.max();
+
 /// The state of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
@@ -122,15 +125,16 @@ impl Deadline {
     /// In how many parts the longest time half-open is measured.
     pub(super) const PARTS: u64 = 4_096;
 
-    /// `PARTS` after the part `now`.
-    pub(super) const fn after(now: u64) -> Self {
-        // The part that has begun does not count.
-        Self(now.wrapping_add(Self::PARTS + 1) & DEADLINE.max())
+    /// When that part begins.
+    pub(super) const fn at(part: u64) -> Self {
+        Self(part & DEADLINE.max())
     }
 
-    /// Whether it has passed in the part `now`.
-    pub(super) const fn has_passed(self, now: u64) -> bool {
-        now.wrapping_sub(self.0) & DEADLINE.max() <= DEADLINE.max() / 2
+    /// Whether it has passed in the part `now`. One that lies further ahead than so many parts has passed long ago; half the circle is as
+    /// far as it can lie.
+    pub(super) const fn has_passed(self, now: u64, farthest: u64) -> bool {
+        let ahead = self.0.wrapping_sub(now) & DEADLINE.max();
+        ahead == 0 || ahead > farthest || ahead > DEADLINE.max() / 2
     }
 }
 
@@ -302,7 +306,7 @@ mod tests {
             (0..1u64 << 44).prop_map(|failures| Phase::Closed { failures }),
             any::<u64>().prop_map(|micros| Phase::Open { until: Instant::from_micros(micros) }),
             (0..1024u32, 0..1024u32, 0..1024u32, any::<u64>()).prop_map(|(out, succeeded, failed, part)| {
-                Phase::HalfOpen(Probes { out, succeeded, failed, deadline: Deadline::after(part) })
+                Phase::HalfOpen(Probes { out, succeeded, failed, deadline: Deadline::at(part) })
             }),
             Just(Phase::ForcedOpen),
             Just(Phase::ForcedClosed),
@@ -324,9 +328,9 @@ mod tests {
         }
 
         #[test]
-        fn a_deadline_passes_after_its_parts(now: u64, parts in 0..8_000u64) {
-            let later = now.wrapping_add(parts);
-            prop_assert_eq!(Deadline::after(now).has_passed(later), parts > Deadline::PARTS);
+        fn a_deadline_passes_when_its_part_begins(now in 0..u64::MAX / 2, ahead in 0..=4_097u64, parts in 0..16_384u64) {
+            let has_passed = Deadline::at(now + ahead).has_passed(now + parts, ahead);
+            prop_assert_eq!(has_passed, parts >= ahead);
         }
     }
 
