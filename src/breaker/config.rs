@@ -219,7 +219,7 @@ impl BreakerConfigBuilder {
     }
 
     /// Sets how many calls there must be in the window for a rate to count; at least 1. In a window of fewer calls it is as many as
-    /// that holds. Default: 20.
+    /// that holds; in one of time no more than 16,384 where slow calls count, else 2,097,152. Default: 20.
     pub const fn minimum_calls(mut self, calls: u32) -> Self {
         self.config.minimum_calls = calls;
         self
@@ -326,8 +326,8 @@ impl BreakerConfigBuilder {
         if !(self.factor >= 1.0 && self.factor <= 10.0) {
             return Err(BreakerConfigError::CooldownFactor);
         }
-        // At most 10,000.
-        config.cooldown_factor = (self.factor * THOUSAND as f64) as u32;
+        // At most 10,000; rounded, for the product may be a little less than the number that was meant.
+        config.cooldown_factor = (self.factor * THOUSAND as f64 + 0.5) as u32;
         if let Some(most) = config.max_cooldown
             && (!is_duration(most) || most.as_nanos() < config.cooldown.as_nanos())
         {

@@ -100,6 +100,12 @@ impl Buckets {
         }
     }
 
+    /// How many a single bucket has at the least when there were so many: those that are left when its counts are halved.
+    pub(super) const fn calls(&self) -> u32 {
+        // At most 22 bits.
+        self.layout.calls.max().div_ceil(2) as u32
+    }
+
     /// The call is asked when it ended after the line is found: so what the line before has counted was no later, but for the clock's skew,
     /// and for that there is the second window's length.
     pub(super) fn record(

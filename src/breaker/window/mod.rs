@@ -240,14 +240,14 @@ impl Outcomes {
         }
     }
 
-    /// The most calls that it can have.
+    /// The most calls that it surely has when there are so many.
     pub(super) const fn capacity(&self) -> u32 {
         match self {
             Self::Register(register) => register.calls(),
             #[cfg(feature = "alloc")]
             Self::Ring(ring) => ring.calls(),
             #[cfg(feature = "alloc")]
-            Self::Buckets(_) => u32::MAX,
+            Self::Buckets(buckets) => buckets.calls(),
         }
     }
 }
