@@ -19,7 +19,7 @@ pin_project! {
         future: F,
         classify: Option<V>,
         permit: Option<Permit<B>>,
-        // While the future is polled: still so when it is dropped after it unwound.
+        // While the future is polled and judged: still so when it is dropped after either unwound.
         is_polled: bool,
     }
 
@@ -56,10 +56,15 @@ where
         }
         *this.is_polled = true;
         let result = this.future.poll(context);
+        // A verdict that unwinds is a failure too.
+        let verdict = match &result {
+            Poll::Ready(result) => this.classify.take().map(|classify| classify(result)),
+            Poll::Pending => None,
+        };
         *this.is_polled = false;
         let result = ready!(result);
-        if let (Some(permit), Some(classify)) = (this.permit.take(), this.classify.take()) {
-            permit.tell(classify(&result));
+        if let (Some(permit), Some(verdict)) = (this.permit.take(), verdict) {
+            permit.tell(verdict);
         }
         Poll::Ready(result.map_err(CallError::Failed))
     }
