@@ -1,268 +1,188 @@
-//! The circuit breaker through its public API: examples of behaviour, and a property against a plain model.
+//! The circuit breaker through its public API: examples of what each setting does, and a property against a plain model.
+//!
+//! | file in `breaking/` | about |
+//! |---|---|
+//! | `tripping` | failures in a row, rates, the minimum number of calls |
+//! | `windows` | the last calls exactly, the last seconds by buckets, intervals, and what they take |
+//! | `cooling` | how long it stays open |
+//! | `probing` | half-open |
+//! | `calls` | `call`, `run`, permits, errors |
+//! | `controlling` | what is asked for, and what is told |
+//! | `settings` | what is refused |
+//! | `racing` | eight threads |
+
+mod breaking {
+    mod calls;
+    mod controlling;
+    mod cooling;
+    mod probing;
+    mod racing;
+    mod settings;
+    mod tripping;
+    mod windows;
+}
 
 mod models {
     pub(crate) mod breaker;
 }
 
-use damper::{BreakerConfig, BreakerConfigError, CallError, CircuitBreaker, CircuitOpen, ManualClock, State};
-use models::breaker::{self, Outcome, Step};
+use damper::breaker::{BreakerConfigBuilder, OnStateChange};
+use damper::{BreakerConfig, CircuitBreaker, ManualClock, Verdict};
+use models::breaker::{self, Control, Due, Outcome, Plan, Step, WindowOf};
 use proptest::prelude::*;
-use std::error::Error;
-use std::io;
 use std::time::Duration;
 
+/// The default one.
 const COOLDOWN: Duration = Duration::from_secs(30);
 
-fn trip(breaker: &CircuitBreaker<&ManualClock>) {
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+fn build(configure: impl FnOnce(BreakerConfigBuilder) -> BreakerConfigBuilder) -> BreakerConfig {
+    configure(BreakerConfig::builder()).build().unwrap()
+}
+
+/// That trips by rates alone.
+fn by_rate(configure: impl FnOnce(BreakerConfigBuilder) -> BreakerConfigBuilder) -> BreakerConfig {
+    configure(BreakerConfig::builder().failure_threshold(u32::MAX)).build().unwrap()
+}
+
+fn trip<L: OnStateChange>(breaker: &CircuitBreaker<&ManualClock, L>) {
     while let Ok(permit) = breaker.try_acquire() {
         permit.failure();
     }
 }
 
-fn config(failures: u32, probes: u32, successes: u32) -> BreakerConfig {
-    BreakerConfig::builder()
-        .failure_threshold(failures)
-        .max_probes(probes)
-        .successes_to_close(successes)
-        .build()
-        .unwrap()
-}
-
-#[test]
-fn failures_in_a_row_trip_it_and_a_success_between_them_starts_over() {
-    let clock = ManualClock::new();
-    let breaker = CircuitBreaker::with_clock(BreakerConfig::default(), &clock);
-    for _ in 0..4 {
-        breaker.try_acquire().unwrap().failure();
+/// Makes calls that end at once.
+fn make<L: OnStateChange>(breaker: &CircuitBreaker<&ManualClock, L>, calls: usize, is_failure: impl Fn(usize) -> bool) {
+    for call in 0..calls {
+        let permit = breaker.try_acquire().unwrap();
+        permit.tell(Verdict::failure_if(is_failure(call)));
     }
-    breaker.try_acquire().unwrap().success();
-    for _ in 0..4 {
-        breaker.try_acquire().unwrap().failure();
-        assert_eq!(breaker.state(), State::Closed);
-    }
-    breaker.try_acquire().unwrap().failure();
-    assert_eq!(breaker.state(), State::Open);
 }
 
-#[test]
-fn open_refuses_without_calling_until_the_cooldown_is_over() {
-    let clock = ManualClock::new();
-    clock.advance(Duration::from_millis(1_234));
-    let breaker = CircuitBreaker::with_clock(config(1, 1, 1), &clock);
+/// Half-open, with no probe out yet.
+fn half_open(config: BreakerConfig, clock: &ManualClock) -> CircuitBreaker<&ManualClock> {
+    let breaker = CircuitBreaker::with_clock(config, clock);
     trip(&breaker);
-    let refused = breaker.call(|| -> Result<(), ()> { panic!("called") }).unwrap_err();
-    let CallError::Open(open) = refused else { panic!("{refused:?}") };
-    assert_eq!(open.retry_after(), Some(COOLDOWN));
-    assert_eq!(open.to_string(), "circuit open, next probe in 30 s");
-    clock.advance(Duration::from_micros(29_999_999));
-    assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_micros(1)));
-    assert_eq!(breaker.state(), State::Open);
-    clock.advance(Duration::from_micros(1));
-    assert_eq!(breaker.state(), State::HalfOpen);
-    assert_eq!(breaker.call(|| Ok::<_, ()>(7)), Ok(7));
-    assert_eq!(breaker.state(), State::Closed);
+    clock.advance(config.max_cooldown());
+    breaker
 }
 
-#[test]
-fn a_failed_probe_opens_it_again_for_a_whole_cooldown() {
-    let clock = ManualClock::new();
-    let breaker = CircuitBreaker::with_clock(config(5, 1, 1), &clock);
-    trip(&breaker);
-    clock.advance(COOLDOWN);
-    breaker.try_acquire().unwrap().failure();
-    assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(COOLDOWN));
+/// Durations of every size.
+fn times() -> impl Strategy<Value = Duration> {
+    prop_oneof![1..50u64, 50..5_000u64, 5_000..5_000_000u64].prop_map(micros)
 }
 
-#[test]
-fn only_so_many_probes_at_once_and_a_dropped_one_gives_its_place_back() {
-    let clock = ManualClock::new();
-    let breaker = CircuitBreaker::with_clock(config(1, 3, 3), &clock);
-    trip(&breaker);
-    clock.advance(COOLDOWN);
-    let mut probes: Vec<_> = (0..64).filter_map(|_| breaker.try_acquire().ok()).collect();
-    assert_eq!(probes.len(), 3);
-    let refused = breaker.try_acquire().unwrap_err();
-    assert_eq!(refused.retry_after(), None);
-    assert_eq!(refused.to_string(), "circuit half-open, probe in progress");
-    drop(probes.pop());
-    probes.push(breaker.try_acquire().unwrap());
-    assert!(breaker.try_acquire().is_err());
-    probes.pop().unwrap().ignore();
-    for probe in probes {
-        probe.success();
-        assert_eq!(breaker.state(), State::HalfOpen, "two successes of three");
-    }
-    breaker.try_acquire().unwrap().success();
-    assert_eq!(breaker.state(), State::Closed);
+fn windows() -> impl Strategy<Value = WindowOf> {
+    let calls = prop_oneof![3 => 1..=12u32, 2 => 20..=60u32, 1 => Just(100u32)];
+    let at_calls = calls.prop_map(|calls| WindowOf::Calls(if cfg!(feature = "alloc") { calls } else { calls.min(24) }));
+    #[cfg(not(feature = "alloc"))]
+    return prop_oneof![1 => Just(WindowOf::Few), 4 => at_calls];
+    #[cfg(feature = "alloc")]
+    prop_oneof![
+        1 => Just(WindowOf::Few),
+        4 => at_calls,
+        2 => times().prop_map(|time| WindowOf::Time(time.max(micros(10)))),
+        1 => times().prop_map(WindowOf::Interval),
+    ]
 }
 
-#[test]
-fn no_more_probes_than_can_still_be_needed() {
-    let clock = ManualClock::new();
-    let breaker = CircuitBreaker::with_clock(config(1, 2, 3), &clock);
-    trip(&breaker);
-    clock.advance(COOLDOWN);
-    let (first, second) = (breaker.try_acquire().unwrap(), breaker.try_acquire().unwrap());
-    first.success();
-    second.success();
-    let _third = breaker.try_acquire().unwrap();
-    assert!(breaker.try_acquire().is_err(), "one in flight and two successes are all that three take");
-}
-
-/// A failure that was permitted before the trip arrives while half-open: it must not open the breaker again.
-#[test]
-fn a_late_result_changes_nothing() {
-    let clock = ManualClock::new();
-    let breaker = CircuitBreaker::with_clock(config(2, 1, 1), &clock);
-    let late: Vec<_> = (0..3).map(|_| breaker.try_acquire().unwrap()).collect();
-    trip(&breaker);
-    clock.advance(COOLDOWN);
-    let probe = breaker.try_acquire().unwrap();
-    let mut late = late.into_iter();
-    late.next().unwrap().failure();
-    assert_eq!(breaker.state(), State::HalfOpen);
-    late.next().unwrap().success();
-    assert_eq!(breaker.state(), State::HalfOpen);
-    drop(late.next());
-    assert!(breaker.try_acquire().is_err(), "a late drop gives no probe back");
-    probe.success();
-    assert_eq!(breaker.state(), State::Closed);
-}
-
-#[test]
-fn unwinding_out_of_a_call_is_a_failure() {
-    let clock = ManualClock::new();
-    let breaker = CircuitBreaker::with_clock(config(1, 1, 1), &clock);
-    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        breaker.call(|| -> Result<(), ()> { panic!("on purpose") })
-    }));
-    assert!(unwound.is_err());
-    assert_eq!(breaker.state(), State::Open);
-}
-
-#[test]
-fn the_refusal_is_found_through_a_chain_of_sources() {
-    let clock = ManualClock::new();
-    let breaker = CircuitBreaker::with_clock(config(1, 1, 1), &clock);
-    let failed = breaker.call(|| Err::<(), _>(io::Error::other("down"))).unwrap_err();
-    assert_eq!((failed.to_string(), failed.source().unwrap().to_string()), ("call failed".into(), "down".into()));
-    let refused = breaker.call(|| Err::<(), _>(io::Error::other("down"))).unwrap_err();
-    let wrapped = io::Error::other(refused);
-    let mut source: Option<&(dyn Error + 'static)> = Some(&wrapped);
-    let open = std::iter::from_fn(|| {
-        let error = source?;
-        // `io::Error` hides what it wraps from `source`, and shows it here.
-        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        source = inner.map_or_else(|| error.source(), |inner| Some(inner as _));
-        Some(error)
-    })
-    .find_map(|error| error.downcast_ref::<CircuitOpen>());
-    assert_eq!(open.unwrap().retry_after(), Some(COOLDOWN));
-}
-
-#[cfg(feature = "alloc")]
-#[test]
-fn an_owned_permit_outlives_the_borrow() {
-    let breaker = std::sync::Arc::new(CircuitBreaker::with_clock(BreakerConfig::default(), ManualClock::new()));
-    let permit = breaker.try_acquire_owned().unwrap();
-    std::thread::spawn(move || permit.record(&Err::<(), ()>(()))).join().unwrap();
-    assert_eq!(breaker.state(), State::Closed, "one failure of five");
-}
-
-#[test]
-fn settings_out_of_range_are_named() {
-    let build = BreakerConfig::builder;
-    let days = Duration::from_hours(24 * 100);
-    assert_eq!(build().failure_threshold(0).build(), Err(BreakerConfigError::FailureThreshold));
-    assert_eq!(build().cooldown(Duration::ZERO).build(), Err(BreakerConfigError::Cooldown(Duration::ZERO)));
-    assert_eq!(
-        build().cooldown(days + Duration::from_nanos(1)).build(),
-        Err(BreakerConfigError::Cooldown(days + Duration::from_nanos(1)))
-    );
-    assert!(build().cooldown(days).build().is_ok());
-    assert_eq!(build().max_probes(0).build(), Err(BreakerConfigError::MaxProbes(0)));
-    assert_eq!(build().max_probes(1_024).build(), Err(BreakerConfigError::MaxProbes(1_024)));
-    assert_eq!(build().successes_to_close(1_024).build(), Err(BreakerConfigError::SuccessesToClose(1_024)));
-    let error = build().cooldown(Duration::ZERO).build().unwrap_err();
-    assert_eq!(error.to_string(), "cooldown is 0ns, it must be more than zero and at most 100 days");
-}
-
-/// A cooldown of the longest kind on a clock that has run for years, and the circle of the word's microseconds.
-#[test]
-fn moments_far_apart_are_not_mistaken() {
-    let clock = ManualClock::new();
-    let longest =
-        BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_hours(24 * 100)).build().unwrap();
-    let breaker = CircuitBreaker::with_clock(longest, &clock);
-    for _ in 0..50 {
-        trip(&breaker);
-        clock.advance(Duration::from_hours(24 * 100) - Duration::from_micros(1));
-        assert_eq!(breaker.state(), State::Open);
-        clock.advance(Duration::from_micros(1));
-        breaker.try_acquire().unwrap().success();
-    }
-    trip(&breaker);
-    clock.advance(Duration::from_hours(24 * 150));
-    assert_eq!(breaker.state(), State::HalfOpen, "though the moments have circled");
-}
-
-/// However threads race, at most `max_probes` are out in half-open.
-#[test]
-fn racing_threads_share_the_probes() {
-    let clock = ManualClock::new();
-    let breaker = CircuitBreaker::with_clock(config(1, 4, 1_000), &clock);
-    trip(&breaker);
-    clock.advance(COOLDOWN);
-    let out = std::sync::atomic::AtomicU32::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                for round in 0..20_000 {
-                    if let Ok(probe) = breaker.try_acquire() {
-                        let now = 1 + out.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-                        assert!(now <= 4, "{now} probes");
-                        if round % 64 == 0 {
-                            std::thread::yield_now();
-                        }
-                        out.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-                        drop(probe);
-                    }
-                }
-            });
+prop_compose! {
+    fn plans()(
+        failures in prop_oneof![1..5u32, 5..30u32, Just(u32::MAX)],
+        failure_rate in proptest::option::of(1..=100u32),
+        slow_rate in proptest::option::of((1..=100u32, times())),
+        minimum_calls in prop_oneof![1..8u32, 1..120u32],
+        (cooldown, factor, more) in (times(), prop_oneof![Just(1_000u32), 1_000..3_000u32, Just(10_000u32)], times()),
+        max_retry_after in times(),
+        (probes, successes) in (1..5u32, 1..6u32),
+        probe_failure_rate in proptest::option::weighted(0.3, 1..=100u32),
+        max_half_open in proptest::option::weighted(0.5, times()),
+        abandoned_probes_fail: bool,
+        window in windows(),
+    ) -> Plan {
+        let mut config = BreakerConfig::builder()
+            .failure_threshold(failures)
+            .minimum_calls(minimum_calls)
+            .cooldown(cooldown)
+            .cooldown_factor(f64::from(factor) / 1_000.0)
+            .max_cooldown(cooldown + more)
+            .max_retry_after(max_retry_after)
+            .max_probes(probes)
+            .successes_to_close(successes);
+        if let Some(percent) = failure_rate {
+            config = config.failure_rate(percent);
         }
-    });
-    assert_eq!(breaker.state(), State::HalfOpen);
+        if let Some((percent, duration)) = slow_rate {
+            config = config.slow_rate(percent, duration);
+        }
+        if let Some(percent) = probe_failure_rate {
+            config = config.probe_failure_rate(percent);
+        }
+        if let Some(longest) = max_half_open {
+            config = config.max_half_open(longest);
+        }
+        if abandoned_probes_fail {
+            config = config.abandoned_probes_fail();
+        }
+        Plan { config: config.build().unwrap(), factor, window }
+    }
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let outcome = prop_oneof![4 => Just(Outcome::Failure), 3 => Just(Outcome::Success), 1 => Just(Outcome::NoVerdict)];
-    let step = prop_oneof![
-        6 => Just(Step::Ask),
-        6 => (any::<bool>(), outcome).prop_map(|(oldest, outcome)| Step::Tell(oldest, outcome)),
-        1 => (0..2_000_000_000u32).prop_map(Step::Pass),
-        2 => (-1..=1i8).prop_map(Step::PassCooldown),
+/// Steps of which so many in a hundred are failures.
+fn steps(failing: u32) -> impl Strategy<Value = Vec<Step>> {
+    let outcome = move || {
+        prop_oneof![
+            failing => Just(Outcome::Failure),
+            failing / 8 + 1 => times().prop_map(Outcome::RetryAfter),
+            101 - failing => Just(Outcome::Success),
+            8 => Just(Outcome::Ignored),
+            8 => Just(Outcome::Dropped),
+        ]
+    };
+    let control = prop_oneof![
+        1 => Just(Control::ForceOpen),
+        1 => Just(Control::ForceClosed),
+        2 => Just(Control::Disable),
+        2 => Just(Control::MetricsOnly),
+        3 => Just(Control::Reset),
     ];
-    proptest::collection::vec(step, 1..300)
+    let due = prop_oneof![
+        6 => Just(Due::Cooldown),
+        2 => Just(Due::HalfOpen),
+        2 => Just(Due::Slow),
+        2 => Just(Due::Bucket),
+        1 => Just(Due::Window),
+    ];
+    let step = prop_oneof![
+        20 => Just(Step::Ask),
+        18 => (any::<bool>(), outcome()).prop_map(|(is_oldest, outcome)| Step::Tell(is_oldest, outcome)),
+        60 => outcome().prop_map(Step::Call),
+        2 => prop_oneof![0..2_000u32, 0..2_000_000_000u32].prop_map(Step::Pass),
+        10 => (due, -1..=1i8).prop_map(|(due, off)| Step::PassUntil(due, off)),
+        1 => control.prop_map(Step::Control),
+    ];
+    proptest::collection::vec(step, 1..500)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     #[test]
     fn it_does_what_the_diagram_says(
-        failures in 1..4u32,
-        probes in 1..4u32,
-        successes in 1..5u32,
-        cooldown in 1..1_000_000u64,
-        steps in steps(),
+        plan in plans(),
+        steps in prop_oneof![Just(0u32), 1..100u32, Just(40)].prop_flat_map(steps),
     ) {
-        let config = BreakerConfig::builder()
-            .failure_threshold(failures)
-            .max_probes(probes)
-            .successes_to_close(successes)
-            .cooldown(Duration::from_micros(cooldown))
-            .build()
-            .unwrap();
-        breaker::compare(config, steps);
+        breaker::compare(plan, steps);
     }
 }

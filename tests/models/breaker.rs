@@ -1,17 +1,87 @@
-//! A circuit breaker as a diagram is drawn: plain fields, one thread, time as a number.
+//! A circuit breaker as a diagram is drawn: plain fields, one thread, time as a number, and every outcome kept in a list.
+//!
+//! | what the real one packs | here |
+//! |---|---|
+//! | a register, a ring, buckets of counts | a list of calls: when each began, whether it failed, whether it was slow |
+//! | generations that wrap | turns that do not |
+//! | the moment when the cooldown ends | the same, in a number that does not wrap |
+//! | the time half-open, in 4096ths | when it began; in the last 4096th either answer will do |
+//!
+//! Times are in microseconds, as the breaker has them: rounded down if they are the clock's, up if they are settings.
 
-use damper::{BreakerConfig, CircuitBreaker, ManualClock, Permit, State};
+use damper::{BreakerConfig, Cause, CircuitBreaker, CircuitOpen, ManualClock, Permit, State, StateChange, Window};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Which calls rates are taken of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WindowOf {
+    /// None given: the last 48, or 24 where slow calls count.
+    Few,
+    Calls(u32),
+    /// Those in ten buckets of time.
+    #[cfg(feature = "alloc")]
+    Time(Duration),
+    /// Those in one bucket of time.
+    #[cfg(feature = "alloc")]
+    Interval(Duration),
+}
+
+impl WindowOf {
+    pub(crate) fn window(self) -> Option<Window> {
+        match self {
+            Self::Few => None,
+            Self::Calls(calls) => Some(Window::last_calls(calls).unwrap()),
+            #[cfg(feature = "alloc")]
+            Self::Time(duration) => Some(Window::last(duration).unwrap()),
+            #[cfg(feature = "alloc")]
+            Self::Interval(duration) => Some(Window::interval(duration).unwrap()),
+        }
+    }
+
+    /// The length of a bucket, and how many there are.
+    fn buckets(self) -> Option<(u128, u128)> {
+        match self {
+            Self::Few | Self::Calls(_) => None,
+            #[cfg(feature = "alloc")]
+            Self::Time(duration) => Some((duration.as_micros().div_ceil(10), 10)),
+            #[cfg(feature = "alloc")]
+            Self::Interval(duration) => Some((duration.as_micros(), 1)),
+        }
+    }
+}
+
+/// All that a breaker is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Without jitter.
+    pub(crate) config: BreakerConfig,
+    /// The cooldown's factor in thousandths, which the configuration does not tell.
+    pub(crate) factor: u32,
+    pub(crate) window: WindowOf,
+}
+
+impl From<BreakerConfig> for Plan {
+    /// With what a breaker has that is given nothing else.
+    fn from(config: BreakerConfig) -> Self {
+        Self { config, factor: 1_000, window: WindowOf::Few }
+    }
+}
 
 /// What a call is told when it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It may be made; the number is the turn of the state it belongs to.
+    /// It may be made; it belongs to that turn of the state.
     Permitted(u64),
+    /// It may be made, and is not counted.
+    Uncounted,
     /// It may not, for so many microseconds.
     OpenFor(u128),
     /// It may not, while probes are out.
     ProbesOut,
+    /// It may not, until somebody says so.
+    Forced,
 }
 
 /// How a call ended.
@@ -19,34 +89,122 @@ pub(crate) enum Answer {
 pub(crate) enum Outcome {
     Success,
     Failure,
-    NoVerdict,
+    RetryAfter(Duration),
+    Ignored,
+    /// Its permit was dropped.
+    Dropped,
+}
+
+/// What somebody asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Control {
+    ForceOpen,
+    ForceClosed,
+    Disable,
+    MetricsOnly,
+    Reset,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    began: u128,
+    failed: bool,
+    slow: bool,
+}
+
+/// How many calls there are, how many of them failed, and how many were slow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    calls: u32,
+    failed: u32,
+    slow: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct PlainBreaker {
-    config: BreakerConfig,
+    plan: Plan,
     state: State,
     /// Counts changes of the state.
     turn: u64,
-    failures: u32,
-    opened_at: u128,
-    probes: u32,
-    successes: u32,
+    failures_in_a_row: u64,
+    /// Of the turn below.
+    calls: VecDeque<Call>,
+    calls_are_of: u64,
+    /// Times that probes failed since it was closed.
+    reopens: u32,
+    open_until: u128,
+    half_open_since: u128,
+    probes_out: u32,
+    probes_succeeded: u32,
+    probes_failed: u32,
+    metrics_only: bool,
+    told: Vec<(State, State, Cause, u64)>,
+}
+
+fn micros_of(setting: Duration) -> u128 {
+    setting.as_nanos().div_ceil(1_000)
 }
 
 impl PlainBreaker {
-    pub(crate) fn new(config: BreakerConfig) -> Self {
-        Self { config, state: State::Closed, turn: 0, failures: 0, opened_at: 0, probes: 0, successes: 0 }
+    pub(crate) fn new(plan: Plan) -> Self {
+        Self {
+            plan,
+            state: State::Closed,
+            turn: 0,
+            failures_in_a_row: 0,
+            calls: VecDeque::new(),
+            calls_are_of: 0,
+            reopens: 0,
+            open_until: 0,
+            half_open_since: 0,
+            probes_out: 0,
+            probes_succeeded: 0,
+            probes_failed: 0,
+            metrics_only: false,
+            told: Vec::new(),
+        }
     }
 
-    fn enter(&mut self, state: State) {
-        self.state = state;
+    fn enter(&mut self, state: State, cause: Cause) {
         self.turn += 1;
-        (self.failures, self.probes, self.successes) = (0, 0, 0);
+        self.told.push((self.state, state, cause, self.turn));
+        self.state = state;
+        (self.failures_in_a_row, self.probes_out, self.probes_succeeded, self.probes_failed) = (0, 0, 0, 0);
+        if !matches!(state, State::Open | State::HalfOpen) {
+            self.reopens = 0;
+        }
+    }
+
+    fn open(&mut self, cause: Cause, retry_after: Duration, now: u128) {
+        let config = self.plan.config;
+        if self.state == State::HalfOpen {
+            self.reopens += 1;
+        }
+        self.enter(State::Open, cause);
+        let mut cooldown = micros_of(config.cooldown());
+        // The word counts up to 15 of them; the next is one more.
+        for _ in 0..self.reopens.min(16) {
+            cooldown = (cooldown * u128::from(self.plan.factor) / 1_000).min(micros_of(config.max_cooldown()));
+        }
+        let asked_for = micros_of(retry_after).min(micros_of(config.max_retry_after()));
+        self.open_until = now + cooldown.max(asked_for);
     }
 
     fn cooldown_left(&self, now: u128) -> u128 {
-        (self.opened_at + self.config.cooldown().as_micros()).saturating_sub(now)
+        self.open_until.saturating_sub(now)
+    }
+
+    /// Whether it has been half-open for too long; `None` where both are right.
+    fn is_half_open_for_too_long(&self, now: u128) -> Option<bool> {
+        let Some(longest) = self.plan.config.max_half_open().map(micros_of) else { return Some(false) };
+        let part = longest.div_ceil(4_096);
+        match now - self.half_open_since {
+            elapsed if elapsed < longest => Some(false),
+            elapsed if elapsed < longest + part => None,
+            // The breaker's time wraps after 4 × 4096 parts.
+            elapsed if elapsed < 3 * 4_096 * part => Some(true),
+            _ => None,
+        }
     }
 
     pub(crate) fn state(&self, now: u128) -> State {
@@ -56,45 +214,176 @@ impl PlainBreaker {
         }
     }
 
-    pub(crate) fn ask(&mut self, now: u128) -> Answer {
-        match self.state {
-            State::Closed => return Answer::Permitted(self.turn),
-            State::Open if self.cooldown_left(now) > 0 => return Answer::OpenFor(self.cooldown_left(now)),
-            State::Open => self.enter(State::HalfOpen),
-            State::HalfOpen => {}
-            forced => unreachable!("nobody forces it {forced}"),
+    /// Asks for a call. Where it is not certain whether it was half-open for too long, `is_too_long` says so.
+    pub(crate) fn ask(&mut self, now: u128, is_too_long: bool) -> Answer {
+        match self.ask_or_refuse(now, is_too_long) {
+            Answer::Permitted(turn) => Answer::Permitted(turn),
+            _ if self.metrics_only => Answer::Uncounted,
+            refused => refused,
         }
-        let wanted = self.config.max_probes().max(self.config.successes_to_close());
-        if self.probes == self.config.max_probes() || self.probes + self.successes == wanted {
-            return Answer::ProbesOut;
-        }
-        self.probes += 1;
-        Answer::Permitted(self.turn)
     }
 
-    pub(crate) fn tell(&mut self, turn: u64, outcome: Outcome, now: u128) {
+    fn ask_or_refuse(&mut self, now: u128, is_too_long: bool) -> Answer {
+        if self.state == State::HalfOpen && self.is_half_open_for_too_long(now).unwrap_or(is_too_long) {
+            self.open(Cause::HalfOpenTooLong, Duration::ZERO, now);
+        }
+        if self.state == State::Open && self.cooldown_left(now) == 0 {
+            self.enter(State::HalfOpen, Cause::CooldownOver);
+            self.half_open_since = now;
+        }
+        match self.state {
+            State::Open => Answer::OpenFor(self.cooldown_left(now)),
+            State::HalfOpen => {
+                let decided = self.probes_succeeded + self.probes_failed;
+                let is_room = self.probes_out < self.plan.config.max_probes();
+                if !is_room || self.probes_out + decided >= self.sample() {
+                    return Answer::ProbesOut;
+                }
+                self.probes_out += 1;
+                Answer::Permitted(self.turn)
+            }
+            State::ForcedOpen => Answer::Forced,
+            State::Closed | State::ForcedClosed | State::Disabled => Answer::Permitted(self.turn),
+        }
+    }
+
+    /// How many probes are needed at the most.
+    fn sample(&self) -> u32 {
+        self.plan.config.max_probes().max(self.plan.config.successes_to_close())
+    }
+
+    /// A call ends that was permitted in a turn of the state, and began at a time.
+    pub(crate) fn tell(&mut self, turn: u64, began: u128, outcome: Outcome, now: u128) {
         if turn != self.turn {
             return;
         }
-        let probe = self.state == State::HalfOpen;
-        self.probes -= u32::from(probe);
-        match outcome {
-            Outcome::NoVerdict => {}
-            Outcome::Success if probe => {
-                self.successes += 1;
-                if self.successes == self.config.successes_to_close() {
-                    self.enter(State::Closed);
+        let is_probe = self.state == State::HalfOpen;
+        let (failed, retry_after) = match outcome {
+            Outcome::Success => (false, Duration::ZERO),
+            Outcome::Failure => (true, Duration::ZERO),
+            Outcome::RetryAfter(wait) => (true, wait),
+            Outcome::Dropped if is_probe && self.plan.config.do_abandoned_probes_fail() => (true, Duration::ZERO),
+            Outcome::Ignored | Outcome::Dropped => {
+                self.probes_out -= u32::from(is_probe);
+                return;
+            }
+        };
+        match self.state {
+            State::HalfOpen => self.tell_probe(failed, retry_after, now),
+            State::Closed | State::Disabled => {
+                let is_closed = self.state == State::Closed;
+                let too_many = self.count(Call { began, failed, slow: self.is_slow(now - began) }, now);
+                if is_closed && let Some(cause) = too_many {
+                    return self.open(cause, retry_after, now);
+                }
+                self.failures_in_a_row = if failed { self.failures_in_a_row + 1 } else { 0 };
+                let threshold = self.plan.config.failure_threshold();
+                if is_closed && threshold < u32::MAX && self.failures_in_a_row >= threshold.into() {
+                    self.open(Cause::FailuresInARow, retry_after, now);
                 }
             }
-            Outcome::Success => self.failures = 0,
-            Outcome::Failure => {
-                self.failures += 1;
-                if probe || self.failures == self.config.failure_threshold() {
-                    self.enter(State::Open);
-                    self.opened_at = now;
-                }
-            }
+            State::Open | State::ForcedOpen | State::ForcedClosed => {}
         }
+    }
+
+    fn tell_probe(&mut self, failed: bool, retry_after: Duration, now: u128) {
+        self.probes_out -= 1;
+        if failed {
+            self.probes_failed += 1;
+        } else {
+            self.probes_succeeded += 1;
+        }
+        let sample = self.sample();
+        let (is_closed, is_open) = match self.plan.config.probe_failure_rate() {
+            None => (self.probes_succeeded >= self.plan.config.successes_to_close(), failed),
+            Some(percent) => {
+                // If all that are to come failed.
+                let at_the_most = sample - self.probes_succeeded;
+                (at_the_most * 100 < percent * sample, self.probes_failed * 100 >= percent * sample)
+            }
+        };
+        if is_open {
+            self.open(Cause::ProbeFailed, retry_after, now);
+        } else if is_closed {
+            self.enter(State::Closed, Cause::ProbesSucceeded);
+        }
+    }
+
+    fn is_slow(&self, took: u128) -> bool {
+        self.plan.config.slow_rate().is_some_and(|(_, duration)| took >= micros_of(duration))
+    }
+
+    /// Counts a call, and tells why that is too many.
+    fn count(&mut self, call: Call, now: u128) -> Option<Cause> {
+        let config = self.plan.config;
+        let (failure_rate, slow_rate) = (config.failure_rate(), config.slow_rate().map(|(percent, _)| percent));
+        if failure_rate.is_none() && slow_rate.is_none() {
+            return None;
+        }
+        if self.calls_are_of != self.turn {
+            self.calls.clear();
+            self.calls_are_of = self.turn;
+        }
+        self.calls.push_back(call);
+        if self.calls.len() > self.most_calls() as usize {
+            self.calls.pop_front();
+        }
+        let counts = self.counts(now);
+        // A window of few calls has no more than those.
+        let minimum = self.most_calls().min(config.minimum_calls());
+        let reaches = |part: u32, rate: Option<u32>| rate.is_some_and(|rate| part * 100 >= counts.calls * rate);
+        if counts.calls < minimum {
+            None
+        } else if reaches(counts.failed, failure_rate) {
+            Some(Cause::FailureRate)
+        } else if reaches(counts.slow, slow_rate) {
+            Some(Cause::SlowRate)
+        } else {
+            None
+        }
+    }
+
+    /// Of time there may be any number; the test makes no history so long that a bucket would have too many.
+    fn most_calls(&self) -> u32 {
+        match self.plan.window {
+            WindowOf::Few if self.plan.config.slow_rate().is_some() => 24,
+            WindowOf::Few => 48,
+            WindowOf::Calls(calls) => calls,
+            #[cfg(feature = "alloc")]
+            WindowOf::Time(_) | WindowOf::Interval(_) => 16_384,
+        }
+    }
+
+    /// What the window has now.
+    fn counts(&self, now: u128) -> Counts {
+        let is_in_window = |call: &&Call| match self.plan.window.buckets() {
+            Some((length, buckets)) => (now / length) - (call.began / length) < buckets,
+            None => true,
+        };
+        let calls = || self.calls.iter().filter(is_in_window);
+        Counts {
+            calls: calls().count() as u32,
+            failed: calls().filter(|call| call.failed).count() as u32,
+            slow: calls().filter(|call| call.slow).count() as u32,
+        }
+    }
+
+    /// What the status tells of the window: the calls of this closed state, or while it is not closed those of the last one that had any.
+    fn counts_told(&self, now: u128) -> Counts {
+        let is_of_before = self.calls_are_of != self.turn && matches!(self.state, State::Closed | State::Disabled);
+        if is_of_before { Counts::default() } else { self.counts(now) }
+    }
+
+    pub(crate) fn control(&mut self, control: Control) {
+        self.metrics_only = control == Control::MetricsOnly;
+        let state = match control {
+            Control::ForceOpen => State::ForcedOpen,
+            Control::ForceClosed => State::ForcedClosed,
+            Control::Disable => State::Disabled,
+            Control::Reset => State::Closed,
+            Control::MetricsOnly => return,
+        };
+        self.enter(state, Cause::Control);
     }
 }
 
@@ -105,48 +394,195 @@ pub(crate) enum Step {
     Ask,
     /// Ends the oldest or else the newest call that is out.
     Tell(bool, Outcome),
+    /// A call that asks, and ends at once.
+    Call(Outcome),
     /// Nanoseconds pass.
     Pass(u32),
-    /// A cooldown passes, or so many microseconds more or less.
-    PassCooldown(i8),
+    /// Time passes until something is due, and so many microseconds more or less.
+    PassUntil(Due, i8),
+    Control(Control),
 }
 
-/// Runs a history through a breaker and the model, which must agree on every answer and every state.
-pub(crate) fn compare(config: BreakerConfig, steps: impl IntoIterator<Item = Step>) {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Due {
+    /// What is left of the cooldown, or a cooldown.
+    Cooldown,
+    /// The longest time half-open, from where it began.
+    HalfOpen,
+    /// The time from which on a call is slow.
+    Slow,
+    /// The next bucket of the window.
+    Bucket,
+    /// The whole window.
+    Window,
+}
+
+/// A breaker, its model, and the calls that are out.
+struct Pair<'a, L: Fn(StateChange)> {
+    breaker: &'a CircuitBreaker<&'a ManualClock, L>,
+    clock: &'a ManualClock,
+    changes: &'a RefCell<Vec<StateChange>>,
+    model: PlainBreaker,
+    out: VecDeque<Out<'a, L>>,
+    nanos: u64,
+    /// Beyond it the numbers of buckets wrap.
+    most_nanos: u128,
+}
+
+struct Out<'a, L: Fn(StateChange)> {
+    permit: Permit<&'a CircuitBreaker<&'a ManualClock, L>>,
+    /// `None` if it is not counted.
+    turn: Option<u64>,
+    began: u128,
+}
+
+/// Runs a history through a breaker and the model, which must agree on every answer, every state, every count and everything that is told.
+pub(crate) fn compare(plan: Plan, steps: impl IntoIterator<Item = Step>) {
     let clock = ManualClock::new();
-    let breaker = CircuitBreaker::with_clock(config, &clock);
-    let mut model = PlainBreaker::new(config);
-    let mut out: VecDeque<(Permit<_>, u64)> = VecDeque::new();
-    let mut nanos = 0u64;
+    let changes = RefCell::new(Vec::new());
+    let breaker =
+        CircuitBreaker::with_clock(plan.config, &clock).on_state_change(|change| changes.borrow_mut().push(change));
+    let breaker = match plan.window.window() {
+        Some(window) => breaker.with_window(window),
+        None => breaker,
+    };
+    let mut pair = Pair {
+        breaker: &breaker,
+        clock: &clock,
+        changes: &changes,
+        model: PlainBreaker::new(plan),
+        out: VecDeque::new(),
+        nanos: 0,
+        most_nanos: plan.window.buckets().map_or(1 << 52, |(length, _)| (1 << 52).min(length * 500_000 * 1_000)),
+    };
     for step in steps {
-        let micros = u128::from(nanos / 1_000);
+        pair.step(step);
+        pair.agree();
+    }
+}
+
+impl<L: Fn(StateChange)> Pair<'_, L> {
+    fn micros(&self) -> u128 {
+        u128::from(self.nanos / 1_000)
+    }
+
+    fn step(&mut self, step: Step) {
         match step {
-            Step::Ask => match (breaker.try_acquire(), model.ask(micros)) {
-                (Ok(permit), Answer::Permitted(turn)) => out.push_back((permit, turn)),
-                (Err(open), Answer::OpenFor(left)) => {
-                    assert_eq!(open.retry_after().map(|wait| wait.as_micros()), Some(left));
-                }
-                (Err(open), Answer::ProbesOut) => assert_eq!(open.retry_after(), None),
-                (found, expected) => panic!("{found:?} where {expected:?} was expected"),
-            },
-            Step::Tell(oldest, outcome) => {
-                let call = if oldest { out.pop_front() } else { out.pop_back() };
-                if let Some((permit, turn)) = call {
-                    match outcome {
-                        Outcome::Success => permit.success(),
-                        Outcome::Failure => permit.failure(),
-                        Outcome::NoVerdict => permit.ignore(),
-                    }
-                    model.tell(turn, outcome, micros);
+            Step::Ask => self.ask(),
+            Step::Tell(is_oldest, outcome) => self.tell(is_oldest, outcome),
+            Step::Call(outcome) => {
+                let before = self.out.len();
+                self.ask();
+                if self.out.len() > before {
+                    self.tell(false, outcome);
                 }
             }
-            Step::Pass(ticks) => nanos += u64::from(ticks),
-            Step::PassCooldown(off) => {
-                let cooldown = u64::try_from(config.cooldown().as_nanos()).unwrap();
-                nanos += cooldown.saturating_add_signed(i64::from(off) * 1_000);
+            Step::Pass(nanos) => self.pass(nanos.into()),
+            Step::PassUntil(due, off) => self.pass_until(due, off),
+            Step::Control(control) => {
+                match control {
+                    Control::ForceOpen => self.breaker.force_open(),
+                    Control::ForceClosed => self.breaker.force_closed(),
+                    Control::Disable => self.breaker.disable(),
+                    Control::MetricsOnly => self.breaker.metrics_only(),
+                    Control::Reset => self.breaker.reset(),
+                }
+                self.model.control(control);
             }
         }
-        clock.set_ticks(nanos);
-        assert_eq!(breaker.state(), model.state(u128::from(nanos / 1_000)));
     }
+
+    fn ask(&mut self) {
+        let (now, told) = (self.micros(), self.changes.borrow().len());
+        let found = self.breaker.try_acquire();
+        let is_too_long = self.changes.borrow()[told..].iter().any(|change| change.cause() == Cause::HalfOpenTooLong);
+        match (found, self.model.ask(now, is_too_long)) {
+            (Ok(permit), Answer::Permitted(turn)) => self.out.push_back(Out { permit, turn: Some(turn), began: now }),
+            (Ok(permit), Answer::Uncounted) => self.out.push_back(Out { permit, turn: None, began: now }),
+            (Err(open), Answer::OpenFor(left)) => {
+                assert_eq!(open.retry_after().map(|wait| wait.as_nanos()), Some(left * 1_000));
+                assert!(says(open, "circuit open, next probe in "));
+            }
+            (Err(open), Answer::ProbesOut) => {
+                assert_eq!(open.retry_after(), None);
+                assert!(says(open, "circuit half-open, probe in progress"));
+            }
+            (Err(open), Answer::Forced) => {
+                assert_eq!(open.retry_after(), None);
+                assert!(says(open, "circuit forced open"));
+            }
+            (found, expected) => panic!("{found:?} where {expected:?} was expected: {:?}", self.model),
+        }
+    }
+
+    fn tell(&mut self, is_oldest: bool, outcome: Outcome) {
+        let now = self.micros();
+        let call = if is_oldest { self.out.pop_front() } else { self.out.pop_back() };
+        let Some(Out { permit, turn, began }) = call else { return };
+        match outcome {
+            Outcome::Success => permit.success(),
+            Outcome::Failure => permit.failure(),
+            Outcome::RetryAfter(wait) => permit.failure_with_retry_after(wait),
+            Outcome::Ignored => permit.ignore(),
+            Outcome::Dropped => drop(permit),
+        }
+        if let Some(turn) = turn {
+            self.model.tell(turn, began, outcome, now);
+        }
+    }
+
+    fn pass_until(&mut self, due: Due, off: i8) {
+        let (now, config) = (self.micros(), self.model.plan.config);
+        let micros = match due {
+            Due::Cooldown if self.model.state(now) == State::Open => self.model.cooldown_left(now),
+            Due::Cooldown => micros_of(config.cooldown()),
+            Due::HalfOpen => {
+                (self.model.half_open_since + config.max_half_open().map_or(0, micros_of)).saturating_sub(now)
+            }
+            Due::Slow => config.slow_rate().map_or(0, |(_, duration)| micros_of(duration)),
+            Due::Bucket => self.model.plan.window.buckets().map_or(0, |(length, _)| length - now % length),
+            Due::Window => self.model.plan.window.buckets().map_or(0, |(length, buckets)| length * buckets),
+        };
+        self.pass((micros * 1_000).saturating_add_signed(i128::from(off) * 1_000));
+    }
+
+    fn pass(&mut self, nanos: u128) {
+        let later = u128::from(self.nanos) + nanos;
+        if later < self.most_nanos {
+            self.nanos = u64::try_from(later).expect("less than 2^52");
+            self.clock.set_ticks(self.nanos);
+        }
+    }
+
+    fn agree(&mut self) {
+        let (now, model) = (self.micros(), &self.model);
+        assert_eq!(self.breaker.state(), model.state(now));
+        let status = self.breaker.status();
+        assert_eq!(status.state(), model.state(now));
+        assert_eq!(u64::from(status.generation()), model.turn % 8_192);
+        assert_eq!(status.is_metrics_only(), model.metrics_only);
+        assert_eq!(status.failures_in_a_row(), model.failures_in_a_row);
+        let counts = model.counts_told(now);
+        let told = Counts { calls: status.calls(), failed: status.failures(), slow: status.slow_calls() };
+        assert_eq!(told, counts, "{model:?}");
+        let rate = |part: u32| (told.calls > 0).then(|| f64::from(part) * 100.0 / f64::from(told.calls));
+        assert_eq!((status.failure_rate(), status.slow_rate()), (rate(counts.failed), rate(counts.slow)));
+        let probes = (status.probes_out(), status.probes_succeeded(), status.probes_failed());
+        assert_eq!(probes, (model.probes_out, model.probes_succeeded, model.probes_failed));
+        let sample = model.sample();
+        assert!(probes.0 <= model.plan.config.max_probes() && probes.0 + probes.1 + probes.2 <= sample);
+        let left = (model.state(now) == State::Open).then(|| model.cooldown_left(now) * 1_000);
+        assert_eq!(status.next_probe_in().map(|wait| wait.as_nanos()), left);
+        // Each change once, and in order.
+        let mut changes = self.changes.borrow_mut();
+        let changes = changes
+            .drain(..)
+            .map(|change| (change.from(), change.to(), change.cause(), u64::from(change.generation())));
+        let expected = self.model.told.drain(..).map(|(from, to, cause, turn)| (from, to, cause, turn % 8_192));
+        assert_eq!(changes.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+}
+
+fn says(open: CircuitOpen, sentence: &str) -> bool {
+    open.to_string().starts_with(sentence)
 }

@@ -1,0 +1,180 @@
+//! Calls, futures and permits.
+
+use crate::{COOLDOWN, build, half_open, secs, trip};
+use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, ManualClock, State, Verdict};
+use std::cell::Cell;
+use std::error::Error;
+use std::future::{pending, poll_fn, ready};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+fn once() -> BreakerConfig {
+    build(|config| config.failure_threshold(1))
+}
+
+/// Polls a future to its end, which must not take anything from others.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return output;
+        }
+    }
+}
+
+fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn is_panic(what: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(what)).is_err()
+}
+
+#[test]
+fn unwinding_out_of_a_call_is_a_failure_and_goes_on() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(once(), &clock);
+    assert!(is_panic(|| _ = breaker.call(|| -> Result<(), ()> { panic!("on purpose") })));
+    assert_eq!(breaker.state(), State::Open);
+    clock.advance(COOLDOWN);
+    assert!(is_panic(|| _ = breaker.call(|| -> Result<(), ()> { panic!("on purpose") })));
+    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::Open, 0), "as a probe too");
+}
+
+#[test]
+fn unwinding_out_of_a_future_is_a_failure_and_goes_on() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(once(), &clock);
+    let panics = || poll_fn(|_| -> Poll<Result<(), ()>> { panic!("on purpose") });
+    assert!(is_panic(|| _ = block_on(breaker.run(panics()))));
+    assert_eq!(breaker.state(), State::Open);
+    clock.advance(COOLDOWN);
+    assert!(is_panic(|| _ = block_on(breaker.run(panics()))));
+    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::Open, 0), "as a probe too");
+}
+
+/// A classifier that unwinds has told nothing good either.
+#[test]
+fn unwinding_out_of_a_classifier_is_a_failure() {
+    let clock = ManualClock::new();
+    let classify = |_: &Result<(), ()>| -> Verdict { panic!("on purpose") };
+    let called = CircuitBreaker::with_clock(once(), &clock);
+    assert!(is_panic(|| _ = called.call_with(classify, || Ok(()))));
+    assert_eq!(called.state(), State::Open);
+    let run = CircuitBreaker::with_clock(once(), &clock);
+    assert!(is_panic(|| _ = block_on(run.run_with(classify, ready(Ok(()))))));
+    assert_eq!(run.state(), State::Open);
+}
+
+#[test]
+fn a_future_is_asked_for_when_it_is_polled_and_tells_how_it_ended() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(once(), &clock);
+    let early = breaker.run(ready(Ok::<_, ()>(1)));
+    assert_eq!(block_on(breaker.run(ready(Err::<(), _>("down")))), Err(CallError::Failed("down")));
+    let polled = Cell::new(false);
+    let refused = block_on(breaker.run(poll_fn(|_| {
+        polled.set(true);
+        Poll::Ready(Ok::<(), ()>(()))
+    })));
+    assert!(matches!(refused, Err(CallError::Open(open)) if open.retry_after() == Some(COOLDOWN)));
+    assert!(!polled.get());
+    assert!(matches!(block_on(early), Err(CallError::Open(_))), "made before the trip, polled after it");
+    clock.advance(COOLDOWN);
+    assert_eq!(block_on(breaker.run(ready(Ok::<_, ()>(7)))), Ok(7));
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+#[test]
+fn a_cancelled_future_gives_its_place_back() {
+    let clock = ManualClock::new();
+    let breaker = half_open(once(), &clock);
+    {
+        let mut probe = pin!(breaker.run(pending::<Result<(), ()>>()));
+        assert!(poll_once(probe.as_mut()).is_pending());
+        assert!(poll_once(probe.as_mut()).is_pending());
+        assert_eq!(breaker.status().probes_out(), 1);
+        assert!(breaker.try_acquire().is_err());
+    }
+    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 0));
+    drop(breaker.run(pending::<Result<(), ()>>()));
+    breaker.try_acquire().unwrap().success();
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+#[test]
+fn a_cancelled_future_is_a_failed_probe_where_that_was_asked_for() {
+    let clock = ManualClock::new();
+    let breaker = half_open(build(|config| config.failure_threshold(1).abandoned_probes_fail()), &clock);
+    assert!(poll_once(pin!(breaker.run(pending::<Result<(), ()>>()))).is_pending());
+    assert_eq!(breaker.state(), State::Open);
+}
+
+#[test]
+fn a_classifier_decides_what_a_failure_is() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(once(), &clock);
+    let classify = |answer: &Result<u16, ()>| match answer {
+        Ok(503) => Verdict::RetryAfter(secs(50)),
+        Ok(429) => Verdict::Ignored,
+        Ok(500..) => Verdict::Failure,
+        Ok(_) | Err(()) => Verdict::Success,
+    };
+    for answer in [Ok(200), Ok(404), Ok(429), Err(())] {
+        assert_eq!(breaker.call_with(classify, || answer), answer.map_err(CallError::Failed));
+        assert_eq!(block_on(breaker.run_with(classify, ready(answer))), answer.map_err(CallError::Failed));
+    }
+    assert_eq!(breaker.state(), State::Closed);
+    assert_eq!(breaker.call_with(classify, || Ok(503)), Ok(503), "the answer stays the caller's");
+    assert_eq!(breaker.status().next_probe_in(), Some(secs(50)));
+}
+
+#[test]
+fn a_permit_records_a_result() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(once(), &clock);
+    breaker.try_acquire().unwrap().record(&Ok::<(), ()>(()));
+    assert_eq!(breaker.state(), State::Closed);
+    breaker.try_acquire().unwrap().record(&Err::<(), ()>(()));
+    assert_eq!(breaker.state(), State::Open);
+}
+
+#[cfg(feature = "alloc")]
+#[test]
+fn an_owned_permit_outlives_the_borrow() {
+    let breaker = std::sync::Arc::new(CircuitBreaker::with_clock(once(), ManualClock::new()));
+    let permit = breaker.try_acquire_owned().unwrap();
+    std::thread::spawn(move || permit.record(&Err::<(), ()>(()))).join().unwrap();
+    assert_eq!(breaker.state(), State::Open);
+    assert!(breaker.try_acquire_owned().is_err());
+}
+
+#[test]
+fn the_refusal_is_found_through_a_chain_of_sources() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(once(), &clock);
+    let failed = breaker.call(|| Err::<(), _>(io::Error::other("down"))).unwrap_err();
+    assert_eq!((failed.to_string(), failed.source().unwrap().to_string()), ("call failed".into(), "down".into()));
+    assert_eq!(CircuitOpen::find_in(&failed), None);
+    let refused = breaker.call(|| Err::<(), _>(io::Error::other("down"))).unwrap_err();
+    assert_eq!(refused.to_string(), "call refused");
+    let open = CircuitOpen::find_in(&refused).copied().unwrap();
+    assert_eq!(open.retry_after(), Some(COOLDOWN));
+    assert_eq!(CircuitOpen::find_in(&open), Some(&open), "itself");
+    // A call behind two breakers, in an error of another library.
+    let wrapped = io::Error::other(CallError::Failed(io::Error::other(refused)));
+    assert_eq!(CircuitOpen::find_in(&wrapped), Some(&open));
+}
+
+#[test]
+fn a_trip_in_the_middle_of_a_call_is_not_undone_by_its_success() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(once(), &clock);
+    let done = breaker.call(|| {
+        trip(&breaker);
+        Ok::<_, ()>(7)
+    });
+    assert_eq!((done, breaker.state()), (Ok(7), State::Open));
+}

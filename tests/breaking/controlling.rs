@@ -1,0 +1,202 @@
+//! What somebody asks for, and what is told.
+
+use crate::{COOLDOWN, build, by_rate, make, trip};
+use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+fn once() -> BreakerConfig {
+    build(|config| config.failure_threshold(1))
+}
+
+#[test]
+fn forced_open_refuses_until_it_is_reset() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(once(), &clock);
+    let late = breaker.try_acquire().unwrap();
+    breaker.force_open();
+    for _ in 0..3 {
+        let open = breaker.try_acquire().unwrap_err();
+        assert_eq!((open.retry_after(), open.to_string()), (None, "circuit forced open".to_owned()));
+        clock.advance(COOLDOWN * 10);
+    }
+    late.success();
+    assert_eq!((breaker.state(), breaker.status().next_probe_in()), (State::ForcedOpen, None));
+    breaker.reset();
+    assert_eq!(breaker.state(), State::Closed);
+    make(&breaker, 1, |_| false);
+}
+
+#[test]
+fn forced_closed_passes_all_and_counts_nothing() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(by_rate(|config| config.failure_rate(1).minimum_calls(1)), &clock);
+    trip(&breaker);
+    breaker.force_closed();
+    make(&breaker, 100, |_| true);
+    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::ForcedClosed, 0));
+    assert_eq!(breaker.status().calls(), 1, "of the last closed state");
+    breaker.reset();
+    assert_eq!(breaker.status().calls(), 0);
+    make(&breaker, 1, |_| true);
+    assert_eq!(breaker.state(), State::Open);
+}
+
+#[test]
+fn disabled_counts_and_never_refuses() {
+    let clock = ManualClock::new();
+    let config = build(|config| config.failure_threshold(2).failure_rate(50).minimum_calls(1));
+    let breaker = CircuitBreaker::with_clock(config, &clock);
+    breaker.disable();
+    make(&breaker, 9, |call| call > 2);
+    let status = breaker.status();
+    assert_eq!((status.state(), status.failures_in_a_row()), (State::Disabled, 6));
+    assert_eq!((status.calls(), status.failures()), (9, 6));
+    make(&breaker, 1, |_| false);
+    assert_eq!(breaker.status().failures_in_a_row(), 0);
+    breaker.reset();
+    assert_eq!((breaker.status().calls(), breaker.state()), (0, State::Closed), "with nothing counted");
+}
+
+#[test]
+fn metrics_only_tells_what_it_would_do_and_refuses_nothing() {
+    let clock = ManualClock::new();
+    let changes = RefCell::new(Vec::new());
+    let breaker = CircuitBreaker::with_clock(once(), &clock)
+        .on_state_change(|change: StateChange| changes.borrow_mut().push((change.to(), change.cause())));
+    breaker.metrics_only();
+    assert!(breaker.status().is_metrics_only());
+    make(&breaker, 10, |_| true);
+    assert_eq!(breaker.state(), State::Open, "after the first; the others were not counted");
+    clock.advance(COOLDOWN);
+    let probe = breaker.try_acquire().unwrap();
+    make(&breaker, 10, |_| true);
+    assert_eq!(breaker.state(), State::HalfOpen, "those that passed beside the probe were not counted");
+    assert_eq!(breaker.status().probes_out(), 1);
+    probe.success();
+    assert_eq!(breaker.state(), State::Closed);
+    assert_eq!(
+        changes.take(),
+        [
+            (State::Open, Cause::FailuresInARow),
+            (State::HalfOpen, Cause::CooldownOver),
+            (State::Closed, Cause::ProbesSucceeded)
+        ]
+    );
+    breaker.reset();
+    assert!(!breaker.status().is_metrics_only());
+    trip(&breaker);
+}
+
+#[test]
+fn forcing_ends_metrics_only() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(once(), &clock);
+    breaker.metrics_only();
+    breaker.force_open();
+    assert!(breaker.try_acquire().is_err());
+    breaker.metrics_only();
+    assert!(breaker.try_acquire().is_ok(), "would be refused, and passes");
+    assert_eq!(breaker.state(), State::ForcedOpen);
+}
+
+#[test]
+fn a_reset_while_half_open_forgets_the_probes_that_are_out() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(once(), &clock);
+    trip(&breaker);
+    clock.advance(COOLDOWN);
+    let probe = breaker.try_acquire().unwrap();
+    breaker.reset();
+    probe.failure();
+    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::Closed, 0));
+}
+
+#[test]
+fn a_reset_starts_the_cooldown_over() {
+    let clock = ManualClock::new();
+    let config = build(|config| config.failure_threshold(1).cooldown_factor(2.0));
+    let breaker = CircuitBreaker::with_clock(config, &clock);
+    trip(&breaker);
+    clock.advance(COOLDOWN);
+    breaker.try_acquire().unwrap().failure();
+    assert_eq!(breaker.status().next_probe_in(), Some(COOLDOWN * 2));
+    breaker.reset();
+    trip(&breaker);
+    assert_eq!(breaker.status().next_probe_in(), Some(COOLDOWN));
+}
+
+#[test]
+fn every_change_is_told_once_with_from_to_why_and_its_number() {
+    let clock = ManualClock::new();
+    let changes = Mutex::new(Vec::new());
+    let config = build(|config| config.failure_threshold(1).max_half_open(COOLDOWN));
+    let breaker =
+        CircuitBreaker::with_clock(config, &clock).on_state_change(|change| changes.lock().unwrap().push(change));
+    trip(&breaker);
+    _ = breaker.state();
+    clock.advance(COOLDOWN);
+    _ = breaker.state();
+    assert_eq!(changes.lock().unwrap().len(), 1, "looking at it changes nothing");
+    breaker.try_acquire().unwrap().failure();
+    clock.advance(COOLDOWN);
+    let lost = breaker.try_acquire().unwrap();
+    clock.advance(COOLDOWN * 2);
+    trip(&breaker);
+    clock.advance(COOLDOWN);
+    breaker.try_acquire().unwrap().success();
+    lost.success();
+    breaker.force_open();
+    breaker.force_closed();
+    breaker.disable();
+    breaker.metrics_only();
+    breaker.reset();
+    let told: Vec<_> = changes.lock().unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "circuit closed -> open: failures in a row",
+            "circuit open -> half-open: cooldown over",
+            "circuit half-open -> open: probe failed",
+            "circuit open -> half-open: cooldown over",
+            "circuit half-open -> open: half-open for too long",
+            "circuit open -> half-open: cooldown over",
+            "circuit half-open -> closed: probes succeeded",
+            "circuit closed -> forced open: asked for",
+            "circuit forced open -> forced closed: asked for",
+            "circuit forced closed -> disabled: asked for",
+            "circuit disabled -> closed: asked for",
+        ]
+    );
+    let numbers: Vec<_> = changes.lock().unwrap().iter().map(StateChange::generation).collect();
+    assert_eq!(numbers, (1..=11).collect::<Vec<_>>());
+    assert_eq!(breaker.status().generation(), 11);
+}
+
+#[test]
+fn rates_are_told_as_the_cause() {
+    assert_eq!(Cause::FailureRate.to_string(), "failure rate");
+    assert_eq!(Cause::SlowRate.to_string(), "slow calls");
+}
+
+/// It is told outside of everything: the listener may do with the breaker what it likes.
+#[test]
+fn a_listener_may_use_the_breaker() {
+    static TOLD: AtomicU32 = AtomicU32::new(0);
+    static CLOCK: ManualClock = ManualClock::new();
+    type Told = CircuitBreaker<&'static ManualClock, fn(StateChange)>;
+    static BREAKER: OnceLock<Told> = OnceLock::new();
+    fn undo(change: StateChange) {
+        TOLD.fetch_add(1, Ordering::SeqCst);
+        let breaker = BREAKER.get().unwrap();
+        assert_eq!(breaker.status().generation(), change.generation());
+        if change.to() == State::Open {
+            breaker.reset();
+        }
+    }
+    let breaker =
+        BREAKER.get_or_init(|| CircuitBreaker::with_clock(once(), &CLOCK).on_state_change(undo as fn(StateChange)));
+    make(breaker, 10, |_| true);
+    assert_eq!((breaker.state(), TOLD.load(Ordering::SeqCst)), (State::Closed, 20));
+}

@@ -1,0 +1,242 @@
+//! Half-open.
+
+use crate::{COOLDOWN, build, half_open, micros, millis, secs, trip};
+use damper::{CircuitBreaker, ManualClock, Permit, State};
+use std::time::Duration;
+
+type Probe<'a, 'b> = Permit<&'b CircuitBreaker<&'a ManualClock>>;
+
+/// As many probes as pass.
+fn all<'a, 'b>(breaker: &'b CircuitBreaker<&'a ManualClock>) -> Vec<Probe<'a, 'b>> {
+    std::iter::from_fn(|| breaker.try_acquire().ok()).take(2_000).collect()
+}
+
+#[test]
+fn only_so_many_probes_at_once() {
+    let clock = ManualClock::new();
+    let breaker = half_open(build(|config| config.failure_threshold(1).max_probes(3).successes_to_close(3)), &clock);
+    let mut probes = all(&breaker);
+    assert_eq!((probes.len(), breaker.status().probes_out()), (3, 3));
+    let refused = breaker.try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), None);
+    assert_eq!(refused.to_string(), "circuit half-open, probe in progress");
+    drop(probes.pop());
+    probes.push(breaker.try_acquire().unwrap());
+    assert!(breaker.try_acquire().is_err());
+    probes.pop().unwrap().ignore();
+    for probe in probes {
+        probe.success();
+        assert_eq!(breaker.state(), State::HalfOpen, "two successes of three");
+    }
+    assert_eq!(breaker.status().probes_succeeded(), 2);
+    breaker.try_acquire().unwrap().success();
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+/// In flight and successes are never more than `max(max_probes, successes_to_close)`.
+#[test]
+fn no_more_probes_than_can_still_be_needed() {
+    for (probes, successes) in [(1, 1), (2, 3), (3, 2), (1, 5), (5, 5), (4, 7), (1_023, 1_023)] {
+        let clock = ManualClock::new();
+        let config = build(|config| config.failure_threshold(1).max_probes(probes).successes_to_close(successes));
+        let breaker = half_open(config, &clock);
+        for succeeded in 0..successes {
+            let out = all(&breaker);
+            let expected = probes.min(probes.max(successes) - succeeded);
+            assert_eq!(out.len(), expected as usize, "{succeeded} of {successes}, {probes} at once");
+            let status = breaker.status();
+            assert_eq!((status.probes_out(), status.probes_succeeded()), (expected, succeeded));
+            let mut out = out.into_iter();
+            out.next().unwrap().success();
+            out.for_each(Permit::ignore);
+        }
+        assert_eq!(breaker.state(), State::Closed);
+    }
+}
+
+#[test]
+fn any_failure_opens_it_again() {
+    let clock = ManualClock::new();
+    let breaker = half_open(build(|config| config.failure_threshold(5).max_probes(3).successes_to_close(3)), &clock);
+    let mut probes = all(&breaker).into_iter();
+    probes.next().unwrap().success();
+    probes.next().unwrap().success();
+    probes.next().unwrap().failure();
+    assert_eq!(breaker.state(), State::Open);
+}
+
+#[test]
+fn a_rate_of_the_probes_decides_as_soon_as_it_is_certain() {
+    // Of ten at least half must fail to open it: at the fifth failure, or closed at the sixth success.
+    let outcome = |failures: u32, successes: u32| {
+        let clock = ManualClock::new();
+        let config =
+            build(|config| config.failure_threshold(1).max_probes(10).successes_to_close(1).probe_failure_rate(50));
+        let breaker = half_open(config, &clock);
+        for _ in 0..failures {
+            breaker.try_acquire().unwrap().failure();
+        }
+        for _ in 0..successes {
+            breaker.try_acquire().unwrap().success();
+        }
+        breaker.state()
+    };
+    assert_eq!(outcome(4, 0), State::HalfOpen);
+    assert_eq!(outcome(5, 0), State::Open);
+    assert_eq!(outcome(0, 5), State::HalfOpen);
+    assert_eq!(outcome(0, 6), State::Closed);
+    assert_eq!(outcome(4, 5), State::HalfOpen);
+    assert_eq!(outcome(4, 6), State::Closed);
+}
+
+#[test]
+fn by_a_rate_every_number_of_failures_decides() {
+    for percent in [1, 10, 33, 50, 99, 100] {
+        for failures in 0..=10u32 {
+            let clock = ManualClock::new();
+            let config = build(|config| {
+                config.failure_threshold(1).max_probes(4).successes_to_close(10).probe_failure_rate(percent)
+            });
+            let breaker = half_open(config, &clock);
+            let mut left = (failures, 10 - failures);
+            // Failures first, as long as it takes probes.
+            while breaker.state() == State::HalfOpen {
+                let probe = breaker.try_acquire().unwrap();
+                if left.0 > 0 {
+                    left.0 -= 1;
+                    probe.failure();
+                } else {
+                    left.1 -= 1;
+                    probe.success();
+                }
+            }
+            let expected = if failures * 10 >= percent { State::Open } else { State::Closed };
+            assert_eq!(breaker.state(), expected, "{failures} of 10 at {percent} %");
+        }
+    }
+}
+
+#[test]
+fn a_dropped_probe_gives_its_place_back_or_fails() {
+    let dropped = |fails: bool| {
+        let clock = ManualClock::new();
+        let breaker = half_open(
+            build(|config| {
+                let config = config.failure_threshold(1);
+                if fails { config.abandoned_probes_fail() } else { config }
+            }),
+            &clock,
+        );
+        drop(breaker.try_acquire().unwrap());
+        (breaker.state(), breaker.status().probes_out())
+    };
+    assert_eq!(dropped(false), (State::HalfOpen, 0));
+    assert_eq!(dropped(true), (State::Open, 0));
+}
+
+/// Only probes are failed by being dropped, and only by being dropped.
+#[test]
+fn abandoned_probes_fail_and_nothing_else() {
+    let clock = ManualClock::new();
+    let breaker =
+        CircuitBreaker::with_clock(build(|config| config.failure_threshold(1).abandoned_probes_fail()), &clock);
+    drop(breaker.try_acquire().unwrap());
+    assert_eq!(breaker.state(), State::Closed);
+    let late = breaker.try_acquire().unwrap();
+    trip(&breaker);
+    clock.advance(COOLDOWN);
+    let probe = breaker.try_acquire().unwrap();
+    drop(late);
+    assert_eq!(breaker.state(), State::HalfOpen);
+    probe.ignore();
+    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 0));
+}
+
+/// Results that were permitted before the trip arrive while half-open: they neither open nor close it, nor give a place back.
+#[test]
+fn a_late_result_changes_nothing() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(build(|config| config.failure_threshold(2)), &clock);
+    let mut late: Vec<_> = (0..3).map(|_| breaker.try_acquire().unwrap()).collect();
+    trip(&breaker);
+    clock.advance(COOLDOWN);
+    let probe = breaker.try_acquire().unwrap();
+    late.pop().unwrap().failure();
+    assert_eq!(breaker.state(), State::HalfOpen);
+    late.pop().unwrap().success();
+    assert_eq!(breaker.state(), State::HalfOpen);
+    drop(late.pop());
+    assert!(breaker.try_acquire().is_err(), "a late drop gives no probe back");
+    probe.success();
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+/// A probe that never ends keeps the others out, until the time is over.
+#[test]
+fn half_open_cannot_get_stuck() {
+    let clock = ManualClock::new();
+    let breaker = half_open(build(|config| config.failure_threshold(1).max_half_open(secs(60))), &clock);
+    let lost = breaker.try_acquire().unwrap();
+    clock.advance(micros(59_999_999));
+    assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), None);
+    clock.advance(micros(1) + secs(60) / 4_096);
+    assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(COOLDOWN));
+    clock.advance(COOLDOWN);
+    let probe = breaker.try_acquire().unwrap();
+    lost.failure();
+    assert_eq!(breaker.state(), State::HalfOpen, "what was lost is late");
+    probe.success();
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+/// The longest time half-open is that long, to a 4096th: short ones too, at any moment of the clock.
+#[test]
+fn the_longest_time_half_open_is_what_was_said() {
+    for longest in [1, 7, 100, 4_095, 4_097, 5_000, 1_000_000, 86_400_000_000] {
+        for start in [0, 1, 4_095, 1_234_567] {
+            let clock = ManualClock::new();
+            clock.advance(micros(start));
+            let config = build(|config| config.failure_threshold(1).max_half_open(micros(longest)));
+            let breaker = half_open(config, &clock);
+            let _lost = breaker.try_acquire().unwrap();
+            clock.advance(micros(longest - 1));
+            assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), None, "{longest} µs");
+            // At the latest.
+            clock.advance(micros(longest.div_ceil(4_096)));
+            assert!(breaker.try_acquire().unwrap_err().retry_after().is_some(), "{longest} µs");
+        }
+    }
+}
+
+/// Nobody asked for a while, and the probe is still lost. (After four times as long the word's time wraps: then it may take that long once more.)
+#[test]
+fn half_open_is_over_however_late_somebody_asks() {
+    for late in 11..200 {
+        let clock = ManualClock::new();
+        let breaker = half_open(build(|config| config.failure_threshold(1).max_half_open(secs(10))), &clock);
+        let _lost = breaker.try_acquire().unwrap();
+        clock.advance(secs(late));
+        let is_over = || breaker.try_acquire().unwrap_err().retry_after().is_some();
+        if late > 39 && !is_over() {
+            clock.advance(secs(11));
+        }
+        assert!(is_over(), "after {late} s");
+    }
+}
+
+#[test]
+fn a_time_half_open_that_is_over_counts_as_probes_that_failed() {
+    let clock = ManualClock::new();
+    let config = build(|config| config.failure_threshold(1).cooldown_factor(2.0).max_half_open(millis(10)));
+    let breaker = CircuitBreaker::with_clock(config, &clock);
+    trip(&breaker);
+    let mut lost = Vec::new();
+    let mut cooldown = COOLDOWN;
+    for _ in 0..5 {
+        clock.advance(cooldown);
+        lost.push(breaker.try_acquire().unwrap());
+        clock.advance(Duration::from_millis(11));
+        cooldown *= 2;
+        assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(cooldown));
+    }
+}

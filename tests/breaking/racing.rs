@@ -1,0 +1,309 @@
+//! Eight threads at once.
+//!
+//! Which turn of the state a permit belongs to is known where the status says the same before and after it was given. What a thread counts of its
+//! permits it counts after it got them and until it gives them back, so it never counts more than there are.
+
+use crate::{by_rate, micros, millis, secs, trip};
+use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange, Window};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+const THREADS: u32 = 8;
+
+/// The number of a state's turn wraps there.
+const TURNS: usize = 8_192;
+
+/// A window for every kind, with and without slow calls.
+fn windows() -> Vec<Window> {
+    [
+        Window::last_calls(5).unwrap(),
+        Window::last_calls(24).unwrap(),
+        #[cfg(feature = "alloc")]
+        Window::last_calls(48).unwrap(),
+        #[cfg(feature = "alloc")]
+        Window::last_calls(49).unwrap(),
+        #[cfg(feature = "alloc")]
+        Window::last_calls(100).unwrap(),
+        #[cfg(feature = "alloc")]
+        Window::last(millis(900)).unwrap(),
+        #[cfg(feature = "alloc")]
+        Window::interval(secs(1)).unwrap(),
+    ]
+    .into()
+}
+
+/// What the threads know of the probes of one turn.
+#[derive(Default)]
+struct Probes {
+    out: AtomicU32,
+    /// In flight, or came to an outcome.
+    used: AtomicU32,
+}
+
+/// Numbers that look like chance, another sequence for each thread.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Eight threads that trip it, probe it, drop permits and force it, while one moves the clock. Returns what was told, in the order of
+/// the turns.
+fn storm(config: BreakerConfig, window: Window) -> Vec<StateChange> {
+    let clock = ManualClock::new();
+    let changes = Mutex::new(Vec::new());
+    let breaker = CircuitBreaker::with_clock(config, &clock)
+        .on_state_change(|change| changes.lock().unwrap().push(change))
+        .with_window(window);
+    let turns: Vec<Probes> = (0..TURNS).map(|_| Probes::default()).collect();
+    let sample = config.max_probes().max(config.successes_to_close());
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let (breaker, clock, turns) = (&breaker, &clock, &turns);
+            scope.spawn(move || {
+                let mut chance = Chance(number.into());
+                for _ in 0..6_000 {
+                    let before = breaker.status();
+                    if before.generation() as usize > TURNS - 500 {
+                        return;
+                    }
+                    if number == 0 {
+                        clock.advance(micros(chance.below(20_000)));
+                        if chance.below(300) == 0 {
+                            match chance.below(6) {
+                                0 => breaker.force_open(),
+                                1 => breaker.force_closed(),
+                                2 => breaker.disable(),
+                                3 => breaker.metrics_only(),
+                                _ => {}
+                            }
+                            thread::yield_now();
+                            breaker.reset();
+                        }
+                    }
+                    let Ok(permit) = breaker.try_acquire() else {
+                        thread::yield_now();
+                        continue;
+                    };
+                    let after = breaker.status();
+                    assert!(after.probes_out() <= config.max_probes());
+                    assert!(after.probes_out() + after.probes_succeeded() + after.probes_failed() <= sample);
+                    let is_same = before.generation() == after.generation();
+                    let is_next = before.generation() + 1 == after.generation() && before.state() == State::HalfOpen;
+                    // A permit of metrics-only is none of its turn.
+                    let is_probe = after.state() == State::HalfOpen
+                        && after.probes_out() > 0
+                        && (is_same || is_next)
+                        && !before.is_metrics_only();
+                    let turn = is_probe.then(|| &turns[after.generation() as usize]);
+                    if let Some(turn) = turn {
+                        let out = 1 + turn.out.fetch_add(1, Ordering::SeqCst);
+                        let used = 1 + turn.used.fetch_add(1, Ordering::SeqCst);
+                        assert!(out <= config.max_probes(), "{out} probes of {}", config.max_probes());
+                        assert!(used <= sample, "{used} probes were used of {sample}");
+                    }
+                    let what = chance.below(20);
+                    if what < 3 {
+                        thread::yield_now();
+                    }
+                    if let Some(turn) = turn {
+                        turn.out.fetch_sub(1, Ordering::SeqCst);
+                        if what < 4 {
+                            turn.used.fetch_sub(1, Ordering::SeqCst);
+                        }
+                    }
+                    match what {
+                        0..2 => drop(permit),
+                        2..4 => permit.ignore(),
+                        4..10 => permit.failure(),
+                        _ => permit.success(),
+                    }
+                }
+            });
+        }
+    });
+    let (state, generation) = (breaker.status().state(), breaker.status().generation());
+    let mut changes = std::mem::take(&mut *changes.lock().unwrap());
+    changes.sort_by_key(StateChange::generation);
+    assert_eq!(changes.len(), generation as usize, "each is told once");
+    let last = changes.last().expect("there were some").to();
+    assert!(state == last || (state, last) == (State::HalfOpen, State::Open), "{state} after {last}");
+    changes
+}
+
+/// One after the other without a gap, and only as the diagram allows.
+fn is_legal_chain(changes: &[StateChange]) {
+    let mut state = State::Closed;
+    for (number, change) in (1..).zip(changes) {
+        assert_eq!((change.generation(), change.from()), (number, state), "{change}");
+        state = change.to();
+        let is_legal = match change.cause() {
+            Cause::FailuresInARow | Cause::FailureRate | Cause::SlowRate => {
+                (change.from(), state) == (State::Closed, State::Open)
+            }
+            Cause::CooldownOver => (change.from(), state) == (State::Open, State::HalfOpen),
+            Cause::ProbesSucceeded => (change.from(), state) == (State::HalfOpen, State::Closed),
+            Cause::ProbeFailed | Cause::HalfOpenTooLong => (change.from(), state) == (State::HalfOpen, State::Open),
+            Cause::Control => !matches!(state, State::Open | State::HalfOpen),
+            other => panic!("{other}"),
+        };
+        assert!(is_legal, "{change}");
+    }
+}
+
+#[test]
+fn probes_are_limited_and_changes_are_a_chain() {
+    for (number, window) in (0..).zip(windows()) {
+        let config = BreakerConfig::builder()
+            .failure_threshold(4)
+            .failure_rate(40)
+            .minimum_calls(5)
+            .cooldown(millis(50))
+            .max_probes(1 + number % 4)
+            .successes_to_close(3);
+        let config = if number % 2 == 0 { config } else { config.slow_rate(60, millis(40)) };
+        let config = if number % 3 == 0 { config.probe_failure_rate(60) } else { config };
+        let config = config.max_half_open(millis(500)).build().unwrap();
+        let changes = storm(config, window);
+        is_legal_chain(&changes);
+        let closed = changes.iter().filter(|change| change.cause() == Cause::ProbesSucceeded).count();
+        assert!(changes.len() > 50 && closed > 5, "{} changes, closed {closed} times", changes.len());
+    }
+}
+
+/// However threads race, at most `max_probes` are out in half-open.
+#[test]
+fn racing_threads_share_the_probes() {
+    let clock = ManualClock::new();
+    let config = crate::build(|config| config.failure_threshold(1).max_probes(4).successes_to_close(1_000));
+    let breaker = CircuitBreaker::with_clock(config, &clock);
+    trip(&breaker);
+    clock.advance(config.cooldown());
+    let out = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for round in 0..20_000 {
+                    if let Ok(probe) = breaker.try_acquire() {
+                        let now = 1 + out.fetch_add(1, Ordering::SeqCst);
+                        assert!(now <= 4, "{now} probes");
+                        if round % 64 == 0 {
+                            thread::yield_now();
+                        }
+                        out.fetch_sub(1, Ordering::SeqCst);
+                        drop(probe);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 0));
+}
+
+/// Each thread fails one call of four, so among any nine calls there is a success, and nothing trips. Returns how many calls there were and how
+/// many failed.
+fn traffic(breaker: &CircuitBreaker<&ManualClock>, calls: u32) -> (u32, u32) {
+    let (made, failed) = (AtomicU32::new(0), AtomicU32::new(0));
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let (made, failed) = (&made, &failed);
+            scope.spawn(move || {
+                for call in 0..calls / THREADS {
+                    let permit = breaker.try_acquire().expect("nothing trips");
+                    made.fetch_add(1, Ordering::Relaxed);
+                    if (call + number) % 4 == 0 {
+                        failed.fetch_add(1, Ordering::Relaxed);
+                        permit.failure();
+                    } else {
+                        permit.success();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(breaker.state(), State::Closed);
+    (made.into_inner(), failed.into_inner())
+}
+
+fn quiet(clock: &ManualClock, window: Window, slow: bool) -> CircuitBreaker<&ManualClock> {
+    let config = by_rate(|config| {
+        let config = config.failure_rate(100).minimum_calls(9);
+        if slow { config.slow_rate(100, secs(1)) } else { config }
+    });
+    CircuitBreaker::with_clock(config, clock).with_window(window)
+}
+
+/// When it is quiet again, the failures that a window counts are those which it has: they go one by one, and none is left.
+#[test]
+fn the_last_calls_are_exact_when_it_is_quiet() {
+    let sizes: &[u32] = if cfg!(feature = "alloc") { &[24, 48, 49, 100, 500, 4_096] } else { &[24] };
+    for &calls in sizes {
+        for slow in [false, true] {
+            let clock = ManualClock::new();
+            let breaker = quiet(&clock, Window::last_calls(calls).unwrap(), slow);
+            for _ in 0..5 {
+                traffic(&breaker, 20_000);
+                let mut failures = breaker.status().failures();
+                assert_eq!(breaker.status().calls(), calls);
+                assert!(failures <= calls);
+                for _ in 0..calls {
+                    breaker.try_acquire().unwrap().success();
+                    let now = breaker.status().failures();
+                    assert!(now == failures || now + 1 == failures, "{now} after {failures}");
+                    failures = now;
+                }
+                assert_eq!(failures, 0, "of {calls}");
+            }
+        }
+    }
+}
+
+/// A window that is larger than all calls has them all.
+#[cfg(feature = "alloc")]
+#[test]
+fn a_window_of_all_calls_has_them_all() {
+    let windows =
+        [Window::last_calls(4_096).unwrap(), Window::last(secs(10)).unwrap(), Window::interval(secs(10)).unwrap()];
+    for window in windows {
+        for slow in [false, true] {
+            let clock = ManualClock::new();
+            let breaker = quiet(&clock, window, slow);
+            for _ in 0..20 {
+                breaker.reset();
+                let (calls, failed) = traffic(&breaker, 4_096);
+                let status = breaker.status();
+                assert_eq!((status.calls(), status.failures(), status.slow_calls()), (calls, failed, 0));
+                clock.advance(millis(1));
+            }
+        }
+    }
+}
+
+/// While the clock moves, and buckets come and go, nothing that is in the window is lost.
+#[cfg(feature = "alloc")]
+#[test]
+fn buckets_lose_nothing_while_the_clock_moves() {
+    for slow in [false, true] {
+        let clock = ManualClock::new();
+        let breaker = quiet(&clock, Window::last(secs(1)).unwrap(), slow);
+        for _ in 0..20 {
+            breaker.reset();
+            // All in the window, though not in one bucket.
+            clock.advance(secs(1));
+            let (calls, failed) = thread::scope(|scope| {
+                let traffic = scope.spawn(|| traffic(&breaker, 8_000));
+                for _ in 0..80 {
+                    clock.advance(millis(10));
+                    thread::sleep(micros(50));
+                }
+                traffic.join().unwrap()
+            });
+            let status = breaker.status();
+            assert_eq!((status.calls(), status.failures()), (calls, failed));
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Which calls a rate is taken of.
+
+use crate::{COOLDOWN, by_rate, make, trip};
+#[cfg(feature = "alloc")]
+use crate::{micros, millis, secs};
+use damper::{BreakerConfig, CircuitBreaker, ManualClock, State, Verdict, Window};
+#[cfg(feature = "alloc")]
+use std::time::Duration;
+
+/// At 100 %, which a single success keeps it from.
+fn never() -> BreakerConfig {
+    by_rate(|config| config.failure_rate(100))
+}
+
+fn sizes() -> Vec<u32> {
+    if cfg!(feature = "alloc") {
+        vec![1, 2, 23, 24, 25, 47, 48, 49, 96, 97, 100, 1_000, 4_096]
+    } else {
+        vec![1, 2, 23, 24]
+    }
+}
+
+/// Failures that are followed by as many successes as there are calls in the window go one by one, at the right moment.
+#[test]
+fn the_last_calls_slide_one_by_one() {
+    for calls in sizes() {
+        for slow in [false, true] {
+            let clock = ManualClock::new();
+            let config = by_rate(|config| {
+                let config = config.failure_rate(100).minimum_calls(u32::MAX);
+                if slow { config.slow_rate(100, COOLDOWN) } else { config }
+            });
+            let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last_calls(calls).unwrap());
+            breaker.disable();
+            let failures = || (breaker.status().calls(), breaker.status().failures());
+            make(&breaker, calls as usize, |_| false);
+            assert_eq!(failures(), (calls, 0));
+            for failed in 1..=calls {
+                make(&breaker, 1, |_| true);
+                assert_eq!(failures(), (calls, failed));
+            }
+            make(&breaker, calls as usize, |_| true);
+            assert_eq!(failures(), (calls, calls));
+            for gone in 1..=calls {
+                make(&breaker, 1, |_| false);
+                assert_eq!(failures(), (calls, calls - gone));
+            }
+        }
+    }
+}
+
+/// Ten thousand successes do not outweigh the failures of now.
+#[test]
+fn what_is_long_ago_does_not_count() {
+    for calls in sizes() {
+        let clock = ManualClock::new();
+        let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::last_calls(calls).unwrap());
+        make(&breaker, 10_000, |_| false);
+        make(&breaker, calls as usize - 1, |_| true);
+        assert_eq!(breaker.state(), State::Closed, "one success is left of {calls}");
+        make(&breaker, 1, |_| true);
+        assert_eq!(breaker.state(), State::Open);
+    }
+}
+
+#[test]
+fn a_breaker_that_is_given_none_has_48_calls_or_24() {
+    let capacity = |config: BreakerConfig| {
+        let clock = ManualClock::new();
+        let breaker = CircuitBreaker::with_clock(config, &clock);
+        make(&breaker, 200, |_| false);
+        breaker.status().calls()
+    };
+    assert_eq!(capacity(never()), 48);
+    assert_eq!(capacity(by_rate(|config| config.slow_rate(100, COOLDOWN))), 24);
+}
+
+/// Slow calls and failures slide apart from one another.
+#[test]
+fn slow_calls_slide_too() {
+    let most = if cfg!(feature = "alloc") { 100 } else { 24 };
+    for calls in [5, 24, 25, 100] {
+        let calls = calls.min(most);
+        let clock = ManualClock::new();
+        let config = by_rate(|config| config.failure_rate(100).slow_rate(100, COOLDOWN).minimum_calls(u32::MAX));
+        let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last_calls(calls).unwrap());
+        let mut all = Vec::new();
+        for call in 0..3 * calls {
+            let (failed, slow) = (call % 3 == 0, call % 5 < 2);
+            let permit = breaker.try_acquire().unwrap();
+            if slow {
+                clock.advance(COOLDOWN);
+            }
+            permit.tell(Verdict::failure_if(failed));
+            all.push((failed, slow));
+            let last = &all[all.len().saturating_sub(calls as usize)..];
+            let count = |is: fn(&(bool, bool)) -> bool| last.iter().filter(|call| is(call)).count() as u32;
+            let status = breaker.status();
+            assert_eq!(status.calls(), last.len() as u32);
+            assert_eq!((status.failures(), status.slow_calls()), (count(|call| call.0), count(|call| call.1)));
+        }
+    }
+}
+
+/// A window that has seen no call for thousands of changes of the state is still one: an outage with a short cooldown.
+#[test]
+fn a_window_survives_an_outage_of_thousands_of_probes() {
+    let windows = [
+        Window::last_calls(20).unwrap(),
+        #[cfg(feature = "alloc")]
+        Window::last_calls(100).unwrap(),
+        #[cfg(feature = "alloc")]
+        Window::last(Duration::from_hours(24)).unwrap(),
+        #[cfg(feature = "alloc")]
+        Window::interval(Duration::from_hours(24 * 100)).unwrap(),
+    ];
+    for window in windows {
+        for probes in [1, 1_000, 2_047, 2_048, 2_500, 3_000, 4_000, 4_096, 5_000, 6_500] {
+            let clock = ManualClock::new();
+            let config = by_rate(|config| config.failure_rate(50).minimum_calls(10).cooldown(crate::millis(1)));
+            let breaker = CircuitBreaker::with_clock(config, &clock).with_window(window);
+            trip(&breaker);
+            for _ in 0..probes {
+                clock.advance(crate::millis(1));
+                breaker.try_acquire().unwrap().failure();
+            }
+            clock.advance(crate::millis(1));
+            breaker.try_acquire().unwrap().success();
+            make(&breaker, 9, |_| true);
+            assert_eq!((breaker.state(), breaker.status().calls()), (State::Closed, 9), "after {probes} probes");
+            make(&breaker, 1, |_| true);
+            assert_eq!(breaker.state(), State::Open, "after {probes} probes");
+        }
+    }
+}
+
+/// Most closed states are short, and use the first word of the ring alone; the others were written laps ago, as many as there are.
+#[cfg(feature = "alloc")]
+#[test]
+fn a_ring_that_was_hardly_used_for_a_thousand_laps() {
+    let clock = ManualClock::new();
+    let config = by_rate(|config| config.failure_rate(100).minimum_calls(100));
+    let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last_calls(100).unwrap());
+    for resets in 1_015..1_030 {
+        make(&breaker, 99, |_| true);
+        for _ in 0..resets {
+            breaker.reset();
+            make(&breaker, 1, |_| true);
+        }
+        make(&breaker, 299, |_| false);
+        assert_eq!((breaker.status().calls(), breaker.status().failures()), (100, 0), "after {resets} laps");
+        breaker.reset();
+    }
+}
+
+#[cfg(feature = "alloc")]
+#[test]
+fn the_last_seconds_slide_by_buckets() {
+    let clock = ManualClock::new();
+    let config = by_rate(|config| config.failure_rate(100).minimum_calls(u32::MAX));
+    let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last(secs(10)).unwrap());
+    let counts = || (breaker.status().calls(), breaker.status().failures());
+    // A second has as many calls as its number, the even ones fail.
+    for second in 0..10u32 {
+        make(&breaker, second as usize, |_| second % 2 == 0);
+        clock.advance(millis(999));
+        assert_eq!(counts(), ((0..=second).sum(), (0..=second).filter(|second| second % 2 == 0).sum()));
+        clock.advance(millis(1));
+    }
+    assert_eq!(counts().0, 45, "that of no calls went");
+    for second in 1..10u32 {
+        clock.advance(millis(999));
+        assert_eq!(counts().0, (second..10).sum::<u32>());
+        clock.advance(millis(1));
+        assert_eq!(counts().0, (second + 1..10).sum::<u32>());
+    }
+    assert_eq!(counts(), (0, 0));
+}
+
+#[cfg(feature = "alloc")]
+#[test]
+fn a_window_below_a_second_is_one() {
+    let clock = ManualClock::new();
+    let config = by_rate(|config| config.failure_rate(50).minimum_calls(10));
+    let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last(millis(900)).unwrap());
+    // One call each 50 ms: eighteen of them are in the window, and half of them fail.
+    for call in 0..9 {
+        make(&breaker, 1, |_| call % 2 == 0);
+        clock.advance(millis(50));
+    }
+    assert_eq!((breaker.status().calls(), breaker.status().failures()), (9, 5));
+    make(&breaker, 1, |_| false);
+    assert_eq!(breaker.state(), State::Open);
+}
+
+#[cfg(feature = "alloc")]
+#[test]
+fn an_interval_is_all_or_nothing() {
+    let clock = ManualClock::new();
+    clock.advance(secs(57));
+    let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::interval(secs(60)).unwrap());
+    make(&breaker, 7, |call| call > 0);
+    clock.advance(micros(2_999_999));
+    assert_eq!((breaker.status().calls(), breaker.status().failures()), (7, 6));
+    clock.advance(micros(1));
+    assert_eq!((breaker.status().calls(), breaker.status().failures()), (0, 0));
+}
+
+/// A call is counted where it began, and not at all if that is no longer in the window.
+#[cfg(feature = "alloc")]
+#[test]
+fn a_long_call_counts_when_it_began() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::last(secs(10)).unwrap());
+    let (long, longer) = (breaker.try_acquire().unwrap(), breaker.try_acquire().unwrap());
+    clock.advance(secs(9));
+    make(&breaker, 1, |_| false);
+    long.failure();
+    assert_eq!(breaker.status().calls(), 2);
+    clock.advance(secs(1));
+    assert_eq!(breaker.status().calls(), 1, "as it began a whole window ago");
+    longer.failure();
+    assert_eq!(breaker.status().calls(), 1);
+}
+
+/// So many calls in a bucket that its counts do not fit 15 bits: all are halved, and the rates stay.
+#[cfg(feature = "alloc")]
+#[test]
+fn counts_that_overflow_are_halved_together() {
+    let clock = ManualClock::new();
+    let config = by_rate(|config| config.failure_rate(100).slow_rate(100, micros(1)).minimum_calls(u32::MAX));
+    let breaker =
+        CircuitBreaker::with_clock(config, &clock).with_window(Window::interval(Duration::from_hours(1)).unwrap());
+    let call = |number: u32| {
+        let permit = breaker.try_acquire().unwrap();
+        // One of two is slow, one of four fails.
+        if number.is_multiple_of(2) {
+            clock.advance(micros(1));
+        }
+        permit.tell(Verdict::failure_if(number.is_multiple_of(4)));
+    };
+    (0..32_767).for_each(call);
+    let status = breaker.status();
+    assert_eq!((status.calls(), status.failures(), status.slow_calls()), (32_767, 8_192, 16_384));
+    call(32_767);
+    let status = breaker.status();
+    assert_eq!((status.calls(), status.failures(), status.slow_calls()), (16_384, 4_096, 8_192));
+    (0..200_000).for_each(call);
+    let (failures, slow) = (breaker.status().failure_rate().unwrap(), breaker.status().slow_rate().unwrap());
+    assert!((failures - 25.0).abs() < 0.01 && (slow - 50.0).abs() < 0.01, "{failures} and {slow} %");
+}
+
+/// A minimum that a bucket cannot count does not keep it from tripping.
+#[cfg(feature = "alloc")]
+#[test]
+fn a_minimum_above_what_a_bucket_counts() {
+    for window in [Window::interval(secs(1)).unwrap(), Window::last(secs(1)).unwrap()] {
+        let clock = ManualClock::new();
+        let config = by_rate(|config| config.failure_rate(100).slow_rate(100, secs(1)).minimum_calls(1_000_000));
+        let breaker = CircuitBreaker::with_clock(config, &clock).with_window(window);
+        make(&breaker, 10_000, |_| true);
+        assert_eq!(breaker.state(), State::Closed);
+        let more = (0..).take_while(|_| breaker.try_acquire().map(damper::Permit::failure).is_ok()).take(1_000_000);
+        assert_eq!(10_000 + more.count(), 16_384);
+    }
+}
+
+/// A clock that steps back: nothing is counted twice, and what comes after is.
+#[cfg(feature = "alloc")]
+#[test]
+fn a_window_of_time_survives_a_step_back() {
+    let clock = ManualClock::new();
+    clock.advance(secs(1_000_000));
+    let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::last(secs(10)).unwrap());
+    make(&breaker, 10, |call| call > 0);
+    clock.step_back(secs(3_600));
+    assert_eq!(breaker.status().calls(), 0);
+    make(&breaker, 8, |call| call > 0);
+    assert_eq!((breaker.status().calls(), breaker.status().failures()), (8, 7));
+}
+
+/// The breaker and what it allocates: the words of its ring, each of 48 outcomes, or of 24 where slow calls are told apart.
+#[cfg(feature = "alloc")]
+#[test]
+fn a_breaker_with_a_window_of_100_calls_fits_in_256_bytes() {
+    let ring = |in_a_word: usize| 100usize.div_ceil(in_a_word) * size_of::<u64>();
+    // On a clock that is a reference or holds a number and a frequency.
+    let breaker = size_of::<CircuitBreaker<ManualClock>>();
+    assert!(breaker + ring(48) <= 256 && breaker + ring(24) <= 256, "{breaker} + {} bytes", ring(24));
+}
