@@ -7,6 +7,7 @@
 
 pub mod healing;
 pub mod holding;
+pub mod outcomes;
 pub mod slowing;
 pub mod waiting;
 pub mod windows;

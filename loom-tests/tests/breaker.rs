@@ -1,11 +1,15 @@
-//! The circuit breaker. In brackets: the weakening of the code under which each model was seen to fail.
+//! The circuit breaker's word. In brackets: the weakenings of the code under which each model was seen to fail.
+//!
+//! The models run on the real breaker and, with a bug in it, on a small copy. What windows have is in `breaker_windows.rs`.
 #![cfg(loom)]
 
+use damper::breaker::{BreakerConfigBuilder, Cause, OnStateChange, Permit, StateChange, Verdict};
 use damper::{BreakerConfig, CircuitBreaker, State};
-use damper_loom_tests::{Flaw, Stopped, check, check_flawed, check_preemptions};
+use damper_loom_tests::outcomes::{Bug, Circuit, Rules, Small};
+use damper_loom_tests::{Flaw, check, check_flawed, check_preemptions};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Shows a later second at every reading, so that a cooldown of a millisecond is over as soon as it is looked at.
@@ -22,129 +26,551 @@ impl damper::Clock for Jump {
     }
 }
 
-fn config(failures: u32, probes: u32, successes: u32) -> BreakerConfig {
+/// Notes what it is told, without an interleaving of its own.
+#[derive(Clone, Debug, Default)]
+struct Told(Arc<Mutex<Vec<StateChange>>>);
+
+impl OnStateChange for Told {
+    fn on_state_change(&self, change: StateChange) {
+        self.0.lock().unwrap().push(change);
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Real {
+    breaker: Arc<CircuitBreaker<Jump, Told>>,
+    told: Told,
+}
+
+impl Real {
+    fn new(config: BreakerConfig) -> Self {
+        let told = Told::default();
+        let breaker = CircuitBreaker::with_clock(config, Jump::default()).on_state_change(told.clone());
+        // Computes what the clock's ticks are worth, once.
+        breaker.force_open();
+        breaker.reset();
+        breaker.try_acquire().unwrap().failure();
+        breaker.reset();
+        _ = breaker.status();
+        told.0.lock().unwrap().clear();
+        Self { breaker: Arc::new(breaker), told }
+    }
+
+    fn of(rules: Rules) -> Self {
+        Self::new(config(rules).build().unwrap())
+    }
+}
+
+fn config(Rules { failures, probes, successes }: Rules) -> BreakerConfigBuilder {
     BreakerConfig::builder()
         .failure_threshold(failures)
         .cooldown(Duration::from_millis(1))
         .max_probes(probes)
         .successes_to_close(successes)
-        .build()
-        .unwrap()
 }
 
-/// A breaker that has just tripped.
-fn tripped(config: BreakerConfig) -> Arc<CircuitBreaker<Jump>> {
-    let breaker = Arc::new(CircuitBreaker::with_clock(config, Jump::default()));
-    for _ in 0..config.failure_threshold() {
-        breaker.try_acquire().unwrap().failure();
+impl Circuit for Real {
+    type Permit = Permit<Arc<CircuitBreaker<Jump, Told>>>;
+
+    fn acquire(&self) -> Option<Self::Permit> {
+        self.breaker.try_acquire_owned().ok()
     }
-    breaker
+
+    fn tell(&self, permit: Self::Permit, verdict: Verdict) {
+        permit.tell(verdict);
+    }
+
+    fn force_open(&self) {
+        self.breaker.force_open();
+    }
+
+    fn reset(&self) {
+        self.breaker.reset();
+    }
+
+    fn state(&self) -> State {
+        self.breaker.state()
+    }
+
+    fn told(&self) -> Vec<(u32, State)> {
+        self.told.0.lock().unwrap().iter().map(|change| (change.generation(), change.to())).collect()
+    }
 }
+
+/// Every change was told once, and each has a generation of its own; the states that were told of, in their order.
+fn told_once(circuit: &impl Circuit) -> Vec<State> {
+    let mut told = circuit.told();
+    told.sort_by_key(|&(generation, _)| generation);
+    assert!(told.windows(2).all(|two| two[0].0 + 1 == two[1].0), "told once each, by consecutive numbers: {told:?}");
+    told.into_iter().map(|(_, state)| state).collect()
+}
+
+/// Checks a model of the real breaker.
+fn check_real(rules: Rules, model: fn(Real)) {
+    check(move || model(Real::of(rules)));
+}
+
+/// As `check_real`, with three threads.
+fn check_three(rules: Rules, model: fn(Real)) {
+    check_preemptions(3, move || model(Real::of(rules)));
+}
+
+/// Runs a model of the real breaker on exchanges that don't compare.
+fn check_blind(rules: Rules, model: fn(Real)) {
+    check_flawed(Flaw::BlindExchange, move || model(Real::of(rules)));
+}
+
+/// Checks a model of the copy.
+fn check_small(bug: Bug, rules: Rules, model: fn(Small)) {
+    check_preemptions(3, move || model(Small::new(bug, rules)));
+}
+
+/// Two successes are needed, so that only `probes` keeps a second probe from going out.
+const ONE_PROBE: Rules = Rules { failures: 1, probes: 1, successes: 2 };
 
 /// Three threads ask a breaker whose cooldown is over: one probe is out at a time, and the place of a dropped one is free
-/// again. [`admit` without the test of `max_probes`; a store in the place of the exchange.]
-#[test]
-fn probes_are_limited() {
-    check_preemptions(3, probes_are_limited_model);
-}
-
-#[test]
-#[should_panic]
-fn probes_are_limited_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, probes_are_limited_model);
-}
-
-fn probes_are_limited_model() {
-    // Two successes are needed, so that only `max_probes` keeps a second one from going out.
-    let breaker = tripped(config(1, 1, 2));
+/// again. [`admit_probe` without the test of `max_probes`; a store in the place of the exchange.]
+fn probes_are_limited_model<C: Circuit>(circuit: C) {
+    circuit.failure();
     let out = Arc::new(AtomicU32::new(0));
-    let ask = |breaker: &CircuitBreaker<Jump>, out: &AtomicU32| {
-        if let Ok(probe) = breaker.try_acquire() {
+    let ask = |circuit: &C, out: &AtomicU32| {
+        if let Some(probe) = circuit.acquire() {
             assert_eq!(out.fetch_add(1, Ordering::Relaxed), 0, "one probe at a time");
             out.fetch_sub(1, Ordering::Relaxed);
-            drop(probe);
+            circuit.tell(probe, Verdict::Ignored);
         }
     };
     let rivals: Vec<_> = (0..2)
         .map(|_| {
-            let (breaker, out) = (Arc::clone(&breaker), Arc::clone(&out));
-            thread::spawn(move || ask(&breaker, &out))
+            let (circuit, out) = (circuit.clone(), Arc::clone(&out));
+            thread::spawn(move || ask(&circuit, &out))
         })
         .collect();
-    ask(&breaker, &out);
+    ask(&circuit, &out);
     for rival in rivals {
         rival.join().unwrap();
     }
-    assert_eq!(breaker.state(), State::HalfOpen);
-    assert!(breaker.try_acquire().is_ok(), "every place was given back");
+    assert_eq!(circuit.state(), State::HalfOpen);
+    assert!(circuit.acquire().is_some(), "every place was given back");
 }
 
-/// Results of calls that were permitted while closed race a probe: the probe alone decides. [`settle` without the test of
-/// the generation.]
+#[test]
+fn probes_are_limited() {
+    check_three(ONE_PROBE, probes_are_limited_model);
+}
+
+#[test]
+#[should_panic(expected = "one probe at a time")]
+fn probes_are_limited_unless_flawed() {
+    check_blind(ONE_PROBE, probes_are_limited_model);
+}
+
+#[test]
+#[should_panic(expected = "one probe at a time")]
+fn probes_without_a_limit_are_noticed() {
+    check_small(Bug::NoLimit, ONE_PROBE, probes_are_limited_model);
+}
+
+/// Two threads see that the cooldown is over: there is one transition, and it is told once.
+/// [`replace` that tells whoever asked; a store in the place of the exchange.]
+fn the_end_of_the_cooldown_is_told_once_model<C: Circuit>(circuit: C) {
+    circuit.failure();
+    let rival = {
+        let circuit = circuit.clone();
+        thread::spawn(move || circuit.acquire())
+    };
+    let probes = [circuit.acquire(), rival.join().unwrap()];
+    assert_eq!(probes.iter().flatten().count(), 1, "one probe");
+    assert_eq!(told_once(&circuit), [State::Open, State::HalfOpen]);
+    for probe in probes.into_iter().flatten() {
+        circuit.tell(probe, Verdict::Ignored);
+    }
+}
+
+#[test]
+fn the_end_of_the_cooldown_is_told_once() {
+    check_real(ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
+}
+
+#[test]
+#[should_panic(expected = "one probe")]
+fn the_end_of_the_cooldown_is_told_once_unless_flawed() {
+    check_blind(ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
+}
+
+#[test]
+#[should_panic(expected = "told once each")]
+fn an_end_of_the_cooldown_that_is_told_twice_is_noticed() {
+    check_small(Bug::ToldAnyway, ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
+}
+
+const FIRST_DECIDES: Rules = Rules { failures: 1, probes: 1, successes: 1 };
+
+/// Results of calls that were permitted while closed race a probe: the probe alone decides.
+/// [`settle` without the test of the generation.]
+fn a_late_result_changes_nothing_model<C: Circuit>(circuit: C) {
+    let late = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
+    circuit.failure();
+    let rival = {
+        let circuit = circuit.clone();
+        thread::spawn(move || {
+            let [failure, dropped] = late;
+            circuit.tell(failure, Verdict::Failure);
+            circuit.tell(dropped, Verdict::Ignored);
+        })
+    };
+    let probe = circuit.acquire().unwrap();
+    assert!(circuit.acquire().is_none(), "a late drop gives no probe back");
+    circuit.tell(probe, Verdict::Success);
+    rival.join().unwrap();
+    assert_eq!(circuit.state(), State::Closed, "a late failure does not open it");
+    assert_eq!(told_once(&circuit), [State::Open, State::HalfOpen, State::Closed]);
+}
+
 #[test]
 fn a_late_result_changes_nothing() {
-    check(|| {
-        let breaker = Arc::new(CircuitBreaker::with_clock(config(1, 1, 1), Jump::default()));
-        let late = [breaker.try_acquire_owned().unwrap(), breaker.try_acquire_owned().unwrap()];
-        breaker.try_acquire().unwrap().failure();
-        let rival = thread::spawn(move || {
-            let [failure, dropped] = late;
-            failure.failure();
-            drop(dropped);
-        });
-        let probe = breaker.try_acquire().unwrap();
-        assert!(breaker.try_acquire().is_err(), "a late drop gives no probe back");
-        probe.success();
-        rival.join().unwrap();
-        assert_eq!(breaker.state(), State::Closed, "a late failure does not open it");
-    });
-}
-
-/// Failures race at the threshold: none is lost, and the third finds it open. [A store in the place of the exchange of the word.]
-#[test]
-fn no_failure_is_lost() {
-    check(no_failure_is_lost_model);
+    check_real(FIRST_DECIDES, a_late_result_changes_nothing_model);
 }
 
 #[test]
-#[should_panic]
-fn no_failure_is_lost_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, no_failure_is_lost_model);
+#[should_panic(expected = "a late")]
+fn a_late_result_that_changes_something_is_noticed() {
+    check_small(Bug::AnyGeneration, FIRST_DECIDES, a_late_result_changes_nothing_model);
 }
 
-fn no_failure_is_lost_model() {
-    let breaker = Arc::new(CircuitBreaker::with_clock(config(3, 1, 1), Stopped(0)));
+const THIRD_TRIPS: Rules = Rules { failures: 3, probes: 1, successes: 1 };
+
+/// Failures race at the threshold: none is lost, and the third trips it, which is told once.
+/// [A store in the place of the exchange of the word; `replace` that tells whoever asked.]
+fn no_failure_is_lost_model<C: Circuit>(circuit: C) {
     let rivals: Vec<_> = (0..2)
         .map(|_| {
-            let permit = breaker.try_acquire_owned().unwrap();
-            thread::spawn(move || permit.failure())
+            let circuit = circuit.clone();
+            let permit = circuit.acquire().unwrap();
+            thread::spawn(move || circuit.tell(permit, Verdict::Failure))
         })
         .collect();
-    breaker.try_acquire().unwrap().failure();
+    circuit.failure();
     for rival in rivals {
         rival.join().unwrap();
     }
-    assert_eq!(breaker.state(), State::Open);
+    assert_eq!(told_once(&circuit), [State::Open], "three failures");
 }
 
-/// A success and a failure of two probes race: the first decides, and the other is of an older generation by then.
-/// [A transition that keeps its generation.]
 #[test]
-fn the_first_verdict_decides() {
-    check(|| {
-        let breaker = tripped(config(2, 2, 1));
-        let [success, failure] = [breaker.try_acquire_owned().unwrap(), breaker.try_acquire_owned().unwrap()];
-        let rival = thread::spawn(move || success.success());
-        failure.failure();
-        rival.join().unwrap();
-        match breaker.state() {
-            State::Closed => {
-                breaker.try_acquire().unwrap().failure();
-                assert_eq!(breaker.state(), State::Closed, "the late failure was not counted");
-            }
-            State::Open | State::HalfOpen => {
-                assert!(breaker.try_acquire().is_ok() && breaker.try_acquire().is_ok(), "the late success was not");
+fn no_failure_is_lost() {
+    check_three(THIRD_TRIPS, no_failure_is_lost_model);
+}
+
+#[test]
+#[should_panic(expected = "three failures")]
+fn no_failure_is_lost_unless_flawed() {
+    check_blind(THIRD_TRIPS, no_failure_is_lost_model);
+}
+
+/// Two failures race at the threshold of one: the second one is of an older generation.
+/// [`replace` that tells whoever asked; a store in the place of the exchange.]
+fn a_trip_is_told_once_model<C: Circuit>(circuit: C) {
+    let permit = circuit.acquire().unwrap();
+    let mine = circuit.acquire().unwrap();
+    let rival = {
+        let circuit = circuit.clone();
+        thread::spawn(move || circuit.tell(permit, Verdict::Failure))
+    };
+    circuit.tell(mine, Verdict::Failure);
+    rival.join().unwrap();
+    assert_eq!(told_once(&circuit), [State::Open], "it trips once");
+}
+
+#[test]
+fn a_trip_is_told_once() {
+    check_real(FIRST_DECIDES, a_trip_is_told_once_model);
+}
+
+#[test]
+#[should_panic(expected = "told once each")]
+fn a_trip_is_told_once_unless_flawed() {
+    check_blind(FIRST_DECIDES, a_trip_is_told_once_model);
+}
+
+#[test]
+#[should_panic(expected = "told once each")]
+fn a_trip_that_is_told_twice_is_noticed() {
+    check_small(Bug::ToldAnyway, FIRST_DECIDES, a_trip_is_told_once_model);
+}
+
+/// One thread fails, succeeds and fails again, after a failure, while another fails: in no order are there three in a row.
+/// [`settle` that gives up when a success's exchange fails; a store in the place of the exchange.]
+fn a_success_ends_the_row_model<C: Circuit>(circuit: C) {
+    circuit.failure();
+    let permit = circuit.acquire().unwrap();
+    let rival = {
+        let circuit = circuit.clone();
+        thread::spawn(move || circuit.tell(permit, Verdict::Failure))
+    };
+    circuit.success();
+    circuit.failure();
+    rival.join().unwrap();
+    assert_eq!(circuit.told(), [], "two in a row at the most");
+    assert_eq!(circuit.state(), State::Closed);
+}
+
+#[test]
+fn a_success_ends_the_row() {
+    check_real(THIRD_TRIPS, a_success_ends_the_row_model);
+}
+
+#[test]
+#[should_panic(expected = "two in a row at the most")]
+fn a_success_ends_the_row_unless_flawed() {
+    check_blind(THIRD_TRIPS, a_success_ends_the_row_model);
+}
+
+#[test]
+#[should_panic(expected = "two in a row at the most")]
+fn a_success_that_is_lost_is_noticed() {
+    check_small(Bug::LostSuccess, THIRD_TRIPS, a_success_ends_the_row_model);
+}
+
+const SECOND_TRIPS: Rules = Rules { failures: 2, probes: 1, successes: 1 };
+
+/// Two failures in a row trip it while another thread succeeds: between the two, and it does not trip, or else it does, and stays open.
+/// [A store in the place of the exchange.]
+fn a_trip_while_others_succeed_stays_model<C: Circuit>(circuit: C) {
+    let success = circuit.acquire().unwrap();
+    let rival = {
+        let circuit = circuit.clone();
+        thread::spawn(move || circuit.tell(success, Verdict::Success))
+    };
+    circuit.failure();
+    circuit.failure();
+    rival.join().unwrap();
+    if circuit.state() == State::Closed {
+        assert_eq!(told_once(&circuit), [], "a trip stays");
+        circuit.failure();
+    }
+    assert_eq!(told_once(&circuit), [State::Open], "two in a row");
+}
+
+#[test]
+fn a_trip_while_others_succeed_stays() {
+    check_real(SECOND_TRIPS, a_trip_while_others_succeed_stays_model);
+}
+
+#[test]
+#[should_panic(expected = "a trip stays")]
+fn a_trip_while_others_succeed_stays_unless_flawed() {
+    check_blind(SECOND_TRIPS, a_trip_while_others_succeed_stays_model);
+}
+
+const TWO_PROBES: Rules = Rules { failures: 1, probes: 2, successes: 1 };
+
+/// A success and a failure of two probes race: the first decides, and the other is of an older generation by then.
+/// [A transition that keeps its generation; `settle` without the test of it.]
+fn the_first_verdict_decides_model<C: Circuit>(circuit: C) {
+    circuit.failure();
+    let [success, failure] = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
+    let rival = {
+        let circuit = circuit.clone();
+        thread::spawn(move || circuit.tell(success, Verdict::Success))
+    };
+    circuit.tell(failure, Verdict::Failure);
+    rival.join().unwrap();
+    match told_once(&circuit)[..] {
+        [State::Open, State::HalfOpen, State::Closed] => assert_eq!(circuit.state(), State::Closed),
+        [State::Open, State::HalfOpen, State::Open] => {
+            let two = [circuit.acquire(), circuit.acquire()];
+            assert!(two.iter().all(Option::is_some), "the late success gave no place back");
+            assert!(circuit.acquire().is_none(), "and took none");
+            for probe in two.into_iter().flatten() {
+                circuit.tell(probe, Verdict::Ignored);
             }
         }
-    });
+        ref told => panic!("two verdicts, one decision: {told:?}"),
+    }
+}
+
+#[test]
+fn the_first_verdict_decides() {
+    check_real(TWO_PROBES, the_first_verdict_decides_model);
+}
+
+#[test]
+#[should_panic(expected = "two verdicts, one decision")]
+fn a_second_verdict_that_decides_is_noticed() {
+    check_small(Bug::AnyGeneration, TWO_PROBES, the_first_verdict_decides_model);
+}
+
+#[test]
+#[should_panic(expected = "told once each")]
+fn a_generation_that_stays_is_noticed() {
+    check_small(Bug::KeepsGeneration, TWO_PROBES, the_first_verdict_decides_model);
+}
+
+/// A permit is dropped while another closes the breaker, which then trips again: the drop gives back its own place, or none.
+/// [`settle` without the test of the generation; a store in the place of the exchange.]
+fn a_drop_while_others_close_gives_back_its_own_place_model<C: Circuit>(circuit: C) {
+    circuit.failure();
+    let [success, dropped] = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
+    let rival = {
+        let circuit = circuit.clone();
+        thread::spawn(move || circuit.tell(dropped, Verdict::Ignored))
+    };
+    circuit.tell(success, Verdict::Success);
+    assert_eq!(circuit.state(), State::Closed, "whether the other was dropped or not");
+    circuit.failure();
+    let probes = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
+    assert!(circuit.acquire().is_none(), "a place of before");
+    rival.join().unwrap();
+    assert!(circuit.acquire().is_none(), "a place of before");
+    for probe in probes {
+        circuit.tell(probe, Verdict::Ignored);
+    }
+}
+
+#[test]
+fn a_drop_while_others_close_gives_back_its_own_place() {
+    check_real(TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
+}
+
+#[test]
+#[should_panic(expected = "a place of before")]
+fn a_drop_while_others_close_gives_back_its_own_place_unless_flawed() {
+    check_blind(TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
+}
+
+#[test]
+#[should_panic(expected = "a place of before")]
+fn a_place_that_is_given_back_later_is_noticed() {
+    check_small(Bug::AnyGeneration, TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
+}
+
+/// The breaker is forced open and reset while a probe is out: its verdict counts before that or not at all, and every change is told once.
+/// [`settle` without the test of the generation; a store in the place of the exchange; a transition that keeps its generation.]
+fn what_is_forced_stays_model<C: Circuit>(circuit: C, verdict: Verdict, decision: State) {
+    circuit.failure();
+    let probe = circuit.acquire().unwrap();
+    let rival = {
+        let circuit = circuit.clone();
+        thread::spawn(move || circuit.tell(probe, verdict))
+    };
+    circuit.force_open();
+    assert_eq!(circuit.state(), State::ForcedOpen, "a late verdict");
+    circuit.reset();
+    rival.join().unwrap();
+    assert_eq!(circuit.state(), State::Closed, "a late verdict");
+    let told = told_once(&circuit);
+    let (before, after) = ([State::Open, State::HalfOpen], [State::ForcedOpen, State::Closed]);
+    assert!(
+        told == [before, after].concat() || told == [&before[..], &[decision], &after].concat(),
+        "what is told of: {told:?}"
+    );
+}
+
+fn a_success_while_forced_model<C: Circuit>(circuit: C) {
+    what_is_forced_stays_model(circuit, Verdict::Success, State::Closed);
+}
+
+fn a_failure_while_forced_model<C: Circuit>(circuit: C) {
+    what_is_forced_stays_model(circuit, Verdict::Failure, State::Open);
+}
+
+#[test]
+fn what_is_forced_stays() {
+    check_real(FIRST_DECIDES, a_success_while_forced_model);
+    check_real(FIRST_DECIDES, a_failure_while_forced_model);
+}
+
+#[test]
+#[should_panic(expected = "told once each")]
+fn what_is_forced_stays_unless_flawed() {
+    check_blind(FIRST_DECIDES, a_success_while_forced_model);
+}
+
+#[test]
+#[should_panic(expected = "a late verdict")]
+fn a_late_failure_that_opens_what_was_reset_is_noticed() {
+    check_small(Bug::AnyGeneration, FIRST_DECIDES, a_failure_while_forced_model);
+}
+
+#[test]
+#[should_panic(expected = "told once each")]
+fn a_forced_generation_that_stays_is_noticed() {
+    check_small(Bug::KeepsGeneration, FIRST_DECIDES, a_success_while_forced_model);
+}
+
+/// Two threads force a breaker, one open and one closed again: each is told once, and the last stays.
+/// [A store in the place of the exchange; `replace` that tells whoever asked.]
+fn two_who_force_it_are_both_told_of_model<C: Circuit>(circuit: C) {
+    let rival = {
+        let circuit = circuit.clone();
+        thread::spawn(move || circuit.force_open())
+    };
+    circuit.reset();
+    rival.join().unwrap();
+    let told = told_once(&circuit);
+    assert!(told.len() == 2 && told[0] != told[1], "one each: {told:?}");
+    assert_eq!(told[1], circuit.state(), "the last one stays");
+}
+
+#[test]
+fn two_who_force_it_are_both_told_of() {
+    check_real(FIRST_DECIDES, two_who_force_it_are_both_told_of_model);
+}
+
+#[test]
+#[should_panic(expected = "told once each")]
+fn two_who_force_it_are_both_told_of_unless_flawed() {
+    check_blind(FIRST_DECIDES, two_who_force_it_are_both_told_of_model);
+}
+
+/// The time half-open is over while its probe comes back: either closes it first, or it opens again and the probe is too late; one of the two,
+/// and told once. [A store in the place of the exchange; `settle` without the test of the generation.]
+#[test]
+fn the_longest_time_half_open_passes_while_a_probe_comes_back() {
+    check(half_open_too_long_model);
+}
+
+#[test]
+#[should_panic(expected = "told once each")]
+fn the_longest_time_half_open_passes_while_a_probe_comes_back_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, half_open_too_long_model);
+}
+
+fn half_open_too_long_model() {
+    // Every reading of the clock is a second later: so it is over at the first.
+    let real = Real::new(config(FIRST_DECIDES).max_half_open(Duration::from_millis(600)).build().unwrap());
+    real.failure();
+    let probe = real.acquire().unwrap();
+    let rival = thread::spawn(move || probe.success());
+    let next = real.acquire();
+    rival.join().unwrap();
+    assert!(next.is_some(), "the cooldown after it is over too");
+    let told: Vec<_> = real.told.0.lock().unwrap().iter().map(|change| (change.to(), change.cause())).collect();
+    let states = told_once(&real);
+    if states.contains(&State::Closed) {
+        assert_eq!(states, [State::Open, State::HalfOpen, State::Closed]);
+        assert_eq!(real.state(), State::Closed);
+    } else {
+        assert_eq!(states, [State::Open, State::HalfOpen, State::Open, State::HalfOpen], "a late success");
+        assert_eq!(told[2].1, Cause::HalfOpenTooLong);
+        assert_eq!(real.state(), State::HalfOpen);
+        assert_eq!(real.breaker.status().probes_out(), 1, "the second one");
+    }
+}
+
+#[test]
+fn the_copy_is_right() {
+    check_small(Bug::None, ONE_PROBE, probes_are_limited_model);
+    check_small(Bug::None, ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
+    check_small(Bug::None, FIRST_DECIDES, a_late_result_changes_nothing_model);
+    check_small(Bug::None, FIRST_DECIDES, a_trip_is_told_once_model);
+    check_small(Bug::None, THIRD_TRIPS, no_failure_is_lost_model);
+    check_small(Bug::None, THIRD_TRIPS, a_success_ends_the_row_model);
+    check_small(Bug::None, SECOND_TRIPS, a_trip_while_others_succeed_stays_model);
+    check_small(Bug::None, TWO_PROBES, the_first_verdict_decides_model);
+    check_small(Bug::None, TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
+    check_small(Bug::None, FIRST_DECIDES, a_success_while_forced_model);
+    check_small(Bug::None, FIRST_DECIDES, a_failure_while_forced_model);
+    check_small(Bug::None, FIRST_DECIDES, two_who_force_it_are_both_told_of_model);
 }

@@ -1,0 +1,203 @@
+//! A small copy of the breaker's word, with the bugs that the real one does not have.
+//!
+//! Failures in a row trip it, and its cooldown is over as soon as it is looked at.
+
+use damper::State;
+use damper::breaker::Verdict;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What a model does with a breaker, the real one or the copy.
+pub trait Circuit: Clone + Send + 'static {
+    type Permit: Send + 'static;
+
+    fn acquire(&self) -> Option<Self::Permit>;
+
+    fn tell(&self, permit: Self::Permit, verdict: Verdict);
+
+    fn force_open(&self);
+
+    fn reset(&self);
+
+    /// Half-open as soon as it is open.
+    fn state(&self) -> State;
+
+    /// The states that the listener was told of, with their generations.
+    fn told(&self) -> Vec<(u32, State)>;
+
+    fn success(&self) {
+        self.tell(self.acquire().unwrap(), Verdict::Success);
+    }
+
+    fn failure(&self) {
+        self.tell(self.acquire().unwrap(), Verdict::Failure);
+    }
+}
+
+/// When it trips, how many probes there are at once, and how many must succeed.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    pub failures: u32,
+    pub probes: u32,
+    pub successes: u32,
+}
+
+/// What this copy does otherwise than damper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Nothing: for the proof that the copy is one.
+    None,
+    /// A result is believed whatever generation it is of.
+    AnyGeneration,
+    /// A change of the state keeps its generation.
+    KeepsGeneration,
+    /// Probes are not limited.
+    NoLimit,
+    /// A success that comes in another's way does not end the row of failures.
+    LostSuccess,
+    /// The listener is told of what one wanted to change, even if another was first.
+    ToldAnyway,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word {
+    state: State,
+    generation: u32,
+    /// Failures when closed, probes out when half-open.
+    count: u32,
+    succeeded: u32,
+}
+
+const STATES: [State; 4] = [State::Closed, State::Open, State::HalfOpen, State::ForcedOpen];
+
+impl Word {
+    fn unpack(word: u64) -> Self {
+        let byte = |index: u32| (word >> (8 * index) & 0xff) as u32;
+        Self { state: STATES[byte(0) as usize], generation: byte(1), count: byte(2), succeeded: byte(3) }
+    }
+
+    fn pack(self) -> u64 {
+        let state = STATES.iter().position(|&state| state == self.state).unwrap() as u64;
+        state | u64::from(self.generation) << 8 | u64::from(self.count) << 16 | u64::from(self.succeeded) << 24
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Small(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    bug: Bug,
+    rules: Rules,
+    word: AtomicU64,
+    told: Mutex<Vec<(u32, State)>>,
+}
+
+impl Small {
+    /// A closed one.
+    pub fn new(bug: Bug, rules: Rules) -> Self {
+        Self(Arc::new(Shared { bug, rules, word: AtomicU64::new(0), told: Mutex::default() }))
+    }
+
+    fn load(&self) -> Word {
+        Word::unpack(self.0.word.load(Ordering::Relaxed))
+    }
+
+    fn replace(&self, old: Word, new: Word) -> bool {
+        let (old_word, new_word) = (old.pack(), new.pack());
+        let is_first = self.0.word.compare_exchange(old_word, new_word, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let is_change = old.state != new.state || old.generation != new.generation;
+        if is_change && (is_first || self.0.bug == Bug::ToldAnyway) {
+            self.0.told.lock().unwrap().push((new.generation, new.state));
+        }
+        is_first
+    }
+
+    fn turn(&self, word: Word, state: State, count: u32) -> Word {
+        let generation = if self.0.bug == Bug::KeepsGeneration { word.generation } else { word.generation + 1 };
+        Word { state, generation, count, succeeded: 0 }
+    }
+
+    fn after(&self, word: Word, verdict: Verdict) -> Word {
+        let rules = self.0.rules;
+        match (word.state, verdict) {
+            (State::Closed, Verdict::Success) => Word { count: 0, ..word },
+            (State::Closed, Verdict::Failure) if word.count + 1 < rules.failures => {
+                Word { count: word.count + 1, ..word }
+            }
+            (State::Closed | State::HalfOpen, Verdict::Failure) => self.turn(word, State::Open, 0),
+            (State::HalfOpen, Verdict::Success) if word.succeeded + 1 < rules.successes => {
+                Word { count: word.count.saturating_sub(1), succeeded: word.succeeded + 1, ..word }
+            }
+            (State::HalfOpen, Verdict::Success) => self.turn(word, State::Closed, 0),
+            (State::HalfOpen, _) => Word { count: word.count.saturating_sub(1), ..word },
+            _ => word,
+        }
+    }
+
+    fn force(&self, state: State) {
+        loop {
+            let word = self.load();
+            if self.replace(word, self.turn(word, state, 0)) {
+                return;
+            }
+        }
+    }
+}
+
+impl Circuit for Small {
+    /// The generation.
+    type Permit = u32;
+
+    fn acquire(&self) -> Option<u32> {
+        let Rules { probes, successes, .. } = self.0.rules;
+        loop {
+            let word = self.load();
+            let most = if self.0.bug == Bug::NoLimit { u32::MAX } else { probes };
+            let next = match word.state {
+                State::Closed => return Some(word.generation),
+                State::Open => self.turn(word, State::HalfOpen, 1),
+                State::HalfOpen if word.count < most && word.count + word.succeeded < probes.max(successes) => {
+                    Word { count: word.count + 1, ..word }
+                }
+                _ => return None,
+            };
+            if self.replace(word, next) {
+                return Some(next.generation);
+            }
+        }
+    }
+
+    fn tell(&self, generation: u32, verdict: Verdict) {
+        loop {
+            let word = self.load();
+            if word.generation != generation && self.0.bug != Bug::AnyGeneration {
+                return;
+            }
+            let next = self.after(word, verdict);
+            let is_lost = self.0.bug == Bug::LostSuccess && verdict == Verdict::Success;
+            if next == word || self.replace(word, next) || is_lost {
+                return;
+            }
+        }
+    }
+
+    fn force_open(&self) {
+        self.force(State::ForcedOpen);
+    }
+
+    fn reset(&self) {
+        self.force(State::Closed);
+    }
+
+    fn state(&self) -> State {
+        match self.load().state {
+            State::Open => State::HalfOpen,
+            state => state,
+        }
+    }
+
+    fn told(&self) -> Vec<(u32, State)> {
+        self.0.told.lock().unwrap().clone()
+    }
+}
