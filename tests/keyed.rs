@@ -1,7 +1,7 @@
 //! The keyed limiter through its public API.
 #![cfg(feature = "std")]
 
-use damper::{KeyedLimiter, KeyedLimiterError, ManualClock, Quota};
+use damper::{ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, WhenFull};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
@@ -75,44 +75,218 @@ fn capacities_out_of_range_are_named() {
     assert!(limits.capacity() >= 8_192);
 }
 
-/// All newcomers are aimed at the set of one exhausted key: whoever takes its slot owes what it owed.
+/// What a limiter with one set of four slots admits of keys that each come once, at one moment.
+fn admitted_of_many(
+    when_full: WhenFull,
+    calls: u64,
+) -> (u64, KeyedLimiter<u64, ManualClock, BuildHasherDefault<Identity>>) {
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5))
+        .capacity(2)
+        .when_full(when_full)
+        .clock(ManualClock::new())
+        .hasher(BuildHasherDefault::default())
+        .build()
+        .unwrap();
+    // Others in between, and the first ones again.
+    let admitted = (0..calls).map(|call| u64::from(limits.check(&(call % 100)).is_ok())).sum();
+    (admitted, limits)
+}
+
+/// Whoever takes the slot of an exhausted key owes what that owed.
 #[test]
 fn an_exhausted_key_gets_no_fresh_burst_by_being_evicted() {
+    let (admitted, limits) = admitted_of_many(WhenFull::EvictLeastIndebted, 1_000);
+    assert_eq!(admitted, 4 * 5, "what the four slots of the set hold, once");
+    assert_eq!((limits.len(), limits.overflows()), (4, 0));
+    assert!(limits.evictions() > 0 && limits.refused_newcomers() > 0);
+}
+
+#[test]
+fn keys_without_a_slot_share_a_bucket() {
+    let (admitted, limits) = admitted_of_many(WhenFull::SharedOverflow, 1_000);
+    assert_eq!(admitted, 4 * 5 + 5, "a bucket more, for all the others");
+    assert_eq!((limits.len(), limits.evictions(), limits.refused_newcomers()), (4, 0, 0));
+    assert_eq!(limits.overflows(), 1_000 - 40);
+}
+
+#[test]
+fn newcomers_are_refused_until_somebody_is_idle() {
     let clock = ManualClock::new();
-    let limits = aimed(Quota::per_second(1).burst(5), 1, &clock);
-    let sets = limits.capacity() as u64;
-    let mut admitted = 0;
-    for round in 0..1_000u64 {
-        // A different key each time, all in one set, then the first ones again.
-        admitted += u64::from(limits.check(&(1 + (round % 100) * sets)).is_ok());
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5))
+        .capacity(2)
+        .when_full(WhenFull::DenyNew)
+        .clock(&clock)
+        .build()
+        .unwrap();
+    for key in 0..4 {
+        limits.check_n(&key, 1 + key as u32).unwrap();
     }
-    // What the eight slots of the set hold, once.
-    assert_eq!(admitted, 8 * 5);
+    let denied = limits.check(&4).unwrap_err();
+    assert_eq!((denied.retry_after(), denied.remaining()), (Some(Duration::from_secs(1)), 0));
+    assert_eq!((limits.refused_newcomers(), limits.len()), (1, 4));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(limits.check(&4).unwrap().remaining(), 4, "the first is full, and gave its slot");
+    assert_eq!((limits.len(), limits.evictions()), (4, 0), "and lost nothing by it");
+}
+
+/// Who spent of the shared bucket and then gets a slot owes what that owes.
+#[test]
+fn from_overflow_to_a_slot_of_ones_own_is_no_fresh_burst() {
+    let clock = ManualClock::new();
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5)).capacity(2).clock(&clock).build().unwrap();
+    for key in 0..4 {
+        limits.check(&key).unwrap();
+    }
+    assert_eq!(limits.check_n(&9, 5).unwrap().remaining(), 0, "shared");
+    assert!(limits.check(&9).is_err());
+    clock.advance(Duration::from_secs(1));
+    // The others are full now; the newcomer gets a slot, and has what the shared bucket has.
+    assert_eq!(limits.check(&9).unwrap().remaining(), 0);
+    assert_eq!(limits.len(), 4);
+    assert!(limits.check(&9).is_err());
 }
 
 /// A flood of keys is bounded in memory, and what each slot admits is bounded too.
 #[test]
 fn a_flood_of_keys_admits_no_more_than_the_slots_hold() {
     let clock = ManualClock::new();
-    let limits = aimed(Quota::per_second(1).burst(3), 64, &clock);
-    let slots = limits.capacity() as u64;
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(3))
+        .capacity(64)
+        .when_full(WhenFull::EvictLeastIndebted)
+        .clock(&clock)
+        .build()
+        .unwrap();
     let admitted: u64 = (0..100_000u64).map(|key| u64::from(limits.check(&key).is_ok())).sum();
-    assert_eq!(admitted, slots * 3);
-    assert_eq!(limits.capacity() as u64, slots);
+    assert_eq!((admitted, limits.len()), (128 * 3, 128));
 }
 
 #[test]
 fn an_idle_victim_loses_nothing() {
     let clock = ManualClock::new();
     let limits = aimed(Quota::per_second(1).burst(2), 1, &clock);
-    let set = limits.capacity() as u64;
     limits.check_n(&1, 2).unwrap();
     clock.advance(Duration::from_secs(2));
     for newcomer in 2..20u64 {
-        let _ = limits.check_n(&(1 + newcomer * set), 2);
+        let _ = limits.check_n(&newcomer, 2);
     }
     clock.advance(Duration::from_secs(2));
     assert_eq!(limits.check(&1).unwrap().remaining(), 1, "a full bucket again");
+}
+
+#[test]
+fn all_operations_of_a_key() {
+    let clock = ManualClock::new();
+    let limits =
+        KeyedLimiter::<str>::builder(Quota::per_second(10).burst(5).max_debt(7)).clock(&clock).build().unwrap();
+    assert_eq!(
+        (limits.peek("a").used(), limits.len(), limits.is_empty()),
+        (0, 0, true),
+        "nobody is remembered for being looked at"
+    );
+    limits.check_n("a", 4).unwrap();
+    let usage = limits.peek("a");
+    assert_eq!((usage.limit(), usage.used(), usage.window()), (5, 4, Some(Duration::from_millis(500))));
+    assert_eq!(usage.resets_in(), Some(Duration::from_millis(400)));
+    limits.refund("a", 2);
+    assert_eq!(limits.peek("a").used(), 2);
+    limits.refund("b", 2);
+    assert_eq!(limits.len(), 1);
+    assert_eq!(limits.charge("a", 100), 10, "the burst and 7 are the deepest debt");
+    assert_eq!(limits.check("a").unwrap_err().retry_after(), Some(Duration::from_millis(800)));
+    assert_eq!(limits.charge("b", 3), 3, "of the bucket that keys without a slot share");
+    assert_eq!(limits.check("b").unwrap().remaining(), 1, "and whose debt a newcomer has");
+    limits.reset("a");
+    assert_eq!(limits.check_n("a", 5).unwrap().remaining(), 0);
+    limits.set_quota(Quota::per_second(100).burst(50)).unwrap();
+    assert_eq!((limits.quota(), limits.peek("a").used()), (Quota::per_second(100).burst(50), 5));
+    assert_eq!(limits.check_n("a", 45).unwrap().remaining(), 0);
+    limits.clear();
+    assert_eq!((limits.len(), limits.peek("a").used(), limits.capacity()), (0, 0, 8_192));
+    assert_eq!(limits.check_n("b", 50).unwrap().remaining(), 0);
+}
+
+#[test]
+fn tiers_and_overrides() {
+    let clock = ManualClock::new();
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(10))
+        .tiers([Quota::per_second(10).burst(100), Quota::per_second(5).burst(50)], |key| (*key % 10) as usize)
+        .clock(&clock)
+        .build()
+        .unwrap();
+    assert_eq!(limits.check_n(&10, 10).unwrap().remaining(), 0);
+    assert_eq!(limits.check_n(&11, 10).unwrap().remaining(), 90);
+    assert_eq!(limits.check_n(&19, 10).unwrap().remaining(), 40, "beyond the last is the last");
+    // Ten seconds to refill, in either tier; in a hundred that is all of it.
+    limits.set_tier(&10, 1).unwrap();
+    assert!(limits.check(&10).is_err());
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(limits.check(&10).unwrap().remaining(), 48);
+    limits.clear_tier(&10);
+    let usage = limits.peek(&10);
+    assert_eq!((usage.limit(), usage.remaining()), (10, 4));
+    assert_eq!(limits.set_tier(&10, 3), Err(KeyedLimiterError::Tier(3)));
+    assert_eq!(limits.set_tier_quota(2, Quota::per_second(6).burst(60)), Some(Ok(())));
+    assert_eq!(limits.tier_quota(2), Some(Quota::per_second(6).burst(60)));
+    assert_eq!((limits.tier_quota(3), limits.set_tier_quota(3, Quota::per_second(1))), (None, None));
+    // An override outlives the slot.
+    limits.set_tier(&20, 1).unwrap();
+    limits.clear();
+    assert_eq!(limits.check(&20).unwrap().remaining(), 99);
+    let tiers = vec![Quota::per_second(1); 16];
+    let error = KeyedLimiter::<u64>::builder(Quota::per_second(1)).tiers(tiers, |_| 0).build().unwrap_err();
+    assert_eq!(error, KeyedLimiterError::Tiers(17));
+}
+
+#[test]
+fn client_addresses_are_grouped() {
+    let parse = |address: &str| -> IpAddr { address.parse().unwrap() };
+    let of = |address: &str| ClientAddress::from(parse(address));
+    assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+    assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+    assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+    assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    let wide = |address: &str| ClientAddress::with_ipv6_prefix(parse(address), 48);
+    assert_eq!(wide("2001:db8:0:1::1"), wide("2001:db8:0:2::1"));
+    assert_eq!(ClientAddress::with_ipv6_prefix(parse("2001:db8::1"), 0).to_string(), "::");
+    assert_eq!(ClientAddress::with_ipv6_prefix(parse("2001:db8::1"), 999).to_string(), "2001:db8::1");
+    let socket: std::net::SocketAddr = "[2001:db8::1]:443".parse().unwrap();
+    assert_eq!(ClientAddress::from(socket), of("2001:db8::1"));
+}
+
+/// Threads check, charge, refund, reset and flood while the quota changes: no key gets more than its envelope, and what it was given anew.
+#[test]
+fn threads_and_floods_stay_in_the_envelope_of_each_key() {
+    for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
+        let clock = ManualClock::new();
+        let (fast, slow) = (Quota::per_second(1_000).burst(20), Quota::per_second(100).burst(10));
+        let limits = KeyedLimiter::<u64>::builder(fast).capacity(8).when_full(when_full).clock(&clock).build().unwrap();
+        let counted = |thread: u64| {
+            let mut taken = [0u64; 4];
+            for step in 0..30_000u64 {
+                let key = (step * 7 + thread) % 4;
+                match (step + thread) % 8 {
+                    // Others, to push out whom they can.
+                    0 | 1 => _ = limits.check_n(&(100 + step % 50), 3),
+                    2 => clock.advance(Duration::from_micros(20)),
+                    3 => taken[key as usize] += 3 * u64::from(limits.check_n(&key, 3).is_ok()),
+                    _ => taken[key as usize] += u64::from(limits.check(&key).is_ok()),
+                }
+            }
+            taken
+        };
+        let taken = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4).map(|thread| scope.spawn(move || counted(thread))).collect();
+            scope.spawn(|| (0..5_000).for_each(|step| _ = limits.set_quota(if step % 2 == 0 { slow } else { fast })));
+            workers.into_iter().map(|worker| worker.join().unwrap()).fold([0; 4], |mut sum, taken| {
+                sum.iter_mut().zip(taken).for_each(|(sum, taken)| *sum += taken);
+                sum
+            })
+        });
+        let millis = clock.now() / 1_000_000;
+        for (key, taken) in taken.into_iter().enumerate() {
+            assert!(taken <= 20 + millis + 1, "{when_full:?}: key {key} took {taken} in {millis} ms");
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@
 //! interleaving in which a thread loads a location and then compare-exchanges it.
 
 mod field;
+#[cfg(feature = "std")]
+mod lock;
 #[cfg(not(loom))]
 mod native;
 #[cfg(feature = "std")]
@@ -24,6 +26,13 @@ pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 
 pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::Field;
+#[cfg(all(feature = "std", loom))]
+use model::{RawLock, held};
+#[cfg(all(feature = "std", not(loom)))]
+use native::{RawLock, held};
+
+#[cfg(feature = "std")]
+pub(crate) use lock::Lock;
 #[cfg(feature = "std")]
 pub(crate) use preference::{prefer, preference};
 #[cfg(feature = "std")]

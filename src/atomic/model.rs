@@ -106,6 +106,14 @@ impl AtomicU64 {
 #[cfg(feature = "std")]
 pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
 
+#[cfg(feature = "std")]
+pub(super) type RawLock = Mutex<()>;
+
+#[cfg(feature = "std")]
+pub(super) fn held(lock: &RawLock) -> MutexGuard<'_, ()> {
+    lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Backing off changes no outcome, and crossbeam's spins for ever under loom.
 pub(crate) struct Backoff;
 

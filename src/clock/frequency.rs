@@ -70,6 +70,12 @@ impl Ticks {
         Self::new(u64::try_from(ticks).unwrap_or(u64::MAX))
     }
 
+    /// How many they are; the most for a wait that never ends.
+    #[cfg(feature = "std")]
+    pub(crate) const fn count(self) -> u64 {
+        self.0
+    }
+
     /// What is left of this wait after another; a wait that never ends stays one.
     pub(crate) const fn less(self, other: Self) -> Self {
         if self.0 == u64::MAX { self } else { Self(self.0.saturating_sub(other.0)) }

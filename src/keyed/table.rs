@@ -1,86 +1,80 @@
-//! A bounded table of buckets: set-associative, like the cache of a processor.
+//! A bounded table of slots: set-associative, like the cache of a processor.
 //!
-//! A key's hash names the one set it can be in; a set is a few slots behind a lock of its own. A slot is the hash of
-//! its key and the word of its bucket, 16 bytes, and the key itself is not kept. A newcomer to a full set takes over the
-//! slot that is full soonest, with its word: what the evicted key still owed, the newcomer owes. So an idle victim,
-//! whose bucket was full, loses nothing, and nobody gets a fresh burst by pushing others out.
+//! A key's hash names two sets of four slots, each in a cache line of its own, and the key is in one of them: in the first unless that was
+//! full of others. With two slots for each key of the capacity, three keys in 100,000 then find no slot, and a hit looks at one line,
+//! sometimes at two. No key is stored, and nothing is allocated after construction.
 
-use crate::clock::Clock;
-use crate::quota::{Refusal, Timeline};
+use super::slot::Slot;
 use alloc::boxed::Box;
-use parking_lot::Mutex;
 
-/// The slots of a set: at half load, 2 keys in 100 find theirs full.
-const WAYS: usize = 8;
+/// The slots of a set: a cache line of them.
+const WAYS: usize = 4;
 
 /// Slots per key of capacity.
 const SLOTS_PER_KEY: usize = 2;
 
-/// A key's bucket. The hash 0 stands for no key; the word 0 is that of a full bucket.
-#[derive(Clone, Copy, Debug, Default)]
-struct Slot {
-    hash: u64,
-    word: u64,
-}
+#[derive(Debug)]
+#[repr(align(64))]
+struct Set([Slot; WAYS]);
 
 #[derive(Debug)]
 pub(super) struct Table {
-    /// A power of two of them.
-    sets: Box<[Mutex<[Slot; WAYS]>]>,
+    sets: Box<[Set]>,
 }
 
-/// What came of taking tokens.
-#[derive(Debug)]
-pub(super) struct Outcome {
-    /// The position at which it was decided.
-    pub(super) at: u64,
-    /// The key's word afterwards.
-    pub(super) word: u64,
-    pub(super) result: Result<(), Refusal>,
+/// The hash of a key as the table takes it: never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// Of a hash, whose bits are mixed: a hasher of the caller's own may leave them uneven.
+    #[inline]
+    pub(super) fn of(hash: u64) -> Self {
+        let mixed = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Self((mixed ^ mixed >> 32).max(1))
+    }
+
+    pub(super) fn get(self) -> u64 {
+        self.0
+    }
 }
 
 impl Table {
-    /// A table for `capacity` keys at the least.
+    /// A table for so many keys.
     pub(super) fn new(capacity: usize) -> Self {
-        let sets = (capacity * SLOTS_PER_KEY).div_ceil(WAYS).next_power_of_two();
-        Self { sets: (0..sets).map(|_| Mutex::default()).collect() }
+        let sets = (capacity * SLOTS_PER_KEY).div_ceil(WAYS);
+        Self { sets: (0..sets).map(|_| Set([(); WAYS].map(|()| Slot::empty()))).collect() }
     }
 
-    /// The keys that the table can hold.
-    pub(super) fn slots(&self) -> usize {
-        self.sets.len() * WAYS
-    }
-
-    /// Takes `n` tokens from the bucket of the key with this hash, all or none.
-    pub(super) fn take(&self, hash: u64, n: u32, line: &Timeline, clock: &impl Clock) -> Outcome {
-        let hash = hash.max(1);
-        // The low bits choose the set; the whole hash is compared.
-        let mut set = self.sets[hash as usize & (self.sets.len() - 1)].lock();
-        // Read under the lock, so that no word of this set comes from a later reading.
-        let at = line.position(clock.now());
-        let slot = match set.iter().position(|slot| slot.hash == hash) {
-            Some(own) => own,
-            None => Self::victim(&set, at),
-        };
-        let slot = &mut set[slot];
-        let word = line.heal(slot.word, at, clock).unwrap_or(slot.word);
-        match line.take(word, at, n) {
-            Ok(taken) if n > 0 => {
-                *slot = Slot { hash, word: taken };
-                Outcome { at, word: taken, result: Ok(()) }
-            }
-            // A newcomer that takes nothing, or is refused, evicts nobody: the word stays the owner's.
-            Ok(word) => Outcome { at, word, result: Ok(()) },
-            Err(refusal) => {
-                slot.word = word;
-                Outcome { at, word, result: Err(refusal) }
-            }
+    /// The slot that seems to be that of a key.
+    #[inline]
+    pub(super) fn find(&self, key: Fingerprint) -> Option<&Slot> {
+        let [first, second] = self.sets_of(key);
+        // One after the other: chained, they are walked a slot at a time.
+        let find = |set: &'_ Set| set.0.iter().position(|slot| slot.seems_of(key.0));
+        match find(first) {
+            Some(slot) => first.0.get(slot),
+            None => second.0.get(find(second)?),
         }
     }
 
-    /// The slot that is full soonest; an empty one is full already.
-    fn victim(set: &[Slot; WAYS], at: u64) -> usize {
-        let soonest = set.iter().enumerate().min_by_key(|(_, slot)| Timeline::debt(slot.word, at));
-        soonest.map_or(0, |(index, _)| index)
+    /// The slots that a key may have, in the order in which it prefers them.
+    pub(super) fn candidates(&self, key: Fingerprint) -> [&Slot; 2 * WAYS] {
+        let [first, second] = self.sets_of(key);
+        let [a, b, c, d] = &first.0;
+        let [e, f, g, h] = &second.0;
+        [a, b, c, d, e, f, g, h]
+    }
+
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.sets.iter().flat_map(|set| &set.0)
+    }
+
+    #[inline]
+    fn sets_of(&self, key: Fingerprint) -> [&Set; 2] {
+        // A half of the hash each, scaled to the number of sets: there are less than 2^32.
+        let sets = self.sets.len() as u64;
+        let at = |half: u64| &self.sets[(half * sets >> 32) as usize];
+        [at(key.0 >> 32), at(key.0 & u64::from(u32::MAX))]
     }
 }

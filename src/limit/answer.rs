@@ -101,7 +101,7 @@ impl Denied {
     /// As `new`, of a level that was computed otherwise; a wait of 0 says that no wait helps, because more is asked for than
     /// there can ever be.
     #[inline]
-    pub(super) fn counted(line: &Timeline, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
+    pub(crate) fn counted(line: &Timeline, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
         Self { level: Level { resets_in, remaining, frequency: line.frequency() }, wait }
     }
 

@@ -89,7 +89,7 @@ impl<const N: usize, A: Algorithm, C: Clock> Layered<N, A, C> {
                             layer.roll_back(n, receipt, &self.clock);
                         }
                     }
-                    return Err(LayerDenied { denied, layer: index, quota: layer.quota() });
+                    return Err(LayerDenied::new(denied, index, layer.quota()));
                 }
             }
         }
@@ -120,6 +120,10 @@ pub struct LayerDenied {
 }
 
 impl LayerDenied {
+    pub(crate) fn new(denied: Denied, layer: usize, quota: Quota) -> Self {
+        Self { denied, layer, quota }
+    }
+
     /// Which limit refused, counted from 0 in their order.
     #[must_use]
     pub fn layer(&self) -> usize {

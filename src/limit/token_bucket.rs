@@ -221,14 +221,7 @@ impl Algorithm for TokenBucket {
         let (remaining, resets_in) = self.word.decide(clock, |&Moment { ref line, word, at }| {
             Step::Keep((line.remaining(word, at), line.resets_in(word, at).duration(line.frequency())))
         });
-        let quota = self.quota();
-        Usage {
-            limit: quota.capacity(),
-            // Of a burst that has just been lowered.
-            remaining: remaining.min(quota.capacity()),
-            window: quota.refill_window(),
-            resets_in,
-        }
+        Usage::of(self.quota(), remaining, resets_in)
     }
 
     fn quota(&self) -> Quota {

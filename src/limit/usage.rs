@@ -1,5 +1,6 @@
 //! How much of a limit is used.
 
+use crate::quota::Quota;
 use core::time::Duration;
 
 /// How much of a limit is used at one moment; `used + remaining = limit` at all times.
@@ -16,6 +17,17 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Of a bucket.
+    pub(crate) fn of(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
+        Self {
+            limit: quota.capacity(),
+            // Of a burst that has just been lowered.
+            remaining: remaining.min(quota.capacity()),
+            window: quota.refill_window(),
+            resets_in,
+        }
+    }
+
     /// The most tokens that can be there, in tokens.
     #[must_use]
     pub fn limit(&self) -> u32 {

@@ -14,6 +14,8 @@ const FULL_FOR_LONG: u64 = 1 << 60;
 pub(crate) enum Measure {
     /// Tokens, as they drip in.
     Tokens,
+    /// Tokens whose positions are kept in 56 bits: the deepest debt is a quarter of their circle at the most.
+    Levels,
     /// Windows of the quota: the whole part of a position is the number of a window.
     Windows(Alignment),
 }
@@ -22,7 +24,7 @@ impl Measure {
     /// How much of it a window brings.
     pub(super) const fn per_window(self, quota: &Quota) -> u32 {
         match self {
-            Self::Tokens => quota.limit(),
+            Self::Tokens | Self::Levels => quota.limit(),
             Self::Windows(_) => 1,
         }
     }
@@ -30,8 +32,8 @@ impl Measure {
     /// What can be there at once, as `Timeline::full` has it.
     pub(super) const fn full(self, quota: &Quota, fraction_bits: u32) -> u64 {
         match self {
-            Self::Tokens if quota.is_unlimited() => 0,
-            Self::Tokens => (quota.capacity() as u64) << fraction_bits,
+            Self::Tokens | Self::Levels if quota.is_unlimited() => 0,
+            Self::Tokens | Self::Levels => (quota.capacity() as u64) << fraction_bits,
             Self::Windows(_) => quota.limit() as u64,
         }
     }
@@ -39,17 +41,25 @@ impl Measure {
     /// The deepest debt in it.
     pub(super) const fn deepest_debt(self, quota: &Quota) -> u64 {
         match self {
-            Self::Tokens if quota.is_unlimited() => 0,
-            Self::Tokens => quota.deepest_debt(),
+            Self::Tokens | Self::Levels if quota.is_unlimited() => 0,
+            Self::Tokens | Self::Levels => quota.deepest_debt(),
             // Leaves 4 bits for the number of a window.
             Self::Windows(_) => 1,
+        }
+    }
+
+    /// The most bits of the deepest debt.
+    pub(super) const fn debt_bits(self) -> u32 {
+        match self {
+            Self::Tokens | Self::Windows(_) => 61,
+            Self::Levels => 54,
         }
     }
 
     /// The tick at which a line starts that is first used at the tick `now`.
     pub(super) fn origin(self, quota: &Quota, clock: &impl Clock, now: u64) -> u64 {
         match self {
-            Self::Tokens => now,
+            Self::Tokens | Self::Levels => now,
             Self::Windows(alignment) => alignment.boundary(quota, clock, now),
         }
     }
@@ -57,8 +67,8 @@ impl Measure {
     /// The position at which a line starts on which `missing` tokens are missing.
     pub(super) const fn start(self, fraction_bits: u32, missing: u32) -> u64 {
         match (self, missing) {
-            (Self::Tokens, 0) => FULL_FOR_LONG,
-            (Self::Tokens, _) => ((missing as u64) << fraction_bits).wrapping_neg(),
+            (Self::Tokens | Self::Levels, 0) => FULL_FOR_LONG,
+            (Self::Tokens | Self::Levels, _) => ((missing as u64) << fraction_bits).wrapping_neg(),
             // The window after that of a word of 0.
             (Self::Windows(_), _) => 1 << fraction_bits,
         }

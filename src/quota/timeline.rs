@@ -11,7 +11,7 @@
 //! word by at least its cost, so that the costs between two readings a and b are at most
 //! `burst + position(b) - position(a)`.
 //!
-//! **F** is the largest with a tick of the clock at most 4 units and the deepest debt at most 2^61. A tick is then more
+//! **F** is the largest with a tick of the clock at most 4 units and the deepest debt at most 2^61 (2^54 where positions are kept in 56 bits). A tick is then more
 //! than 2 units (unless the deepest debt takes decades to refill), which is what makes waits exact to the tick;
 //! and with nanosecond ticks the positions circle after more than a century. (Where a tick brings more than 4 whole
 //! tokens F is 0, and they circle after 2^64 tokens.) A bucket that nobody touched for more than half a circle may read
@@ -21,9 +21,6 @@ use super::measure::Measure;
 use super::pace::Pace;
 use super::{Quota, SetQuotaError};
 use crate::clock::{Clock, Frequency, Scale, Ticks};
-
-/// The deepest debt has at most so many bits.
-const DEBT_BITS: u32 = 61;
 
 /// The most units that a tick is worth, unless a tick is worth more whole tokens than that.
 const UNITS_PER_TICK: u128 = 4;
@@ -74,7 +71,7 @@ impl Timeline {
     /// that of a bucket in which `missing` tokens are missing.
     pub(crate) const fn new(measure: Measure, quota: &Quota, frequency: u64, origin: u64, missing: u32) -> Self {
         let (tokens, ticks) = rate(measure, quota, frequency);
-        let fraction_bits = fraction_bits(tokens, ticks, measure.deepest_debt(quota));
+        let fraction_bits = fraction_bits(tokens, ticks, measure.debt_bits(), measure.deepest_debt(quota));
         let line = Self::with_fraction_bits(measure, quota, frequency, fraction_bits);
         Self { origin, start: measure.start(fraction_bits, missing), ..line }
     }
@@ -99,7 +96,7 @@ impl Timeline {
     /// The line of another quota in the fixed point of this one, with no start yet.
     pub(super) const fn changed(&self, measure: Measure, quota: &Quota, hertz: u64) -> Result<Self, SetQuotaError> {
         let deepest_debt = measure.deepest_debt(quota);
-        if u64::BITS - deepest_debt.leading_zeros() + self.fraction_bits > DEBT_BITS {
+        if u64::BITS - deepest_debt.leading_zeros() + self.fraction_bits > measure.debt_bits() {
             return Err(SetQuotaError::TooLarge);
         }
         let (tokens, ticks) = rate(measure, quota, hertz);
@@ -268,6 +265,48 @@ impl Timeline {
         if self.is_beyond_deepest_debt(word, at) { self.heal_slow(word, at, clock) } else { None }
     }
 
+    /// The word whose lowest bits are a `level`, seen at a position: what is out of the range of debts is a full bucket, for levels circle while
+    /// nobody looks at them.
+    #[cfg(feature = "std")]
+    #[inline]
+    pub(crate) fn word_of_level(&self, level: u64, bits: u32, at: u64, clock: &impl Clock) -> u64 {
+        let unused = u64::BITS - bits;
+        let ahead = (level.wrapping_sub(at) << unused) as i64 >> unused;
+        let word = at.wrapping_add_signed(ahead);
+        if ahead <= 0 || self.is_beyond_deepest_debt(word, at) && self.heal_slow(word, at, clock).is_some() {
+            at
+        } else {
+            word
+        }
+    }
+
+    /// As [`word_of_level`](Self::word_of_level) of a bucket that is not below empty; `None` if it may be.
+    #[cfg(feature = "std")]
+    #[inline]
+    pub(crate) const fn word_of_near_level(&self, level: u64, bits: u32, at: u64) -> Option<u64> {
+        let unused = u64::BITS - bits;
+        let ahead = (level.wrapping_sub(at) << unused) as i64 >> unused;
+        if ahead <= 0 {
+            Some(at)
+        } else if ahead as u64 <= self.full {
+            Some(at.wrapping_add(ahead as u64))
+        } else {
+            None
+        }
+    }
+
+    /// The deepest debt, in units.
+    #[cfg(feature = "std")]
+    pub(crate) const fn deepest_debt_in_units(&self) -> u64 {
+        self.deepest_debt << self.fraction_bits
+    }
+
+    /// The units that so many ticks bring, rounded up.
+    #[cfg(feature = "std")]
+    pub(crate) const fn units_in(&self, ticks: Ticks) -> u64 {
+        self.scale.saturating_units(ticks.count()).saturating_add(1)
+    }
+
     /// Whether the bucket is in debt.
     #[inline]
     pub(crate) const fn is_below_zero(&self, word: u64, at: u64) -> bool {
@@ -387,9 +426,9 @@ const fn rate(measure: Measure, quota: &Quota, frequency: u64) -> (u128, u128) {
 }
 
 /// F for a rate of `tokens / ticks`.
-const fn fraction_bits(tokens: u128, ticks: u128, deepest_debt: u64) -> u32 {
+const fn fraction_bits(tokens: u128, ticks: u128, most_bits: u32, deepest_debt: u64) -> u32 {
     let debt_bits = u64::BITS - deepest_debt.leading_zeros();
-    let mut bits = DEBT_BITS - debt_bits;
+    let mut bits = most_bits - debt_bits;
     if tokens == 0 || ticks == 0 {
         return if bits < IDLE_FRACTION_BITS { bits } else { IDLE_FRACTION_BITS };
     }

@@ -13,6 +13,7 @@ mod breaker;
 mod contest;
 mod floor;
 mod harness;
+mod keyed;
 mod limit;
 mod report;
 
@@ -39,7 +40,7 @@ struct Options {
 }
 
 fn contests() -> impl Iterator<Item = &'static Contest> {
-    [limit::CONTESTS, breaker::CONTESTS, floor::CONTESTS].into_iter().flatten()
+    [limit::CONTESTS, breaker::CONTESTS, keyed::CONTESTS, floor::CONTESTS].into_iter().flatten()
 }
 
 fn main() -> io::Result<()> {
