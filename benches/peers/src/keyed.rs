@@ -1,0 +1,74 @@
+//! One decision of a limiter for one of many keys, chosen at random; and what it takes to remember them.
+
+use crate::contest::{Contest, Peer, Side, calls, callers_on_threads};
+use damper::{KeyedLimiter, Quota};
+use std::hint::black_box;
+use std::sync::Arc;
+
+/// A row of so many keys on so many threads.
+macro_rules! hits {
+    ($name:literal, $keys:literal, $threads:literal, $bar:literal) => {
+        Contest {
+            name: $name,
+            damper: || hit($keys, $threads),
+            peer: Some(Peer { name: "governor", side: || governor::hit($keys, $threads), bar: $bar }),
+        }
+    };
+}
+
+pub(crate) const CONTESTS: &[Contest] = &[
+    hits!("keyed_hit_1k_1t", 1_000, 1, 0.6),
+    hits!("keyed_hit_100k_1t", 100_000, 1, 0.7),
+    hits!("keyed_hit_1m_1t", 1_000_000, 1, 0.7),
+    hits!("keyed_hit_1k_2t", 1_000, 2, 0.6),
+    hits!("keyed_hit_100k_2t", 100_000, 2, 0.6),
+    hits!("keyed_hit_1m_2t", 1_000_000, 2, 0.6),
+];
+
+/// Numbers below `end` by chance, each thread's its own: xorshift, which costs less than a nanosecond.
+fn keys_below(end: u64) -> impl FnMut() -> u64 {
+    let mut state = u64::from(std::process::id()) << 32 | std::ptr::from_ref(&end).addr() as u64 | 1;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        // Below `end`: a half of the number scaled to it.
+        (state >> 32) * end >> 32
+    }
+}
+
+/// A side of threads that each check keys by chance; all keys have been seen before.
+fn side<L: Send + Sync + 'static>(limiter: L, keys: u64, threads: usize, check: fn(&L, u64) -> bool) -> Side {
+    for key in 0..keys {
+        assert!(check(&limiter, key));
+    }
+    if threads == 1 {
+        let mut key = keys_below(keys);
+        return calls(move || check(black_box(&limiter), key()));
+    }
+    let limiter = Arc::new(limiter);
+    callers_on_threads(threads, move || {
+        let (limiter, mut key) = (Arc::clone(&limiter), keys_below(keys));
+        move || check(black_box(&limiter), key())
+    })
+}
+
+fn hit(keys: u64, threads: usize) -> Side {
+    let quota = Quota::per_second(u32::MAX);
+    let limiter = KeyedLimiter::<u64>::builder(quota).capacity(keys as usize).build().expect("a capacity in its range");
+    side(limiter, keys, threads, |limiter, key| limiter.check(&key).is_ok())
+}
+
+/// governor's keyed limiter on a dashmap, on its default clock.
+mod governor {
+    use super::{Side, side};
+    use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+    use std::num::NonZeroU32;
+
+    pub(super) fn hit(keys: u64, threads: usize) -> Side {
+        let a_nanosecond_each = NonZeroU32::new(1_000_000_000).expect("not zero");
+        let quota = Quota::per_second(a_nanosecond_each).allow_burst(NonZeroU32::MAX);
+        let limiter: DefaultKeyedRateLimiter<u64> = RateLimiter::dashmap(quota);
+        side(limiter, keys, threads, |limiter, key| limiter.check_key(&key).is_ok())
+    }
+}
