@@ -6,10 +6,13 @@
 //! | [`waiting`] | check, wait, lease or stripe |
 //! | [`algorithms`] | which algorithm, what it costs, what its worst moment lets through |
 //! | [`breakers`] | when to trip, what counts as a failure, where retries go |
+//! | `keys` | one limit per key: how large, what when it is full (feature `std`) |
 //!
 //! The examples move a [`ManualClock`](crate::ManualClock) by hand. Leave it out, with `RateLimiter::new`, and real time passes.
 
 pub mod algorithms;
 pub mod breakers;
+#[cfg(feature = "std")]
+pub mod keys;
 pub mod rates;
 pub mod waiting;

@@ -1,0 +1,56 @@
+//! One limit per key: how large, what when it is full, what a key should be.
+//!
+//! # How large
+//!
+//! [`capacity`](crate::keyed::KeyedLimiterBuilder::capacity) is the number of keys that are *busy* at the same time: whose bucket is not full. A key that was away for as
+//! long as its bucket takes to be refilled needs no slot. So: keys per second, times the time in which a burst is refilled. A thousand new
+//! clients a second with 50/s and a burst of 100 are 2,000 busy keys.
+//!
+//! | capacity | memory |
+//! |---|---|
+//! | 8,192, the default | 256 KiB |
+//! | 100,000 | 3.2 MB |
+//! | 1,000,000 | 32 MB |
+//!
+//! It is all there from the beginning, and there is never more, whatever the keys.
+//!
+//! # When it is full
+//!
+//! Each key may have one of eight slots. With as many busy keys as the capacity 3 in 100,000 find all eight taken; beyond it, the more.
+//!
+//! | [`WhenFull`](crate::WhenFull) | a newcomer without a slot | known keys | a flood of new keys |
+//! |---|---|---|---|
+//! | `SharedOverflow`, the default | shares one bucket with the others | are never disturbed | gets the rate of one key |
+//! | `DenyNew` | is refused, and told when a slot is free | are never disturbed | gets nothing |
+//! | `EvictLeastIndebted` | takes the slot that is full soonest, with its debt | may be pushed out, and start with another's debt | moves through the slots, and gets what they have left |
+//!
+//! None of them gives a fresh burst to a key that has used up its own, by whatever detour. [`overflows`](crate::KeyedLimiter::overflows),
+//! [`evictions`](crate::KeyedLimiter::evictions) and [`refused_newcomers`](crate::KeyedLimiter::refused_newcomers) tell how often it happens; if they grow
+//! without an attack, the capacity is too small.
+//!
+//! # Two keys with one fingerprint
+//!
+//! Keys are not stored, only 64 bits of their hash. Two keys with the same ones share a bucket. Among n busy keys the chance that any two do is n²/2^65: for
+//! 10,000 one in 370 billion, for a million one in 37 million. Nobody can aim for it, because the hash has a random seed; a
+//! hasher of your own should have one too.
+//!
+//! # What a key should be
+//!
+//! What the other side cannot choose freely. An account rather than an address where there is one. Of IPv6 a prefix, because a client has all addresses of
+//! it: [`ClientAddress`](crate::ClientAddress) does that.
+//!
+//! ```
+//! use damper::{ClientAddress, KeyedLimiter, ManualClock, Quota, WhenFull};
+//! use std::net::IpAddr;
+//!
+//! let limits = KeyedLimiter::<ClientAddress>::builder(Quota::per_second(1).burst(2))
+//!     .capacity(10_000)
+//!     .when_full(WhenFull::DenyNew)
+//!     .clock(ManualClock::new())
+//!     .build()?;
+//! let [one, other] = ["2001:db8::1", "2001:db8::2"].map(|address| ClientAddress::from(address.parse::<IpAddr>().unwrap()));
+//! limits.check(&one)?;
+//! limits.check(&other)?;
+//! assert!(limits.check(&one).is_err(), "the same client");
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
