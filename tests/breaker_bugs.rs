@@ -1,0 +1,370 @@
+//! Bugs that were seen in other circuit breakers, each against damper and against a small copy of the bug: the copy must fail, so that
+//! the test is known to be able to.
+//!
+//! | bug | what was seen | test | copy in `breaker_bugs/` |
+//! |---|---|---|---|
+//! | half-open admits everyone | 64 of 64 calls | `how_many_probe_at_once` | `admits_everyone` |
+//! | a fixed rule where a number of successes was wanted | closed by the first of three | `how_many_successes_close_it` | `first_success_closes` |
+//! | a result is credited to whatever the state is by then | a stale failure re-opens, a stale success closes | `a_result_of_before_the_trip` | `no_generation` |
+//! | a probe that unwinds or is cancelled keeps its place | half-open for ever | `a_probe_that_never_tells` | `never_given_back` |
+//! | a place is given back that was not taken | more probes than allowed | `a_permit_of_before_the_trip_is_dropped` | `given_back_twice` |
+//! | the state is told without a look at the clock | open after the cooldown | `the_state_after_the_cooldown` | `state_without_time` |
+//! | a cooldown that doubles without a bound | a product that does not fit | `a_hundred_probes_fail` | `doubles_for_ever` |
+//! | a count window that never slides | 10,000 failures needed after 10,000 successes | `failures_after_many_successes` | `never_slides` |
+//! | a window in whole seconds | 900 ms are read as 0 s | `a_window_of_900_ms` | `whole_seconds` |
+//! | a window shorter than its slices | a division by zero | `a_window_of_four_milliseconds` | `slices_of_nothing` |
+//! | a window with a clock of its own | calls of an hour ago count | `an_hour_on_the_clock_that_was_given` | `clock_of_its_own` |
+//! | a ring of no calls | a panic under a spin lock, and then a hang | `a_window_of_no_calls` | `ring_of_nothing` |
+
+mod breaker_bugs {
+    pub(crate) mod admits_everyone;
+    #[cfg(feature = "alloc")]
+    pub(crate) mod clock_of_its_own;
+    pub(crate) mod doubles_for_ever;
+    pub(crate) mod first_success_closes;
+    pub(crate) mod given_back_twice;
+    pub(crate) mod never_given_back;
+    pub(crate) mod never_slides;
+    pub(crate) mod no_generation;
+    pub(crate) mod ring_of_nothing;
+    #[cfg(feature = "alloc")]
+    pub(crate) mod slices_of_nothing;
+    pub(crate) mod state_without_time;
+    #[cfg(feature = "alloc")]
+    pub(crate) mod whole_seconds;
+}
+
+use breaker_bugs::admits_everyone::AdmitsEveryone;
+#[cfg(feature = "alloc")]
+use breaker_bugs::clock_of_its_own::ClockOfItsOwn;
+use breaker_bugs::doubles_for_ever::DoublesForEver;
+use breaker_bugs::first_success_closes::FirstSuccessCloses;
+use breaker_bugs::given_back_twice::GivenBackTwice;
+use breaker_bugs::never_given_back::NeverGivenBack;
+use breaker_bugs::never_slides::NeverSlides;
+use breaker_bugs::no_generation::NoGeneration;
+use breaker_bugs::ring_of_nothing::RingOfNothing;
+#[cfg(feature = "alloc")]
+use breaker_bugs::slices_of_nothing::SlicesOfNothing;
+use breaker_bugs::state_without_time::StateWithoutTime;
+#[cfg(feature = "alloc")]
+use breaker_bugs::whole_seconds::WholeSeconds;
+use damper::{BreakerConfig, CircuitBreaker, Clock, Permit, State, Window};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Of those that are tripped by failures in a row, in milliseconds.
+const COOLDOWN: u64 = 1_000;
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Success,
+    Failure,
+    /// Its permit was dropped.
+    Dropped,
+}
+
+/// A breaker that one failure trips, and that is told the time, in milliseconds.
+trait Probed {
+    type Permit<'a>
+    where
+        Self: 'a;
+    fn new(probes: u32, successes: u32) -> Self;
+    fn ask(&self, now: u64) -> Option<Self::Permit<'_>>;
+    fn tell(&self, permit: Self::Permit<'_>, outcome: Outcome, now: u64);
+    fn state(&self, now: u64) -> State;
+}
+
+/// A breaker whose cooldown is a second, and doubles each time that its probe fails, up to an hour.
+trait Cooling {
+    fn new() -> Self;
+    /// Trips it, or fails its probe; how many milliseconds it is open then.
+    fn fail(&mut self) -> u64;
+}
+
+/// A window that trips when half of its calls fail, of ten at the least.
+trait Windowed {
+    /// Records a call at a time in milliseconds, and tells whether it trips.
+    fn record(&mut self, now: u64, failed: bool) -> bool;
+}
+
+/// The last calls.
+trait OfCalls: Windowed {
+    fn new(calls: u32) -> Self;
+}
+
+/// The last so many milliseconds.
+#[cfg(feature = "alloc")]
+trait OfTime: Windowed {
+    fn new(millis: u64) -> Self;
+}
+
+struct Damper {
+    breaker: CircuitBreaker<Told>,
+    now: Rc<Cell<u64>>,
+}
+
+/// A clock of milliseconds that says what it was told.
+struct Told(Rc<Cell<u64>>);
+
+impl Clock for Told {
+    fn now(&self) -> u64 {
+        self.0.get()
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+impl Damper {
+    fn of(config: BreakerConfig) -> Self {
+        let now = Rc::default();
+        Self { breaker: CircuitBreaker::with_clock(config, Told(Rc::clone(&now))), now }
+    }
+
+    fn with(window: Window) -> Self {
+        let config = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(50).minimum_calls(10);
+        let Self { breaker, now } = Self::of(config.build().unwrap());
+        Self { breaker: breaker.with_window(window), now }
+    }
+}
+
+impl Probed for Damper {
+    type Permit<'a> = Permit<&'a CircuitBreaker<Told>>;
+
+    fn new(probes: u32, successes: u32) -> Self {
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_millis(COOLDOWN));
+        Self::of(config.max_probes(probes).successes_to_close(successes).build().unwrap())
+    }
+
+    fn ask(&self, now: u64) -> Option<Self::Permit<'_>> {
+        self.now.set(now);
+        self.breaker.try_acquire().ok()
+    }
+
+    fn tell(&self, permit: Self::Permit<'_>, outcome: Outcome, now: u64) {
+        self.now.set(now);
+        match outcome {
+            Outcome::Success => permit.success(),
+            Outcome::Failure => permit.failure(),
+            Outcome::Dropped => drop(permit),
+        }
+    }
+
+    fn state(&self, now: u64) -> State {
+        self.now.set(now);
+        self.breaker.state()
+    }
+}
+
+impl Cooling for Damper {
+    fn new() -> Self {
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_secs(1));
+        Self::of(config.cooldown_factor(2.0).max_cooldown(Duration::from_hours(1)).build().unwrap())
+    }
+
+    fn fail(&mut self) -> u64 {
+        self.breaker.try_acquire().unwrap().failure();
+        let open_for = self.breaker.status().next_probe_in().unwrap().as_millis() as u64;
+        self.now.update(|now| now + open_for);
+        open_for
+    }
+}
+
+impl OfCalls for Damper {
+    fn new(calls: u32) -> Self {
+        Self::with(Window::last_calls(calls).unwrap())
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl OfTime for Damper {
+    fn new(millis: u64) -> Self {
+        Self::with(Window::last(Duration::from_millis(millis)).unwrap())
+    }
+}
+
+impl Windowed for Damper {
+    fn record(&mut self, now: u64, failed: bool) -> bool {
+        self.now.set(now);
+        let permit = self.breaker.try_acquire().unwrap();
+        if failed {
+            permit.failure();
+        } else {
+            permit.success();
+        }
+        self.breaker.state() == State::Open
+    }
+}
+
+/// Trips it at the time 0.
+fn trip(breaker: &impl Probed) {
+    let permit = breaker.ask(0).unwrap();
+    breaker.tell(permit, Outcome::Failure, 0);
+    assert!(breaker.ask(0).is_none());
+}
+
+fn panics(what: impl FnOnce()) -> bool {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(what)).is_err()
+}
+
+#[test]
+fn how_many_probe_at_once() {
+    /// Of 64 that ask when the cooldown is over, while none ends.
+    fn held<B: Probed>() -> usize {
+        let breaker = B::new(3, 1);
+        trip(&breaker);
+        let held: Vec<_> = (0..64).filter_map(|_| breaker.ask(COOLDOWN)).collect();
+        held.len()
+    }
+    assert_eq!(held::<Damper>(), 3);
+    assert_eq!(held::<AdmitsEveryone>(), 64, "the copy has the bug");
+}
+
+#[test]
+fn how_many_successes_close_it() {
+    /// How many it takes where three were asked for.
+    fn taken<B: Probed>() -> u32 {
+        let breaker = B::new(1, 3);
+        trip(&breaker);
+        (1..64)
+            .find(|_| {
+                let permit = breaker.ask(COOLDOWN).unwrap();
+                breaker.tell(permit, Outcome::Success, COOLDOWN);
+                breaker.state(COOLDOWN) == State::Closed
+            })
+            .unwrap()
+    }
+    assert_eq!(taken::<Damper>(), 3);
+    assert_eq!(taken::<FirstSuccessCloses>(), 1, "whatever was asked for");
+}
+
+#[test]
+fn a_result_of_before_the_trip() {
+    /// The state after such a result of a call that was made before the trip arrives while a probe is out.
+    fn state_after<B: Probed>(outcome: Outcome) -> State {
+        let breaker = B::new(1, 1);
+        let late = breaker.ask(0).unwrap();
+        trip(&breaker);
+        let _probe = breaker.ask(COOLDOWN).unwrap();
+        breaker.tell(late, outcome, COOLDOWN);
+        breaker.state(COOLDOWN)
+    }
+    assert_eq!(state_after::<Damper>(Outcome::Failure), State::HalfOpen);
+    assert_eq!(state_after::<Damper>(Outcome::Success), State::HalfOpen);
+    assert_eq!(state_after::<NoGeneration>(Outcome::Failure), State::Open, "a recovering breaker opens again");
+    assert_eq!(state_after::<NoGeneration>(Outcome::Success), State::Closed, "one that nobody has probed closes");
+}
+
+#[test]
+fn a_probe_that_never_tells() {
+    /// Whether another may probe, ever.
+    fn is_probed_again<B: Probed>() -> bool {
+        let breaker = B::new(1, 1);
+        trip(&breaker);
+        let probe = breaker.ask(COOLDOWN).unwrap();
+        breaker.tell(probe, Outcome::Dropped, COOLDOWN);
+        (0..1_000).any(|cooldowns| breaker.ask(cooldowns * COOLDOWN).is_some())
+    }
+    assert!(is_probed_again::<Damper>());
+    assert!(!is_probed_again::<NeverGivenBack>(), "half-open for ever");
+}
+
+#[test]
+fn a_permit_of_before_the_trip_is_dropped() {
+    /// How many probes are out, of one that is allowed.
+    fn out<B: Probed>() -> usize {
+        let breaker = B::new(1, 1);
+        let late: Vec<_> = (0..5).map(|_| breaker.ask(0).unwrap()).collect();
+        trip(&breaker);
+        let mut probes = vec![breaker.ask(COOLDOWN).unwrap()];
+        for late in late {
+            breaker.tell(late, Outcome::Dropped, COOLDOWN);
+            probes.extend(breaker.ask(COOLDOWN));
+        }
+        probes.len()
+    }
+    assert_eq!(out::<Damper>(), 1);
+    assert_eq!(out::<GivenBackTwice>(), 6, "each of the five gave a place");
+}
+
+#[test]
+fn the_state_after_the_cooldown() {
+    fn state<B: Probed>() -> State {
+        let breaker = B::new(1, 1);
+        trip(&breaker);
+        breaker.state(COOLDOWN)
+    }
+    assert_eq!(state::<Damper>(), State::HalfOpen);
+    assert_eq!(state::<StateWithoutTime>(), State::Open, "until somebody asks");
+}
+
+#[test]
+fn a_hundred_probes_fail() {
+    /// The longest time that it is open.
+    fn longest<B: Cooling>() -> u64 {
+        let mut breaker = B::new();
+        (0..100).map(|_| breaker.fail()).max().unwrap()
+    }
+    assert_eq!(longest::<Damper>(), 3_600_000);
+    assert!(panics(|| _ = longest::<DoublesForEver>()), "the copy has the bug");
+}
+
+#[test]
+fn failures_after_many_successes() {
+    /// How many it takes to trip a window of 20 calls after 10,000 successes.
+    fn needed<B: OfCalls>() -> u32 {
+        let mut window = B::new(20);
+        (0..10_000).for_each(|_| assert!(!window.record(0, false)));
+        (1..20_000).find(|_| window.record(0, true)).unwrap()
+    }
+    assert_eq!(needed::<Damper>(), 10);
+    assert_eq!(needed::<NeverSlides>(), 10_000, "for half of all calls ever");
+}
+
+#[cfg(feature = "alloc")]
+#[test]
+fn a_window_of_900_ms() {
+    /// How many failures, one each 20 ms, trip it.
+    fn needed<B: OfTime>() -> Option<u64> {
+        let mut window = B::new(900);
+        (1..1_000).find(|call| window.record(call * 20, true))
+    }
+    assert_eq!(needed::<Damper>(), Some(10));
+    assert_eq!(needed::<WholeSeconds>(), None, "of no calls in 0 s none ever fails");
+}
+
+#[cfg(feature = "alloc")]
+#[test]
+fn a_window_of_four_milliseconds() {
+    fn trips<B: OfTime>() -> bool {
+        let mut window = B::new(4);
+        (0..10).any(|_| window.record(5, true))
+    }
+    assert!(trips::<Damper>());
+    assert!(panics(|| _ = trips::<SlicesOfNothing>()), "a fifth of it is 0 ms");
+}
+
+#[cfg(feature = "alloc")]
+#[test]
+fn an_hour_on_the_clock_that_was_given() {
+    /// Whether failures of an hour ago trip a window of ten seconds.
+    fn trips<B: OfTime>() -> bool {
+        let mut window = B::new(10_000);
+        (0..9).for_each(|_| assert!(!window.record(0, true)));
+        window.record(3_600_000, true)
+    }
+    assert!(!trips::<Damper>());
+    assert!(trips::<ClockOfItsOwn>(), "on the system's clock no hour went by");
+}
+
+#[test]
+fn a_window_of_no_calls() {
+    assert!(Window::last_calls(0).is_err(), "it is refused, by name");
+    let ring = RingOfNothing::new(0);
+    assert!(panics(|| _ = ring.record(true)), "a remainder by zero");
+    assert_eq!(ring.record(true), None, "and then the lock is held for ever");
+}

@@ -1,0 +1,44 @@
+//! The state is what the last call left; only the next one looks at the clock.
+
+use crate::{COOLDOWN, Outcome, Probed};
+use damper::State;
+use std::cell::Cell;
+
+pub(crate) struct StateWithoutTime {
+    state: Cell<State>,
+    open_until: Cell<u64>,
+}
+
+impl Probed for StateWithoutTime {
+    type Permit<'a> = ();
+
+    fn new(_probes: u32, _successes: u32) -> Self {
+        Self { state: Cell::new(State::Closed), open_until: Cell::new(0) }
+    }
+
+    fn ask(&self, now: u64) -> Option<()> {
+        match self.state.get() {
+            State::Closed => Some(()),
+            State::Open if now >= self.open_until.get() => {
+                self.state.set(State::HalfOpen);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    fn tell(&self, (): (), outcome: Outcome, now: u64) {
+        match outcome {
+            Outcome::Success => self.state.set(State::Closed),
+            Outcome::Failure => {
+                self.state.set(State::Open);
+                self.open_until.set(now + COOLDOWN);
+            }
+            Outcome::Dropped => {}
+        }
+    }
+
+    fn state(&self, _now: u64) -> State {
+        self.state.get()
+    }
+}
