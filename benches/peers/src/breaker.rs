@@ -61,7 +61,7 @@ mod recloser {
     use std::time::Duration;
 
     fn breaker() -> Recloser {
-        Recloser::custom().error_rate(0.5).closed_len(100).open_wait(Duration::from_secs(3_600)).build()
+        Recloser::custom().error_rate(0.5).closed_len(100).open_wait(Duration::from_hours(1)).build()
     }
 
     pub(super) fn closed() -> Side {

@@ -46,7 +46,7 @@ pub(crate) fn measure(contest: &Contest, effort: Effort) -> Row {
         ratio: median(damper.taken.iter().zip(&turns.taken).map(|(ours, theirs)| ours / theirs)),
         bar: peer.bar,
     });
-    Row { name: contest.name, damper: damper.median(), compared }
+    Row { name: contest.name, unit: "ns", damper: damper.median(), compared }
 }
 
 /// A side, and the nanoseconds that one call took in each round.

@@ -1,6 +1,6 @@
 //! One decision of a limiter for one of many keys, chosen at random; and what it takes to remember them.
 
-use crate::contest::{Contest, Peer, Side, calls, callers_on_threads};
+use crate::contest::{Contest, Peer, Side, callers_on_threads, calls};
 use damper::{KeyedLimiter, Quota};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -33,15 +33,12 @@ fn keys_below(end: u64) -> impl FnMut() -> u64 {
         state ^= state >> 7;
         state ^= state << 17;
         // Below `end`: a half of the number scaled to it.
-        (state >> 32) * end >> 32
+        ((state >> 32) * end) >> 32
     }
 }
 
 /// A side of threads that each check keys by chance; all keys have been seen before.
 fn side<L: Send + Sync + 'static>(limiter: L, keys: u64, threads: usize, check: fn(&L, u64) -> bool) -> Side {
-    for key in 0..keys {
-        assert!(check(&limiter, key));
-    }
     if threads == 1 {
         let mut key = keys_below(keys);
         return calls(move || check(black_box(&limiter), key()));
@@ -54,21 +51,32 @@ fn side<L: Send + Sync + 'static>(limiter: L, keys: u64, threads: usize, check: 
 }
 
 fn hit(keys: u64, threads: usize) -> Side {
+    side(filled(keys), keys, threads, |limiter, key| limiter.check(&key).is_ok())
+}
+
+/// A limiter that has seen so many keys.
+pub(crate) fn filled(keys: u64) -> KeyedLimiter<u64> {
     let quota = Quota::per_second(u32::MAX);
     let limiter = KeyedLimiter::<u64>::builder(quota).capacity(keys as usize).build().expect("a capacity in its range");
-    side(limiter, keys, threads, |limiter, key| limiter.check(&key).is_ok())
+    assert!((0..keys).all(|key| limiter.check(&key).is_ok()));
+    limiter
 }
 
 /// governor's keyed limiter on a dashmap, on its default clock.
-mod governor {
+pub(crate) mod governor {
     use super::{Side, side};
     use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
     use std::num::NonZeroU32;
 
     pub(super) fn hit(keys: u64, threads: usize) -> Side {
+        side(filled(keys), keys, threads, |limiter, key| limiter.check_key(&key).is_ok())
+    }
+
+    pub(crate) fn filled(keys: u64) -> DefaultKeyedRateLimiter<u64> {
         let a_nanosecond_each = NonZeroU32::new(1_000_000_000).expect("not zero");
         let quota = Quota::per_second(a_nanosecond_each).allow_burst(NonZeroU32::MAX);
         let limiter: DefaultKeyedRateLimiter<u64> = RateLimiter::dashmap(quota);
-        side(limiter, keys, threads, |limiter, key| limiter.check_key(&key).is_ok())
+        assert!((0..keys).all(|key| limiter.check_key(&key).is_ok()));
+        limiter
     }
 }

@@ -15,6 +15,7 @@ mod floor;
 mod harness;
 mod keyed;
 mod limit;
+mod memory;
 mod report;
 
 use clap::Parser;
@@ -35,7 +36,7 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Measures these rows only
-    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(contests().map(|contest| contest.name)))]
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
     names: Vec<String>,
 }
 
@@ -43,17 +44,28 @@ fn contests() -> impl Iterator<Item = &'static Contest> {
     [limit::CONTESTS, breaker::CONTESTS, keyed::CONTESTS, floor::CONTESTS].into_iter().flatten()
 }
 
+/// The names of all rows.
+fn names() -> impl Iterator<Item = &'static str> {
+    contests().map(|contest| contest.name).chain([memory::NAME])
+}
+
 fn main() -> io::Result<()> {
     let options = Options::parse();
     let effort = if options.quick { Effort::QUICK } else { Effort::FULL };
-    let asked_for =
-        |contest: &&Contest| options.names.is_empty() || options.names.iter().any(|name| name == contest.name);
+    let asked_for = |name: &str| options.names.is_empty() || options.names.iter().any(|asked| asked == name);
     // First, so that a wrong name is told before and not after the work.
     let json = options.json.map(File::create).transpose()?;
 
     println!("{}", report::HEADER);
     let mut rows = Vec::new();
-    for contest in contests().filter(asked_for) {
+    // First: what others free would be used again.
+    if asked_for(memory::NAME) {
+        rows.push(memory::measure());
+    }
+    for row in &rows {
+        println!("{row}");
+    }
+    for contest in contests().filter(|contest| asked_for(contest.name)) {
         let row = harness::measure(contest, effort);
         println!("{row}");
         rows.push(row);

@@ -7,13 +7,12 @@ use std::fmt;
 /// The names of the columns that a [`Row`] is displayed in.
 pub(crate) const HEADER: &str = "name                      damper  peer                        ratio   bar";
 
-/// What the numbers of a row count.
-const UNIT: &str = "ns";
-
 /// What came out of a contest.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
+    /// What its numbers count.
+    pub(crate) unit: &'static str,
     pub(crate) damper: f64,
     pub(crate) compared: Option<Compared>,
 }
@@ -28,11 +27,11 @@ pub(crate) struct Compared {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, damper, compared } = self;
-        write!(f, "{name:<20} {damper:>8.2} {UNIT}")?;
+        let Self { name, unit, damper, compared } = self;
+        write!(f, "{name:<20} {damper:>8.2} {unit}")?;
         if let Some(Compared { peer, peer_value, ratio, bar }) = compared {
             let missed = if ratio > bar { "  missed" } else { "" };
-            write!(f, "  {peer:<15} {peer_value:>7.2} {UNIT}  {ratio:>5.2}  {bar:>4.2}{missed}")?;
+            write!(f, "  {peer:<15} {peer_value:>7.2} {unit}  {ratio:>5.2}  {bar:>4.2}{missed}")?;
         }
         Ok(())
     }
@@ -44,7 +43,7 @@ impl Serialize for Row {
         let compared = self.compared.as_ref();
         let mut object = serializer.serialize_struct("Row", 7)?;
         object.serialize_field("name", self.name)?;
-        object.serialize_field("unit", UNIT)?;
+        object.serialize_field("unit", self.unit)?;
         object.serialize_field("damper", &self.damper)?;
         object.serialize_field("peer", &compared.map(|compared| compared.peer))?;
         object.serialize_field("peer_value", &compared.map(|compared| compared.peer_value))?;
