@@ -62,13 +62,6 @@ pub(crate) struct Plan {
     pub(crate) window: WindowOf,
 }
 
-impl From<BreakerConfig> for Plan {
-    /// With what a breaker has that is given nothing else.
-    fn from(config: BreakerConfig) -> Self {
-        Self { config, factor: 1_000, window: WindowOf::Few }
-    }
-}
-
 /// What a call is told when it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -453,7 +446,7 @@ pub(crate) fn compare(plan: Plan, steps: impl IntoIterator<Item = Step>) {
         model: PlainBreaker::new(plan),
         out: VecDeque::new(),
         nanos: 0,
-        most_nanos: plan.window.buckets().map_or(1 << 52, |(length, _)| (1 << 52).min(length * 500_000 * 1_000)),
+        most_nanos: plan.window.buckets().map_or(1 << 52, |(length, _)| (1 << 52).min(length * 400_000 * 1_000)),
     };
     for step in steps {
         pair.step(step);
