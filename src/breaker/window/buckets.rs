@@ -106,8 +106,8 @@ impl Buckets {
         self.layout.calls.max().div_ceil(2) as u32
     }
 
-    /// The call is asked when it ended after the line is found: so what the line before has counted was no later, but for the clock's skew,
-    /// and for that there is the second window's length.
+    /// What the line before has counted began no later than the call ended, but for the clock's skew: that is what the second window's length is
+    /// for.
     pub(super) fn record(
         &self,
         generation: Generation,
@@ -203,7 +203,8 @@ impl Buckets {
     fn sum(&self, now: u64) -> (Tally, bool) {
         let mut first = [0; MOST];
         for (first, bucket) in first.iter_mut().zip(&self.ring) {
-            // ORDERING: Acquire, so that the second pass is one.
+            // ORDERING: Acquire pairs with the Release of the exchange in `count`, so that the second pass sees what was counted before what
+            // the first one saw. loom-tests: breaker_windows::buckets_show_no_rate_that_was_never_there.
             *first = bucket.load(Ordering::Acquire);
         }
         let mut tally = Tally::default();
@@ -215,6 +216,7 @@ impl Buckets {
             let counted = |word| if is_in_window(word) { self.layout.unpack(word) } else { Tally::default() };
             let (early, late) = (counted(first), counted(second));
             // Then successes in it may be missing, and the others' failures be too many.
+            // loom-tests: breaker_windows::a_sum_that_takes_too_long_trips_nothing.
             is_whole &= !is_in_window(first) || is_in_window(second);
             // At most ten buckets of 22 bits.
             tally.calls += early.calls.max(late.calls);

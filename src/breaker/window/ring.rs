@@ -91,7 +91,7 @@ impl Ring {
         let backoff = Backoff::new();
         loop {
             // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees the ring as it was seen when that
-            // was put there. loom-tests: breaker_windows::a_ring_forgets_and_invents_nothing.
+            // was put there. loom-tests: breaker_windows::a_ring_forgets_and_invents_nothing, a_late_record_writes_nothing_into_a_ring_of_now.
             let head = self.head.load(Ordering::Acquire);
             if let Some(next) = self.after(head, generation, &is_current, outcome)? {
                 // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
@@ -196,12 +196,13 @@ impl Ring {
         }
         // ORDERING: the fence pairs with the Release of the exchange below: who has loaded a word that was written under a later head sees
         // that head. If the head is still the same, then the word is the one before its last outcome.
+        // loom-tests: breaker_windows::a_late_record_writes_nothing_into_a_ring_of_now.
         fence(Ordering::Acquire);
         if self.head.load(Ordering::Relaxed) != head {
             return false;
         }
         // ORDERING: Release, as above. Relaxed on failure: the value read is dropped. Whoever was first wrote the same, unless it was stopped in an
-        // earlier generation, which left this word unwritten.
+        // earlier generation, which left this word unwritten. loom-tests: breaker_windows::a_late_record_keeps_nothing_out_of_a_ring.
         ring.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }

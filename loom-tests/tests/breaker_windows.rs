@@ -1,0 +1,486 @@
+//! The windows of breakers. In brackets: the weakenings of the code under which each model was seen to fail.
+//!
+//! Every window is used as a breaker uses it. What a model can't see of a ring at once, it sees when the ring has gone round: so there are long
+//! parts in which one thread is alone, which loom runs fast.
+#![cfg(loom)]
+
+use damper::breaker::{BreakerConfigBuilder, Permit};
+use damper::{BreakerConfig, CircuitBreaker, Clock, State, Window};
+use damper_loom_tests::{Flaw, Time};
+use loom::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A clock that orders nothing and adds no interleavings: for models in which it moves only while one thread is alone.
+#[derive(Clone, Debug, Default)]
+struct Hand(Arc<AtomicU64>);
+
+impl Hand {
+    fn advance(&self, duration: Duration) {
+        self.0.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn step_back(&self, duration: Duration) {
+        self.0.fetch_sub(duration.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000_000_000
+    }
+}
+
+type Breaker<C = Hand> = Arc<CircuitBreaker<C>>;
+
+/// Trips by rates alone.
+fn rate(percent: u32, minimum_calls: u32) -> BreakerConfigBuilder {
+    BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(percent).minimum_calls(minimum_calls)
+}
+
+/// With slow calls, of which there are none: so that a ring has 16 of them in a word.
+fn rate_of_slow(percent: u32, minimum_calls: u32) -> BreakerConfigBuilder {
+    rate(percent, minimum_calls).slow_rate(100, Duration::from_secs(1_000))
+}
+
+fn breaker<C: Clock + Clone>(config: BreakerConfigBuilder, window: Window, clock: &C) -> Breaker<C> {
+    let breaker = CircuitBreaker::with_clock(config.build().unwrap(), clock.clone()).with_window(window);
+    // Computes what the clock's ticks are worth, once.
+    _ = breaker.status();
+    drop(breaker.try_acquire());
+    Arc::new(breaker)
+}
+
+/// `F` is a failure.
+fn told(breaker: &Breaker<impl Clock>, outcomes: &str) {
+    for outcome in outcomes.chars() {
+        let permit = breaker.try_acquire().unwrap();
+        if outcome == 'F' { permit.failure() } else { permit.success() }
+    }
+}
+
+fn permits<const N: usize, C: Clock>(breaker: &Breaker<C>) -> [Permit<Breaker<C>>; N] {
+    std::array::from_fn(|_| breaker.try_acquire_owned().unwrap())
+}
+
+/// Calls and failures.
+fn counted(breaker: &Breaker<impl Clock>) -> (u32, u32) {
+    let status = breaker.status();
+    (status.calls(), status.failures())
+}
+
+fn builder(preemptions: usize) -> loom::model::Builder {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
+    builder
+}
+
+/// In both settings of damper's atomics, with a bound on preemptions.
+fn check(preemptions: usize, model: fn()) {
+    builder(preemptions).check(model);
+    damper::atomic::with_loads_as_rmw(|| builder(preemptions).check(model));
+}
+
+fn check_flawed(flaw: Flaw, model: fn()) {
+    damper::atomic::with_flaw(flaw, || builder(2).check(model));
+}
+
+/// Two threads tell two outcomes each of a window of four: it has exactly those, and at no time three failures.
+/// [A store in the place of the exchange.]
+#[test]
+fn a_register_forgets_and_invents_nothing() {
+    check(3, a_register_forgets_and_invents_nothing_model);
+}
+
+#[test]
+#[should_panic(expected = "two of four")]
+fn a_register_forgets_and_invents_nothing_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, a_register_forgets_and_invents_nothing_model);
+}
+
+fn a_register_forgets_and_invents_nothing_model() {
+    let breaker = breaker(rate(51, 1), Window::last_calls(4).unwrap(), &Hand::default());
+    told(&breaker, "SFSS");
+    let rival = {
+        let [success, failure] = permits(&breaker);
+        thread::spawn(move || {
+            success.success();
+            failure.failure();
+        })
+    };
+    told(&breaker, "FS");
+    rival.join().unwrap();
+    assert_eq!(counted(&breaker), (4, 2), "two of four");
+    assert_eq!(breaker.state(), State::Closed, "in no order were there three");
+    told(&breaker, "SSSS");
+    assert_eq!(counted(&breaker), (4, 0), "two of four");
+}
+
+/// Three threads tell an outcome each of a full ring, two of them replacing a failure: its rate is never reached; and when the
+/// ring has gone round again, what each of them wrote is where it belongs.
+/// [A store in the place of the exchange of the head; `record` that does not write the last outcome.]
+#[test]
+fn a_ring_forgets_and_invents_nothing() {
+    check(2, a_ring_forgets_and_invents_nothing_model);
+}
+
+#[test]
+#[should_panic(expected = "exact")]
+fn a_ring_forgets_and_invents_nothing_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, a_ring_forgets_and_invents_nothing_model);
+}
+
+const SHORT: &str = "SSSSSSSSSSSSSSSSSSSSSSSSS";
+
+fn a_ring_forgets_and_invents_nothing_model() {
+    // Three failures of 25 are 12 %.
+    let breaker = breaker(rate_of_slow(12, 25), Window::last_calls(25).unwrap(), &Hand::default());
+    told(&breaker, "FFSSSSSSSSSSSSSSSSSSSSSSS");
+    let [failure, success] = permits(&breaker);
+    let rivals = [thread::spawn(|| failure.failure()), thread::spawn(|| success.success())];
+    told(&breaker, "S");
+    for rival in rivals {
+        rival.join().unwrap();
+    }
+    assert_eq!(counted(&breaker), (25, 1), "exact");
+    assert_eq!(breaker.state(), State::Closed, "in no order were there three");
+    told(&breaker, SHORT);
+    assert_eq!(counted(&breaker), (25, 0), "exact, and so is the ring");
+}
+
+/// One thread goes round the ring while another looks at its head: what it replaces is what it is then.
+/// [`record` that does not write the last outcome; every access Relaxed, and no fence.]
+#[test]
+fn a_ring_is_as_its_head_says() {
+    check(0, a_ring_is_as_its_head_says_model);
+}
+
+#[test]
+#[should_panic(expected = "the failure was replaced once")]
+fn a_ring_is_as_its_head_says_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, a_ring_is_as_its_head_says_model);
+}
+
+fn a_ring_is_as_its_head_says_model() {
+    // The last one has a word of its own, which is written once a lap: loom remembers few stores of a location.
+    let breaker = breaker(rate_of_slow(50, 33), Window::last_calls(33).unwrap(), &Hand::default());
+    told(&breaker, "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS");
+    let [permit] = permits(&breaker);
+    let rival = thread::spawn(|| permit.success());
+    told(&breaker, "F");
+    told(&breaker, "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS");
+    rival.join().unwrap();
+    told(&breaker, "S");
+    assert_eq!(counted(&breaker), (33, 0), "the failure was replaced once");
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+/// A record is late, and the ring has begun again with another generation: the late one writes nothing over what is new.
+/// [`write_last` without the fence, or without looking at the head again; Release of the exchange of the ring's word, Acquire of the head's
+/// load, or Release of its exchange, as Relaxed.]
+#[test]
+fn a_late_record_writes_nothing_into_a_ring_of_now() {
+    check(3, a_late_record_writes_nothing_into_a_ring_of_now_model);
+}
+
+#[test]
+#[should_panic(expected = "nothing of before")]
+fn a_late_record_writes_nothing_into_a_ring_of_now_unless_flawed() {
+    check_flawed(Flaw::NoFences, a_late_record_writes_nothing_into_a_ring_of_now_model);
+}
+
+fn a_late_record_writes_nothing_into_a_ring_of_now_model() {
+    let breaker = breaker(rate_of_slow(50, 2), Window::last_calls(25).unwrap(), &Hand::default());
+    told(&breaker, "F");
+    let [late] = permits(&breaker);
+    let rival = thread::spawn(|| late.success());
+    breaker.reset();
+    told(&breaker, "SS");
+    rival.join().unwrap();
+    assert_eq!(counted(&breaker), (2, 0));
+    told(&breaker, SHORT);
+    assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of before");
+}
+
+/// A record is late in the middle of its exchange of a word that the next generation comes to: that writes its own outcome nevertheless.
+/// [`write_last` that takes an exchange that failed for one that somebody else made.]
+#[test]
+fn a_late_record_keeps_nothing_out_of_a_ring() {
+    check(2, a_late_record_keeps_nothing_out_of_a_ring_model);
+}
+
+#[test]
+#[should_panic(expected = "nothing of before")]
+fn a_late_record_keeps_nothing_out_of_a_ring_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, a_late_record_keeps_nothing_out_of_a_ring_model);
+}
+
+fn a_late_record_keeps_nothing_out_of_a_ring_model() {
+    let breaker = breaker(rate_of_slow(50, 25), Window::last_calls(25).unwrap(), &Hand::default());
+    // The second word has two of these, the last of which is to be written.
+    told(&breaker, "SSSSSSSSSSSSSSSSFS");
+    let [late] = permits(&breaker);
+    let rival = thread::spawn(|| late.success());
+    breaker.reset();
+    told(&breaker, "SSSSSSSSSSSSSSSSSS");
+    rival.join().unwrap();
+    assert_eq!(counted(&breaker), (18, 0), "nothing of before");
+    told(&breaker, SHORT);
+    assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of before");
+}
+
+/// A failure of before a trip and a reset comes while the next generation tells its first: neither is counted in the other's, and
+/// together they trip nothing.
+/// [`is_current` that is always so; in a register and in buckets the fence before it; the Release of the exchange as Relaxed, in a ring also
+/// the Acquire of the head.]
+fn a_record_of_before_clears_nothing_model(window: Window) {
+    let breaker = breaker(rate(100, 2), window, &Hand::default());
+    let [late] = permits(&breaker);
+    let rival = thread::spawn(|| late.failure());
+    breaker.reset();
+    told(&breaker, "F");
+    rival.join().unwrap();
+    assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "one of now");
+}
+
+fn late_in_a_register() {
+    a_record_of_before_clears_nothing_model(Window::last_calls(4).unwrap());
+}
+
+fn late_in_a_ring() {
+    a_record_of_before_clears_nothing_model(Window::last_calls(49).unwrap());
+}
+
+fn late_in_buckets() {
+    a_record_of_before_clears_nothing_model(Window::last(Duration::from_secs(1)).unwrap());
+}
+
+fn late_in_an_interval() {
+    a_record_of_before_clears_nothing_model(Window::interval(Duration::from_secs(1)).unwrap());
+}
+
+#[test]
+fn a_record_of_before_clears_nothing() {
+    for model in [late_in_a_register, late_in_a_ring, late_in_buckets, late_in_an_interval] {
+        check(3, model);
+    }
+}
+
+#[test]
+#[should_panic(expected = "one of now")]
+fn a_record_of_before_clears_no_register_unless_flawed() {
+    check_flawed(Flaw::NoFences, late_in_a_register);
+}
+
+#[test]
+#[should_panic(expected = "one of now")]
+fn a_record_of_before_clears_no_ring_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, late_in_a_ring);
+}
+
+#[test]
+#[should_panic(expected = "one of now")]
+fn a_record_of_before_clears_no_buckets_unless_flawed() {
+    check_flawed(Flaw::NoFences, late_in_buckets);
+}
+
+#[test]
+#[should_panic(expected = "one of now")]
+fn a_record_of_before_clears_no_interval_unless_flawed() {
+    check_flawed(Flaw::NoFences, late_in_an_interval);
+}
+
+/// The record that trips it races another of the same generation and a reset: what was told of before is not counted in what comes after, and
+/// trips it no second time. [`is_current` that is always so; `settle` without the test of the generation.]
+fn a_trip_counts_once_model(window: Window) -> u32 {
+    let breaker = breaker(rate(100, 2), window, &Hand::default());
+    told(&breaker, "F");
+    let permits: [_; 2] = permits(&breaker);
+    let [mine, others] = permits;
+    let rival = thread::spawn(|| others.failure());
+    mine.failure();
+    breaker.reset();
+    let generation = breaker.status().generation();
+    told(&breaker, "F");
+    rival.join().unwrap();
+    assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "one of now");
+    assert_eq!(breaker.status().generation(), generation, "no second trip");
+    generation
+}
+
+#[test]
+fn a_trip_counts_once() {
+    check(3, || assert_eq!(a_trip_counts_once_model(Window::last_calls(4).unwrap()), 2, "a trip, a reset"));
+    check(3, || assert_eq!(a_trip_counts_once_model(Window::last_calls(49).unwrap()), 2, "a trip, a reset"));
+    // Who is in the way of another's sum sums up later: perhaps only after the reset.
+    check(3, || assert!(a_trip_counts_once_model(Window::last(Duration::from_secs(1)).unwrap()) <= 2));
+}
+
+#[test]
+#[should_panic(expected = "one of now")]
+fn a_trip_counts_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, || _ = a_trip_counts_once_model(Window::last_calls(4).unwrap()));
+}
+
+/// A call of an older generation is told late, when its bucket is already used by a newer one; and one was told when the clock was ahead:
+/// neither is counted.
+/// [`count` without its fence, or without looking at the line again; Release of the exchange of a bucket as Relaxed; a shift of one window's
+/// length.]
+#[test]
+fn buckets_of_an_older_generation_count_nothing() {
+    check(3, buckets_of_an_older_generation_count_nothing_model);
+}
+
+#[test]
+#[should_panic(expected = "one of now")]
+fn buckets_of_an_older_generation_count_nothing_unless_flawed() {
+    check_flawed(Flaw::NoFences, buckets_of_an_older_generation_count_nothing_model);
+}
+
+#[test]
+#[should_panic(expected = "one of now")]
+fn buckets_of_an_older_generation_count_nothing_unless_blind() {
+    check_flawed(Flaw::BlindExchange, buckets_of_an_older_generation_count_nothing_model);
+}
+
+fn buckets_of_an_older_generation_count_nothing_model() {
+    let clock = Hand::default();
+    let breaker = breaker(rate(100, 3), Window::last(Duration::from_secs(1)).unwrap(), &clock);
+    clock.advance(Duration::from_millis(200));
+    let [late] = permits(&breaker);
+    clock.advance(Duration::from_millis(100));
+    // A bucket ahead.
+    told(&breaker, "F");
+    clock.step_back(Duration::from_millis(100));
+    let rival = thread::spawn(|| late.failure());
+    breaker.reset();
+    told(&breaker, "F");
+    rival.join().unwrap();
+    assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "one of now");
+}
+
+/// Two threads tell of the same bucket, and of the next one: all four are counted, and no rate that was never there.
+/// [A store in the place of the exchange.]
+#[test]
+fn buckets_forget_and_invent_nothing() {
+    check(3, buckets_forget_and_invent_nothing_model);
+}
+
+#[test]
+#[should_panic(expected = "two of six")]
+fn buckets_forget_and_invent_nothing_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, buckets_forget_and_invent_nothing_model);
+}
+
+fn buckets_forget_and_invent_nothing_model() {
+    let clock = Hand::default();
+    // Two of five are 40 %.
+    let breaker = breaker(rate(41, 1), Window::last(Duration::from_secs(1)).unwrap(), &clock);
+    told(&breaker, "SS");
+    let [failure, success, others] = permits(&breaker);
+    clock.advance(Duration::from_millis(100));
+    let [next] = permits(&breaker);
+    let rival = thread::spawn(|| {
+        others.success();
+        next.failure();
+    });
+    failure.failure();
+    success.success();
+    rival.join().unwrap();
+    assert_eq!((counted(&breaker), breaker.state()), ((6, 2), State::Closed), "two of six");
+}
+
+/// Time goes on to the next interval while a call of this one is told: the next one has its own call alone, and forgets it not.
+/// [A store in the place of the exchange; `count` that puts an earlier number in the place of a later one.]
+#[test]
+fn a_late_call_is_not_counted_in_the_next_interval() {
+    check(3, a_late_call_is_not_counted_in_the_next_interval_model);
+}
+
+#[test]
+#[should_panic(expected = "its own call alone")]
+fn a_late_call_is_not_counted_in_the_next_interval_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, a_late_call_is_not_counted_in_the_next_interval_model);
+}
+
+fn a_late_call_is_not_counted_in_the_next_interval_model() {
+    let clock = Time::at(0);
+    let breaker = breaker(rate(100, 2), Window::interval(Duration::from_secs(1)).unwrap(), &clock);
+    let [late, others] = permits(&breaker);
+    others.failure();
+    let rival = thread::spawn(|| late.success());
+    // Far enough to be out of a window of ten.
+    clock.advance(Duration::from_secs(100));
+    told(&breaker, "F");
+    rival.join().unwrap();
+    assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "its own call alone");
+}
+
+/// One thread tells two successes of a bucket and then a failure of the next one, while another, which reads the one before
+/// them and the other after them, sums up: it sees the successes too.
+/// [`sum` of one pass; Acquire of its first pass, or Release of the exchange of a bucket, as Relaxed.]
+#[test]
+fn buckets_show_no_rate_that_was_never_there() {
+    check(2, buckets_show_no_rate_that_was_never_there_model);
+}
+
+#[test]
+#[should_panic(expected = "two of five at the most")]
+fn buckets_show_no_rate_that_was_never_there_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, buckets_show_no_rate_that_was_never_there_model);
+}
+
+fn buckets_show_no_rate_that_was_never_there_model() {
+    let clock = Hand::default();
+    let breaker = breaker(rate(50, 4), Window::last(Duration::from_secs(1)).unwrap(), &clock);
+    told(&breaker, "FS");
+    let successes: [_; 2] = permits(&breaker);
+    clock.advance(Duration::from_millis(100));
+    let [failure, others] = permits(&breaker);
+    let rival = thread::spawn(|| others.success());
+    for success in successes {
+        success.success();
+    }
+    failure.failure();
+    rival.join().unwrap();
+    assert_eq!(breaker.state(), State::Closed, "two of five at the most");
+    assert_eq!(counted(&breaker), (6, 2));
+}
+
+/// A thread sums up for so long that its first bucket is used for a later time before it reads that again: then it does not know how many successes
+/// there were, and judges nothing. [`sum` that is taken for whole.]
+#[test]
+fn a_sum_that_takes_too_long_trips_nothing() {
+    check(2, a_sum_that_takes_too_long_trips_nothing_model);
+}
+
+#[test]
+#[should_panic(expected = "half of them at the most")]
+fn a_sum_that_takes_too_long_trips_nothing_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, a_sum_that_takes_too_long_trips_nothing_model);
+}
+
+fn a_sum_that_takes_too_long_trips_nothing_model() {
+    let clock = Time::at(0);
+    let breaker = breaker(rate(60, 4), Window::last(Duration::from_secs(1)).unwrap(), &clock);
+    told(&breaker, "F");
+    let successes: [_; 3] = permits(&breaker);
+    clock.advance(Duration::from_millis(100));
+    let [one, other, others] = permits(&breaker);
+    let rival = thread::spawn(|| others.success());
+    for success in successes {
+        success.success();
+    }
+    one.failure();
+    other.failure();
+    clock.advance(Duration::from_millis(900));
+    told(&breaker, "S");
+    rival.join().unwrap();
+    assert_eq!(breaker.state(), State::Closed, "half of them at the most");
+}
