@@ -31,7 +31,7 @@
 //! |---|---|
 //! | [`quota`] | [`Quota`]: what is allowed, in tokens per window and a burst |
 //! | [`limit`] | [`RateLimiter`], and its answers |
-//! | [`keyed`] | [`KeyedLimiter`]: a limit per key |
+//! | [`keyed`] | [`KeyedLimiter`]: a limit per key; [`CircuitBreakers`], and [`LruStore`] for anything else |
 //! | [`breaker`] | [`CircuitBreaker`], and its permits |
 //! | [`clock`] | [`Clock`], the clocks there are, and how to write one |
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |
@@ -82,7 +82,7 @@ pub use clock::{Clock, CoarseClock, ManualClock};
 #[cfg(feature = "std")]
 pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
 #[cfg(feature = "std")]
-pub use keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError, WhenFull};
+pub use keyed::{CircuitBreakers, ClientAddress, KeyedLimiter, KeyedLimiterError, LruStore, WhenFull};
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{

@@ -1,0 +1,120 @@
+//! A breaker for every key.
+
+use super::LruStore;
+use crate::breaker::{BreakerConfig, BreakerStatus, CallError, CircuitBreaker, State, Window};
+use crate::clock::{Clock, DefaultClock, Monotonic};
+use alloc::borrow::ToOwned;
+use alloc::sync::Arc;
+use core::borrow::Borrow;
+use core::fmt;
+use core::hash::Hash;
+
+/// One [`CircuitBreaker`] per key, of the keys that were used last: an [`LruStore`] of breakers that are all alike.
+///
+/// A breaker that was evicted is forgotten: the next call for its key passes, and meets a new one. So those go last that know
+/// something which is worth keeping: open ones, half-open ones with probes in flight, and those that somebody set to a state (or to metrics
+/// only). An open one whose cooldown is over, and which nobody calls any more, is not among them.
+///
+/// For breakers that differ, or that tell somebody of their changes, take an [`LruStore`] and make each as you like.
+///
+/// # Examples
+///
+/// ```
+/// use damper::{BreakerConfig, CallError, CircuitBreakers};
+///
+/// let config = BreakerConfig::builder().failure_threshold(2).build()?;
+/// let hosts = CircuitBreakers::<String>::new(config, 1024);
+/// for _ in 0..2 {
+///     assert_eq!(hosts.call("down.example.com", || Err::<(), _>("timed out")), Err(CallError::Failed("timed out")));
+/// }
+/// assert!(matches!(hosts.call("down.example.com", || Ok::<_, &str>(())), Err(CallError::Open(_))));
+/// assert_eq!(hosts.call("api.example.com", || Ok::<_, &str>("pong")), Ok("pong"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct CircuitBreakers<K, C = DefaultClock> {
+    store: LruStore<K, CircuitBreaker<C>>,
+    config: BreakerConfig,
+    window: Option<Window>,
+    clock: C,
+}
+
+impl<K: Hash + Eq> CircuitBreakers<K> {
+    /// Breakers of this configuration for at most so many keys, on the [default clock](DefaultClock).
+    #[must_use]
+    pub fn new(config: BreakerConfig, capacity: usize) -> Self {
+        Self::with_clock(config, capacity, Monotonic)
+    }
+}
+
+impl<K: Hash + Eq, C: Clock + Clone> CircuitBreakers<K, C> {
+    /// Breakers of this configuration for at most so many keys, on a clock of your own. A reference to a clock is a clock too.
+    #[must_use]
+    pub fn with_clock(config: BreakerConfig, capacity: usize, clock: C) -> Self {
+        let store = LruStore::new(capacity).keep_if(|breaker: &CircuitBreaker<C>| is_worth_keeping(breaker.status()));
+        Self { store, config, window: None, clock }
+    }
+
+    /// The same breakers, before their first use, with a [window](CircuitBreaker::with_window) for their rates, each with one of its own.
+    /// Default: the last 48 calls (24 where slow ones are told apart).
+    #[must_use]
+    pub fn with_window(self, window: Window) -> Self {
+        Self { window: Some(window), ..self }
+    }
+
+    /// The breaker of this key, which is made if there is none; as [`LruStore::get_or_insert_with`].
+    #[inline]
+    pub fn get<Q>(&self, key: &Q) -> Arc<CircuitBreaker<C>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.store.get_or_insert_with(key, || self.closed())
+    }
+
+    /// Makes one call if the breaker of this key lets it pass; `Err` is a failure. As [`CircuitBreaker::call`].
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was.
+    #[inline]
+    pub fn call<Q, T, E>(&self, key: &Q, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.get(key).call(call)
+    }
+
+    /// Where the breakers are: to look at all of them, to find one without making it, to remove some.
+    #[must_use]
+    pub fn store(&self) -> &LruStore<K, CircuitBreaker<C>> {
+        &self.store
+    }
+
+    fn closed(&self) -> CircuitBreaker<C> {
+        let breaker = CircuitBreaker::with_clock(self.config, self.clock.clone());
+        match self.window {
+            Some(window) => breaker.with_window(window),
+            None => breaker,
+        }
+    }
+}
+
+/// Whether a breaker that starts over would do otherwise.
+fn is_worth_keeping(status: BreakerStatus) -> bool {
+    match status.state() {
+        State::Open | State::ForcedOpen | State::ForcedClosed | State::Disabled => true,
+        State::HalfOpen => status.probes_out() > 0,
+        State::Closed => status.is_metrics_only(),
+    }
+}
+
+impl<K, C: fmt::Debug> fmt::Debug for CircuitBreakers<K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CircuitBreakers")
+            .field("config", &self.config)
+            .field("capacity", &self.store.capacity())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}

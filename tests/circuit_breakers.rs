@@ -1,0 +1,98 @@
+//! A breaker for every key through its public API.
+#![cfg(feature = "std")]
+
+use damper::{BreakerConfig, CallError, CircuitBreakers, ManualClock, State, Window};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn config() -> BreakerConfig {
+    BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_secs(30)).build().unwrap()
+}
+
+fn fail(breakers: &CircuitBreakers<String, &ManualClock>, key: &str) {
+    assert_eq!(breakers.call(key, || Err::<(), _>("down")), Err(CallError::Failed("down")));
+}
+
+#[test]
+fn a_breaker_per_key() {
+    let clock = ManualClock::new();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config(), 16, &clock);
+    fail(&hosts, "one");
+    assert!(matches!(hosts.call("one", || Ok::<_, ()>(1)), Err(CallError::Open(_))));
+    assert_eq!(hosts.call("two", || Ok::<_, ()>(2)), Ok(2));
+    assert!(Arc::ptr_eq(&hosts.get("one"), &hosts.get("one")));
+    assert_eq!(hosts.get("one").try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(30)));
+    assert_eq!((hosts.store().len(), hosts.store().capacity()), (2, 16));
+    assert!(hosts.store().get("three").is_none(), "to look for one makes none");
+
+    clock.advance(Duration::from_secs(30));
+    assert_eq!(hosts.call("one", || Ok::<_, ()>(1)), Ok(1));
+    assert_eq!(hosts.get("one").state(), State::Closed);
+
+    let on_the_default_clock = CircuitBreakers::<u32>::new(BreakerConfig::DEFAULT, 16);
+    assert_eq!(on_the_default_clock.call(&7, || Ok::<_, ()>(1)), Ok(1));
+}
+
+#[test]
+fn each_has_a_window_of_its_own() {
+    let clock = ManualClock::new();
+    let half = BreakerConfig::builder().failure_rate(50).minimum_calls(4).build().unwrap();
+    let hosts =
+        CircuitBreakers::<String, _>::with_clock(half, 16, &clock).with_window(Window::last_calls(100).unwrap());
+    for host in ["one", "two"] {
+        for _ in 0..3 {
+            fail(&hosts, host);
+        }
+        assert_eq!(hosts.get(host).status().calls(), 3);
+        assert_eq!(hosts.get(host).state(), State::Closed);
+    }
+    fail(&hosts, "one");
+    assert_eq!((hosts.get("one").state(), hosts.get("two").state()), (State::Open, State::Closed));
+}
+
+#[test]
+fn an_open_breaker_outlives_a_flood_of_keys() {
+    let clock = ManualClock::new();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config(), 64, &clock);
+    fail(&hosts, "down");
+    hosts.get("forced open").force_open();
+    hosts.get("forced closed").force_closed();
+    hosts.get("disabled").disable();
+    hosts.get("metrics only").metrics_only();
+    fail(&hosts, "probing");
+    fail(&hosts, "abandoned");
+    clock.advance(Duration::from_secs(30));
+    let probing = hosts.get("probing");
+    let probe = probing.try_acquire().unwrap();
+    fail(&hosts, "down"); // a probe too
+    hosts.get("closed");
+
+    let flood = |hosts: &CircuitBreakers<String, _>| {
+        for key in 0..10_000 {
+            hosts.call(&key.to_string(), || Ok::<_, ()>(())).unwrap();
+        }
+    };
+    flood(&hosts);
+    for kept in ["down", "forced open", "forced closed", "disabled", "metrics only", "probing"] {
+        assert!(hosts.store().get(kept).is_some(), "{kept}");
+    }
+    // Whose cooldown is over, and whom nobody calls, would let the next call pass anyway.
+    for gone in ["closed", "abandoned"] {
+        assert!(hosts.store().get(gone).is_none(), "{gone}");
+    }
+    assert_eq!(hosts.store().len(), 64);
+
+    probe.success();
+    clock.advance(Duration::from_secs(30));
+    flood(&hosts);
+    assert!(hosts.store().get("probing").is_none() && hosts.store().get("down").is_none());
+}
+
+#[test]
+fn futures_and_permits_work_on_what_is_found() {
+    let hosts = CircuitBreakers::<String>::new(config(), 16);
+    let permit = hosts.get("one").try_acquire_owned().unwrap();
+    permit.failure();
+    assert_eq!(hosts.get("one").state(), State::Open);
+    assert!(format!("{hosts:?}").contains("capacity: 16"));
+}
