@@ -15,6 +15,7 @@ mod floor;
 mod harness;
 mod keyed;
 mod limit;
+mod lru;
 mod memory;
 mod report;
 
@@ -41,7 +42,7 @@ struct Options {
 }
 
 fn contests() -> impl Iterator<Item = &'static Contest> {
-    [limit::CONTESTS, breaker::CONTESTS, keyed::CONTESTS, floor::CONTESTS].into_iter().flatten()
+    [limit::CONTESTS, breaker::CONTESTS, keyed::CONTESTS, lru::CONTESTS, floor::CONTESTS].into_iter().flatten()
 }
 
 /// The names of all rows.
