@@ -1,4 +1,4 @@
-//! A lock: parking_lot's, or loom's.
+//! A lock: that of `parking_lot`, or of loom.
 
 /// Runs one at a time. Nothing is guarded by it but what its owner says.
 #[derive(Debug)]

@@ -61,9 +61,7 @@ impl Table {
     /// The slots that a key may have, in the order in which it prefers them.
     pub(super) fn candidates(&self, key: Fingerprint) -> [&Slot; 2 * WAYS] {
         let [first, second] = self.sets_of(key);
-        let [a, b, c, d] = &first.0;
-        let [e, f, g, h] = &second.0;
-        [a, b, c, d, e, f, g, h]
+        core::array::from_fn(|place| if place < WAYS { &first.0[place] } else { &second.0[place - WAYS] })
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
@@ -74,7 +72,7 @@ impl Table {
     fn sets_of(&self, key: Fingerprint) -> [&Set; 2] {
         // A half of the hash each, scaled to the number of sets: there are less than 2^32.
         let sets = self.sets.len() as u64;
-        let at = |half: u64| &self.sets[(half * sets >> 32) as usize];
+        let at = |half: u64| &self.sets[((half * sets) >> 32) as usize];
         [at(key.0 >> 32), at(key.0 & u64::from(u32::MAX))]
     }
 }
