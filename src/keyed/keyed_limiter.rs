@@ -29,7 +29,7 @@ use std::hash::RandomState;
 ///
 /// # Several quotas
 ///
-/// Keys can belong to [tiers](KeyedLimiterBuilder::tiers), each with a quota of its own; a key is asked for its tier when it is first seen, and
+/// Keys can belong to [tiers](crate::keyed::KeyedLimiterBuilder::tiers), each with a quota of its own; a key is asked for its tier when it is first seen, and
 /// [`set_tier`](KeyedLimiter::set_tier) overrules it. Every quota can be changed while the limiter is used.
 ///
 /// # Range
