@@ -4,9 +4,9 @@
 //! permits it counts after it got them and until it gives them back, so it never counts more than there are.
 
 use crate::{by_rate, micros, millis, secs, trip};
-use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange, Window};
-use std::sync::Mutex;
+use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange, Verdict, Window};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
 const THREADS: u32 = 8;
@@ -259,6 +259,43 @@ fn the_last_calls_are_exact_when_it_is_quiet() {
                 assert_eq!(failures, 0, "of {calls}");
             }
         }
+    }
+}
+
+/// As few calls as a register has, again and again: none is lost and none is counted twice.
+#[test]
+fn a_register_loses_nothing() {
+    const EACH: u32 = 3;
+    for slow in [false, true] {
+        let clock = ManualClock::new();
+        let breaker = quiet(&clock, Window::last_calls(EACH * THREADS).unwrap(), slow);
+        let (ready, done) = (Barrier::new(THREADS as usize), Barrier::new(THREADS as usize));
+        // Looked at afterwards: who waits at a barrier would wait for one that has panicked.
+        let found = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for number in 0..THREADS {
+                let (breaker, ready, done, found) = (&breaker, &ready, &done, &found);
+                scope.spawn(move || {
+                    for _ in 0..2_000 {
+                        ready.wait();
+                        for call in 0..EACH {
+                            if let Ok(permit) = breaker.try_acquire() {
+                                permit.tell(Verdict::failure_if(call == number % 4));
+                            }
+                        }
+                        done.wait();
+                        if number == 0 {
+                            let status = breaker.status();
+                            found.lock().unwrap().push((status.calls(), status.failures()));
+                            breaker.reset();
+                        }
+                    }
+                });
+            }
+        });
+        // Each of the eight threads but two fails one of its calls.
+        let expected = (EACH * THREADS, THREADS - 2);
+        assert!(found.into_inner().unwrap().into_iter().all(|counts| counts == expected));
     }
 }
 
