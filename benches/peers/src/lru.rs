@@ -47,7 +47,7 @@ fn hits(get: impl Fn(&str) -> Option<Arc<Value>> + 'static) -> Side {
     calls(move || {
         // The multiplier is that of Knuth's MMIX; of its numbers the high half is random enough to choose by.
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let key = (random >> 32) as usize * KEYS >> 32;
+        let key = ((random >> 32) as usize * KEYS) >> 32;
         get(black_box(&keys[key])).is_some_and(|value| value[0] == 1)
     })
 }
