@@ -127,6 +127,12 @@ impl BreakerConfig {
         self.cooldown_factor
     }
 
+    /// By what the cooldown grows each time that probes fail.
+    #[must_use]
+    pub const fn cooldown_factor(&self) -> f64 {
+        self.cooldown_factor as f64 / THOUSAND as f64
+    }
+
     /// The most that the cooldown grows to.
     #[must_use]
     pub const fn max_cooldown(&self) -> Duration {
@@ -233,7 +239,7 @@ impl BreakerConfigBuilder {
     }
 
     /// Sets by what the cooldown grows each time that the breaker opens again because its probes failed; 1.0 to 10.0, in thousandths. It starts
-    /// over when the breaker closes. Default: 1.0, it does not grow.
+    /// over when the breaker closes, and stops after 15 times. Default: 1.0, it does not grow.
     pub const fn cooldown_factor(mut self, factor: f64) -> Self {
         self.factor = factor;
         self

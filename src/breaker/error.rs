@@ -47,11 +47,30 @@ impl CircuitOpen {
     /// breaker.force_open();
     /// let error = std::io::Error::other(breaker.call(|| Err::<(), _>(core::fmt::Error)).unwrap_err());
     /// assert!(CircuitOpen::find_in(&error).is_some());
+    /// let refused = breaker.try_acquire().unwrap_err();
+    /// assert!(CircuitOpen::find_in(&std::io::Error::other(refused)).is_some());
     /// ```
     #[must_use]
     pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
-        core::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            next = source_of(error);
+        }
+        None
     }
+}
+
+/// What an error wraps.
+fn source_of<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a (dyn core::error::Error + 'static)> {
+    // The source of an I/O error is that of what it wraps, which is skipped.
+    #[cfg(feature = "std")]
+    if let Some(wrapped) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+        return Some(wrapped);
+    }
+    error.source()
 }
 
 impl fmt::Display for CircuitOpen {

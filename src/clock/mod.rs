@@ -60,7 +60,7 @@ pub struct NoClock;
 ///   deepest debt takes to refill.
 /// - `now` is 64 bits wide and may wrap; where it starts does not matter. A 32-bit timer is extended by its `Clock`.
 /// - `frequency` and `max_step_back` return the same at every call.
-/// - No method blocks or panics; `now` is called once in every decision.
+/// - No method blocks or panics; `now` is called once in every decision of a limiter.
 ///
 /// # Examples
 ///
