@@ -98,8 +98,9 @@ fn count(counter: &AtomicU64) {
 #[derive(Clone, Copy, Debug)]
 struct Receipt {
     at: u64,
-    /// The tier of the overflow bucket; `None` for the key's own.
-    overflow: Option<usize>,
+    tier: usize,
+    /// Of the overflow bucket, not of the key's own.
+    is_shared: bool,
 }
 
 type Taken = Result<(Allowed, Receipt), Denied>;
@@ -200,11 +201,12 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
             if let Some(booked) = booked {
                 return booked;
             }
+            let own = self.own_tier(key);
             let shared = self.lock(fingerprint).while_held(|| match self.slot_of(fingerprint) {
                 // Seen meanwhile.
                 Some(_) => None,
                 None if self.when_full != WhenFull::SharedOverflow => Some(0),
-                None => Some(self.visit_overflow(self.tier(fingerprint, key), |line, word, at| {
+                None => Some(self.visit_overflow(self.tier(fingerprint, own), |line, word, at| {
                     let (booked, after) = line.charge(word, at, n);
                     (after, booked)
                 })),
@@ -231,58 +233,63 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
             return Err(super::KeyedLimiterError::Tier(tier));
         }
         let fingerprint = self.fingerprint(key);
-        self.overrides.write().insert(fingerprint.get(), tier);
-        self.move_to(fingerprint, tier);
+        self.lock(fingerprint).while_held(|| {
+            self.overrides.write().insert(fingerprint.get(), tier);
+            self.move_to(fingerprint, tier);
+        });
         Ok(())
     }
 
     /// Makes this key belong to the tier again that it would without [`set_tier`](Self::set_tier).
     pub fn clear_tier(&self, key: &K) {
-        let fingerprint = self.fingerprint(key);
-        self.overrides.write().remove(&fingerprint.get());
-        self.move_to(fingerprint, self.tier(fingerprint, key));
+        let (fingerprint, own) = (self.fingerprint(key), self.own_tier(key));
+        self.lock(fingerprint).while_held(|| {
+            self.overrides.write().remove(&fingerprint.get());
+            self.move_to(fingerprint, own);
+        });
     }
 
+    /// Called with the key's lock held, so that no first sight comes between with the tier of before.
     fn move_to(&self, fingerprint: Fingerprint, tier: usize) {
         let backoff = Backoff::new();
-        self.lock(fingerprint).while_held(|| {
-            while let Some(slot) = self.slot_of(fingerprint) {
-                let (new, now) = (&self.tiers[tier], slot.word());
-                let Some((old, at, word)) = self.look(slot, now) else { continue };
-                let (epoch, line) = new.quota.read(&self.clock);
-                let position = line.position(self.clock.now());
-                let debt = match old.resets_in(word, at) {
-                    Ticks::ZERO => 0,
-                    wait => line.units_in(wait).min(line.deepest_debt_in_units()),
-                };
-                let moved = now.in_tier(tier).at_level(position.wrapping_add(debt));
-                if slot.is_of(fingerprint.get()) && new.quota.is_current(epoch) && slot.replace(now, moved) {
-                    return;
-                }
-                backoff.spin();
+        while let Some(slot) = self.slot_of(fingerprint) {
+            let (new, now) = (&self.tiers[tier], slot.word());
+            let Some((old, at, word)) = self.look(slot, now) else { continue };
+            let (epoch, line) = new.quota.read(&self.clock);
+            let position = line.position(self.clock.now());
+            let debt = match old.resets_in(word, at) {
+                Ticks::ZERO => 0,
+                wait => line.units_in(wait).min(line.deepest_debt_in_units()),
+            };
+            let moved = now.in_tier(tier).at_level(position.wrapping_add(debt));
+            if slot.is_of(fingerprint.get()) && new.quota.is_current(epoch) && slot.replace(now, moved) {
+                return;
             }
-        });
+            backoff.spin();
+        }
     }
 
     fn fingerprint(&self, key: &K) -> Fingerprint {
         Fingerprint::of(self.hasher.hash_one(key))
     }
 
-    /// The tier of a key: that which it was given, or else its own.
-    fn tier(&self, fingerprint: Fingerprint, key: &K) -> usize {
-        if self.tiers.len() == 1 {
-            return 0;
-        }
-        if let Some(&tier) = self.overrides.read().get(&fingerprint.get()) {
-            return tier;
-        }
+    /// The tier of a key that was given none; asked without a lock, for who is asked may use the limiter.
+    fn own_tier(&self, key: &K) -> usize {
         // What is beyond the last tier is the last.
         self.tier_of.as_ref().map_or(0, |tier_of| tier_of(key)).min(self.tiers.len() - 1)
     }
 
+    /// The tier of a key: that which it was given, or else its own.
+    fn tier(&self, fingerprint: Fingerprint, own: usize) -> usize {
+        if self.tiers.len() == 1 {
+            return 0;
+        }
+        self.overrides.read().get(&fingerprint.get()).copied().unwrap_or(own)
+    }
+
     /// The tier that a key is in, or would be.
     fn peek_tier(&self, fingerprint: Fingerprint, key: &K) -> usize {
-        self.visit_word(fingerprint).map_or_else(|| self.tier(fingerprint, key), Word::tier)
+        self.visit_word(fingerprint).map_or_else(|| self.tier(fingerprint, self.own_tier(key)), Word::tier)
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
@@ -316,7 +323,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         match line.take(full, at, n) {
             Ok(after) => slot
                 .replace(word, word.at_level(after))
-                .then(|| Ok((Allowed::new(&line, after, at), Receipt { at, overflow: None }))),
+                .then(|| Ok((Allowed::new(&line, after, at), Receipt { at, tier: index, is_shared: false }))),
             Err(refusal) => slot.still_has(word).then(|| Err(Denied::new(&line, full, at, refusal))),
         }
     }
@@ -324,8 +331,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     #[cold]
     fn take_of(&self, fingerprint: Fingerprint, key: &K, n: u32) -> Taken {
         loop {
-            let taken = self.visit(fingerprint, |line, word, at| match line.take(word, at, n) {
-                Ok(after) => (after, Ok((Allowed::new(line, after, at), Receipt { at, overflow: None }))),
+            let taken = self.visit_in_tier(fingerprint, |tier, line, word, at| match line.take(word, at, n) {
+                Ok(after) => (after, Ok((Allowed::new(line, after, at), Receipt { at, tier, is_shared: false }))),
                 Err(refusal) => (word, Err(Denied::new(line, word, at, refusal))),
             });
             if let Some(taken) = taken.or_else(|| self.take_first(fingerprint, key, n)) {
@@ -337,8 +344,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// The first sight of a key; `None` if another thread was first with the same.
     #[cold]
     fn take_first(&self, fingerprint: Fingerprint, key: &K, n: u32) -> Option<Taken> {
-        let tier = self.tier(fingerprint, key);
-        self.lock(fingerprint).while_held(|| self.take_as_newcomer(fingerprint, tier, n))
+        let own = self.own_tier(key);
+        self.lock(fingerprint).while_held(|| self.take_as_newcomer(fingerprint, self.tier(fingerprint, own), n))
     }
 }
 
@@ -349,12 +356,18 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
 
     /// The slot of a key, if it has one that nobody is taking from it.
     fn slot_of(&self, fingerprint: Fingerprint) -> Option<&Slot> {
-        self.table.find(fingerprint).filter(|slot| !slot.word().is_claimed())
+        let slot = self.table.find(fingerprint)?;
+        if !slot.word().is_claimed() {
+            return Some(slot);
+        }
+        // One that is being taken from the key may stand before the one that it got since.
+        let is_its = |slot: &&Slot| slot.seems_of(fingerprint.get()) && !slot.word().is_claimed();
+        self.table.candidates(fingerprint).into_iter().find(is_its)
     }
 
     /// The word of a key's slot.
     fn visit_word(&self, fingerprint: Fingerprint) -> Option<Word> {
-        let slot = self.table.find(fingerprint)?;
+        let slot = self.slot_of(fingerprint)?;
         let word = slot.word();
         (!word.is_claimed() && slot.is_of(fingerprint.get())).then_some(word)
     }
@@ -373,9 +386,19 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
     /// writes nothing.
     #[inline]
     fn visit<T>(&self, fingerprint: Fingerprint, decide: impl Fn(&Timeline, u64, u64) -> (u64, T)) -> Option<T> {
+        self.visit_in_tier(fingerprint, |_, line, word, at| decide(line, word, at))
+    }
+
+    /// As [`visit`](Self::visit), told which tier it is.
+    #[inline]
+    fn visit_in_tier<T>(
+        &self,
+        fingerprint: Fingerprint,
+        decide: impl Fn(usize, &Timeline, u64, u64) -> (u64, T),
+    ) -> Option<T> {
         let backoff = Backoff::new();
         loop {
-            let slot = self.table.find(fingerprint)?;
+            let slot = self.slot_of(fingerprint)?;
             // The tier says which epoch is to be read before the word.
             let index = if self.tiers.len() == 1 { 0 } else { slot.word().tier() };
             let tier = &self.tiers[index];
@@ -392,7 +415,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
                 let at = line.position(self.clock.now());
                 let full = line.word_of_level(word.level(), LEVEL.bits(), at, &self.clock);
                 if tier.quota.is_current(epoch) {
-                    let (after, answer) = decide(&line, full, at);
+                    let (after, answer) = decide(index, &line, full, at);
                     let stands =
                         if after == full { slot.still_has(word) } else { slot.replace(word, word.at_level(after)) };
                     if stands {
@@ -464,15 +487,17 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
         let mut owed = match victim.full_in {
             Ticks::ZERO => 0,
             wait => match self.when_full {
-                WhenFull::DenyNew => {
+                WhenFull::DenyNew if line.take(at, at, n).is_ok_and(|after| after != at) => {
                     count(&self.counts.refused_newcomers);
                     return Some(Err(Denied::counted(&line, 0, wait, wait)));
                 }
+                // What is always allowed, or never.
+                WhenFull::DenyNew => line.deepest_debt_in_units(),
                 WhenFull::SharedOverflow => return Some(self.take_of_overflow(index, n)),
                 WhenFull::EvictLeastIndebted if word.tier() == index => {
                     Timeline::debt(line.word_of_level(word.level(), LEVEL.bits(), at, &self.clock), at)
                 }
-                WhenFull::EvictLeastIndebted => line.units_in(wait),
+                WhenFull::EvictLeastIndebted => line.units_in(wait).min(line.deepest_debt_in_units()),
             },
         };
         if self.when_full == WhenFull::SharedOverflow {
@@ -482,7 +507,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
         let word_before = at.wrapping_add(owed);
         let after = match line.take(word_before, at, n) {
             Ok(after) if n == 0 || line.is_unlimited() => {
-                let receipt = Receipt { at, overflow: None };
+                let receipt = Receipt { at, tier: index, is_shared: false };
                 return Some(Ok((Allowed::new(&line, after, at), receipt)));
             }
             Ok(after) => after,
@@ -498,13 +523,13 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
             count(&self.counts.evictions);
         }
         claim.publish(fingerprint.get(), index, after);
-        Some(Ok((Allowed::new(&line, after, at), Receipt { at, overflow: None })))
+        Some(Ok((Allowed::new(&line, after, at), Receipt { at, tier: index, is_shared: false })))
     }
 
     fn take_of_overflow(&self, tier: usize, n: u32) -> Taken {
         count(&self.counts.overflows);
         self.visit_overflow(tier, |line, word, at| match line.take(word, at, n) {
-            Ok(after) => (after, Ok((Allowed::new(line, after, at), Receipt { at, overflow: Some(tier) }))),
+            Ok(after) => (after, Ok((Allowed::new(line, after, at), Receipt { at, tier, is_shared: true }))),
             Err(refusal) => (word, Err(Denied::new(line, word, at, refusal))),
         })
     }
@@ -521,12 +546,15 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
         Some(Victim { slot, full_in: line.resets_in(full, at), is_taken: true })
     }
 
-    fn roll_back(&self, fingerprint: Fingerprint, n: u32, Receipt { at: since, overflow }: Receipt) {
-        match overflow {
-            None => {
-                self.visit(fingerprint, |line, word, at| (line.roll_back(word, at, n, since), ()));
-            }
-            Some(tier) => self.visit_overflow(tier, |line, word, at| (line.roll_back(word, at, n, since), ())),
+    fn roll_back(&self, fingerprint: Fingerprint, n: u32, receipt: Receipt) {
+        let back = |line: &Timeline, word, at| line.roll_back(word, at, n, receipt.at);
+        if receipt.is_shared {
+            self.visit_overflow(receipt.tier, |line, word, at| (back(line, word, at), ()));
+        } else {
+            // Positions of another tier say nothing here.
+            self.visit_in_tier(fingerprint, |tier, line, word, at| {
+                (if tier == receipt.tier { back(line, word, at) } else { word }, ())
+            });
         }
     }
 
@@ -536,9 +564,11 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
             let backoff = Backoff::new();
             while !slot.is_of(0) {
                 let word = slot.word();
-                if !word.is_claimed()
-                    && let Some(claim) = slot.claim(word)
-                {
+                // Who changes the owner just now comes after.
+                if word.is_claimed() {
+                    break;
+                }
+                if let Some(claim) = slot.claim(word) {
                     if claim.fingerprint() != 0 {
                         self.counts.keys.fetch_sub(1, Ordering::Relaxed);
                     }
