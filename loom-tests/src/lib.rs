@@ -8,6 +8,7 @@
 pub mod healing;
 pub mod holding;
 pub mod outcomes;
+pub mod slots;
 pub mod slowing;
 pub mod waiting;
 pub mod windows;

@@ -1,0 +1,704 @@
+//! The keyed table: slots that change their owners while others use them. In brackets: the weakening of the code under which each model was seen to
+//! fail.
+//!
+//! The tables are the smallest there are, one set of four slots, which are filled up to one or two beforehand, with keys that owe all they can: sets of
+//! one and of two ways.
+#![cfg(loom)]
+
+use damper::atomic::{with_flaw, with_loads_as_rmw};
+use damper::{KeyedLimiter, Quota, RateLimiter, WhenFull};
+use damper_loom_tests::{Flaw, Stopped};
+use loom::model::Builder;
+use loom::sync::Arc;
+use loom::thread;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Hashes a `u64` to itself: executions of a model must be alike.
+#[derive(Clone, Copy, Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u64 here")
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+/// A first sight looks at eight slots and the quota of each, which is more than loom allows an execution by itself.
+fn builder(preemptions: usize) -> Builder {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
+    builder
+}
+
+/// As `damper_loom_tests::check_preemptions`, in both settings of the atomics.
+fn check_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let model = std::sync::Arc::new(model);
+    let plain = std::sync::Arc::clone(&model);
+    builder(preemptions).check(move || plain());
+    with_loads_as_rmw(|| builder(preemptions).check(move || model()));
+}
+
+/// As `damper_loom_tests::check_flawed`.
+fn check_flawed(flaw: Flaw, model: impl Fn() + Send + Sync + 'static) {
+    with_flaw(flaw, || builder(3).check(model));
+}
+
+type Limits = Arc<KeyedLimiter<u64, Stopped, BuildHasherDefault<Identity>>>;
+
+/// Keys with a lock each.
+const A: u64 = 1;
+const B: u64 = 2;
+const C: u64 = 3;
+
+/// A burst of so many, of which nothing is refilled while a model runs.
+fn quota(burst: u32) -> Quota {
+    Quota::per_hour(1).burst(burst).max_debt(0)
+}
+
+/// A table with a set of so many ways; all have `quota`, but those in tier 1 twice as much.
+fn ways(ways: u64, when_full: WhenFull, quota: Quota) -> Limits {
+    let twice = Quota::per_hour(2).burst(2 * quota.capacity()).max_debt(0);
+    let limits = KeyedLimiter::<u64>::builder(quota)
+        .tiers([twice], |_| 0)
+        .capacity(1)
+        .when_full(when_full)
+        .clock(Stopped(7))
+        .hasher(BuildHasherDefault::default())
+        .build()
+        .unwrap();
+    for other in ways..4 {
+        limits.check_n(&(100 + other), quota.capacity()).unwrap();
+    }
+    Arc::new(limits)
+}
+
+/// Lets `rival` run beside what follows.
+fn beside<T: 'static>(limits: &Limits, rival: impl FnOnce(&Limits) -> T + 'static) -> thread::JoinHandle<T> {
+    let limits = Arc::clone(limits);
+    thread::spawn(move || rival(&limits))
+}
+
+/// Takes all that is left of a key, one by one.
+fn drain(limits: &Limits, key: u64) -> u32 {
+    (0..20).map(|_| u32::from(limits.check(&key).is_ok())).sum()
+}
+
+/// Two threads see a key for the first time: it has one slot, and both spend of that. [`take_as_newcomer` without looking again for a slot under
+/// the lock.]
+#[test]
+fn two_first_sightings_make_one_slot() {
+    check_preemptions(3, two_first_sightings_make_one_slot_model);
+}
+
+#[test]
+#[should_panic = "of one bucket"]
+fn two_first_sightings_make_one_slot_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, two_first_sightings_make_one_slot_model);
+}
+
+fn two_first_sightings_make_one_slot_model() {
+    let limits = ways(2, WhenFull::SharedOverflow, quota(2));
+    let rival = beside(&limits, |limits| limits.check(&A).is_ok());
+    assert!(limits.check(&A).is_ok() & rival.join().unwrap(), "there are two tokens");
+    assert_eq!((limits.peek(&A).used(), limits.len()), (2, 3), "two of one bucket");
+    assert!(limits.check(&A).is_err());
+}
+
+/// A key spends while a newcomer takes its slot over: what both take is what the slot holds. [The newcomer owes nothing but its own cost.]
+#[test]
+fn no_eviction_loses_debt() {
+    check_preemptions(2, no_eviction_loses_debt_model);
+}
+
+#[test]
+#[should_panic = "what the slot holds"]
+fn no_eviction_loses_debt_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, no_eviction_loses_debt_model);
+}
+
+fn no_eviction_loses_debt_model() {
+    let limits = ways(1, WhenFull::EvictLeastIndebted, quota(4));
+    limits.check(&A).unwrap();
+    let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
+    let taken = 1 + u32::from(limits.check(&B).is_ok()) + rival.join().unwrap();
+    let left = drain(&limits, A) + drain(&limits, B);
+    assert_eq!(taken + left, 4, "what the slot holds");
+    assert_eq!(limits.len(), 4);
+}
+
+/// Two newcomers take over the slot of the same key: neither loses what was owed, nor pushes the other out before it has spent. [As above; the
+/// newcomer published unspent, in the copy.]
+#[test]
+fn newcomers_lose_no_debt_to_one_another() {
+    check_preemptions(2, newcomers_lose_no_debt_to_one_another_model);
+}
+
+#[test]
+#[should_panic = "what the slot holds"]
+fn newcomers_lose_no_debt_to_one_another_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, newcomers_lose_no_debt_to_one_another_model);
+}
+
+fn newcomers_lose_no_debt_to_one_another_model() {
+    let limits = ways(1, WhenFull::EvictLeastIndebted, quota(2));
+    let rival = beside(&limits, |limits| u32::from(limits.check(&B).is_ok()));
+    // Who comes while the slot changes hands may be refused.
+    let taken = u32::from(limits.check(&A).is_ok()) + rival.join().unwrap();
+    assert!(taken > 0);
+    assert_eq!(taken + drain(&limits, A) + drain(&limits, B), 2, "what the slot holds");
+}
+
+/// A key's tokens are charged, given back or forgotten while a newcomer takes its slot: that counts before, or not at all, and the newcomer has what it
+/// took and what was owed.
+fn beside_an_eviction(own: fn(&Limits) -> u32, owed: fn(u32) -> [u32; 2]) {
+    let limits = ways(1, WhenFull::EvictLeastIndebted, quota(6));
+    limits.check_n(&A, 2).unwrap();
+    let rival = beside(&limits, own);
+    limits.check_n(&B, 2).unwrap();
+    let done = rival.join().unwrap();
+    let used = limits.peek(&B).used();
+    assert!(owed(done).map(|owed| owed + 2).contains(&used), "{done} and {used} on the newcomer's account");
+    assert_eq!(limits.peek(&A).used(), 0);
+}
+
+fn charge(limits: &Limits) -> u32 {
+    limits.charge(&A, 1)
+}
+
+fn refund(limits: &Limits) -> u32 {
+    limits.refund(&A, 1);
+    0
+}
+
+fn reset(limits: &Limits) -> u32 {
+    limits.reset(&A);
+    0
+}
+
+/// [`replace` that stores without comparing; the exchange before the second look at the fingerprint.]
+#[test]
+fn a_charge_beside_an_eviction_is_booked_or_told() {
+    check_preemptions(2, || beside_an_eviction(charge, |booked| [2 + booked; 2]));
+}
+
+#[test]
+#[should_panic = "on the newcomer's account"]
+fn a_charge_beside_an_eviction_is_booked_or_told_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, || beside_an_eviction(charge, |booked| [2 + booked; 2]));
+}
+
+/// [As above.]
+#[test]
+fn a_refund_beside_an_eviction_is_no_one_else_s() {
+    check_preemptions(2, || beside_an_eviction(refund, |_| [1, 2]));
+}
+
+#[test]
+#[should_panic = "on the newcomer's account"]
+fn a_refund_beside_an_eviction_is_no_one_else_s_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, || beside_an_eviction(refund, |_| [1, 2]));
+}
+
+/// [As above.]
+#[test]
+fn a_reset_beside_an_eviction_is_no_one_else_s() {
+    check_preemptions(2, || beside_an_eviction(reset, |_| [0, 2]));
+}
+
+#[test]
+#[should_panic = "on the newcomer's account"]
+fn a_reset_beside_an_eviction_is_no_one_else_s_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, || beside_an_eviction(reset, |_| [0, 2]));
+}
+
+/// A key finds its slot while it changes hands, from and to one who has used all: nobody is refused for what the other owes, nor spends of it. [`word`
+/// Relaxed; the word published Relaxed; the fingerprint published Relaxed; a refusal that does not look again; `word` and `is_of` in the other order;
+/// `is_of` left out.]
+#[test]
+fn nobody_is_refused_on_another_s_word() {
+    check_preemptions(2, from_one_who_owes_model);
+    check_preemptions(2, to_one_who_owes_model);
+}
+
+#[test]
+#[should_panic = "on another's word"]
+fn nobody_is_refused_on_another_s_word_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, from_one_who_owes_model);
+}
+
+#[test]
+#[should_panic = "on another's word"]
+fn nobody_spends_on_another_s_word_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, to_one_who_owes_model);
+}
+
+fn from_one_who_owes_model() {
+    let limits = ways(1, WhenFull::SharedOverflow, quota(2));
+    limits.check_n(&A, 2).unwrap();
+    let rival = beside(&limits, |limits| limits.check(&B).is_ok());
+    limits.reset(&A);
+    assert!(limits.check(&B).is_ok() & rival.join().unwrap(), "refused on another's word");
+}
+
+fn to_one_who_owes_model() {
+    let limits = ways(1, WhenFull::SharedOverflow, quota(2));
+    limits.check(&A).unwrap();
+    limits.reset(&A);
+    let rival = beside(&limits, |limits| limits.check(&A).is_ok());
+    let all = limits.check_n(&B, 2).is_ok();
+    assert!(rival.join().unwrap(), "refused on another's word");
+    // If the key's own spend was first, the newcomer shares a bucket; if the newcomer was, the key does.
+    assert!(all, "spent on another's word");
+}
+
+/// A key is pushed out of its slot, and spends meanwhile: it gets one other slot, however long the first takes to be handed over. [`slot_of` that stops
+/// at the first slot with the key's fingerprint, claimed or not.]
+#[test]
+fn an_evicted_key_gets_one_slot() {
+    check_preemptions(2, || {
+        let limits = ways(2, WhenFull::SharedOverflow, quota(2));
+        for idle in [A, C] {
+            limits.check(&idle).unwrap();
+        }
+        limits.reset(&A);
+        limits.reset(&C);
+        let rival = beside(&limits, |limits| limits.check(&B).is_ok());
+        let taken = [2, 2, 1].map(|n| limits.check_n(&A, n).is_ok());
+        assert_eq!(taken, [true, false, false], "one burst");
+        assert!(rival.join().unwrap());
+        assert_eq!(limits.len(), 4);
+    });
+}
+
+/// A key without a slot spends of the shared bucket while a slot becomes idle, which it then gets: one burst in all. [The newcomer does not owe what the
+/// shared bucket does; `take_of_overflow` after the lock is released.]
+#[test]
+fn from_overflow_to_a_slot_is_no_second_burst() {
+    check_preemptions(2, from_overflow_to_a_slot_is_no_second_burst_model);
+}
+
+#[test]
+#[should_panic = "one burst"]
+fn from_overflow_to_a_slot_is_no_second_burst_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, from_overflow_to_a_slot_is_no_second_burst_model);
+}
+
+fn from_overflow_to_a_slot_is_no_second_burst_model() {
+    let limits = ways(1, WhenFull::SharedOverflow, quota(2));
+    limits.check_n(&A, 2).unwrap();
+    let rival = beside(&limits, |limits| u32::from(limits.check(&B).is_ok()) + u32::from(limits.check(&B).is_ok()));
+    limits.reset(&A);
+    let taken = u32::from(limits.check(&B).is_ok()) + rival.join().unwrap();
+    assert_eq!(taken, 2, "one burst");
+    assert_eq!(drain(&limits, B), 0, "one burst");
+}
+
+/// A key spends and is moved to another tier: what it spent counts in the one or in the other. [`move_to` that stores without comparing.]
+#[test]
+fn a_change_of_tier_loses_no_debt() {
+    check_preemptions(3, a_change_of_tier_loses_no_debt_model);
+}
+
+#[test]
+#[should_panic = "is owed"]
+fn a_change_of_tier_loses_no_debt_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, a_change_of_tier_loses_no_debt_model);
+}
+
+fn a_change_of_tier_loses_no_debt_model() {
+    let limits = ways(2, WhenFull::SharedOverflow, quota(4));
+    limits.check(&A).unwrap();
+    let rival = beside(&limits, |limits| limits.check(&A).unwrap().remaining());
+    limits.set_tier(&A, 1).unwrap();
+    let remaining = rival.join().unwrap();
+    let usage = limits.peek(&A);
+    assert_eq!(usage.limit(), 8, "all of it is owed");
+    // An hour for a token of tier 0, which brings two of tier 1; and a fraction of one, for what is moved is rounded up.
+    match remaining {
+        2 => assert_eq!(usage.remaining(), 3, "all of it is owed"),
+        4 => assert_eq!(usage.remaining(), 4, "all of it is owed"),
+        other => panic!("{other} left"),
+    }
+}
+
+/// A key is given a tier while it is first seen: it is in that one afterwards. [The tier asked for before the lock; `set_tier` without the lock.]
+#[test]
+fn a_first_sight_misses_no_tier() {
+    check_preemptions(3, || {
+        let limits = ways(2, WhenFull::SharedOverflow, quota(2));
+        let rival = beside(&limits, |limits| limits.check(&A).is_ok());
+        limits.set_tier(&A, 1).unwrap();
+        assert!(rival.join().unwrap());
+        assert_eq!((limits.peek(&A).limit(), limits.len()), (4, 3), "the tier that it was given");
+    });
+}
+
+/// Two threads give a key tiers and take them away again: it is in that which it would be in if it were forgotten. [The tier remembered outside of the
+/// lock under which the key is moved.]
+#[test]
+fn a_key_is_in_the_tier_that_is_remembered() {
+    check_preemptions(3, || {
+        let limits = ways(2, WhenFull::SharedOverflow, quota(2));
+        limits.check(&A).unwrap();
+        let rival = beside(&limits, |limits| limits.clear_tier(&A));
+        limits.set_tier(&A, 1).unwrap();
+        rival.join().unwrap();
+        let limit = limits.peek(&A).limit();
+        limits.clear();
+        assert_eq!(limits.peek(&A).limit(), limit, "the tier that is remembered");
+    });
+}
+
+/// A key is first seen under a quota that allows it much, while another thread still holds that of before: what was taken is not taken for a bucket from
+/// before the clock circled. [The word published Relaxed together with `word` Relaxed.]
+#[test]
+fn an_old_quota_forgets_no_first_sight() {
+    check_preemptions(3, an_old_quota_forgets_no_first_sight_model);
+}
+
+#[test]
+#[should_panic = "one burst"]
+fn an_old_quota_forgets_no_first_sight_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, an_old_quota_forgets_no_first_sight_model);
+}
+
+fn an_old_quota_forgets_no_first_sight_model() {
+    let limits = ways(1, WhenFull::SharedOverflow, quota(1));
+    let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
+    limits.set_quota(quota(9)).unwrap();
+    let taken = 8 * u32::from(limits.check_n(&A, 8).is_ok()) + rival.join().unwrap();
+    assert_eq!(taken, 9, "one burst");
+    assert_eq!(drain(&limits, A), 0, "one burst");
+}
+
+/// The same of a key that is known. [The word exchanged Relaxed together with `word` Relaxed; `is_current` without its fence.]
+#[test]
+fn an_old_quota_forgets_no_spend() {
+    check_preemptions(3, an_old_quota_forgets_no_spend_model);
+}
+
+#[test]
+#[should_panic = "one burst"]
+fn an_old_quota_forgets_no_spend_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, an_old_quota_forgets_no_spend_model);
+}
+
+fn an_old_quota_forgets_no_spend_model() {
+    let limits = ways(1, WhenFull::SharedOverflow, quota(2));
+    limits.check(&A).unwrap();
+    let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
+    limits.set_quota(quota(9)).unwrap();
+    let taken = 1 + 7 * u32::from(limits.check_n(&A, 7).is_ok()) + rival.join().unwrap();
+    assert_eq!(taken, 9, "one burst");
+    assert_eq!(drain(&limits, A), 0, "one burst");
+}
+
+/// The same of the bucket that keys without a slot share. [The overflow word exchanged Relaxed.]
+#[test]
+fn an_old_quota_forgets_no_overflow() {
+    check_preemptions(2, an_old_quota_forgets_no_overflow_model);
+}
+
+#[test]
+#[should_panic = "one burst"]
+fn an_old_quota_forgets_no_overflow_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, an_old_quota_forgets_no_overflow_model);
+}
+
+fn an_old_quota_forgets_no_overflow_model() {
+    let limits = ways(0, WhenFull::SharedOverflow, quota(1));
+    let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
+    limits.set_quota(Quota::per_hour(1).burst(1).max_debt(8)).unwrap();
+    // What is booked counts as taken.
+    let taken = limits.charge(&B, 9) + rival.join().unwrap();
+    assert_eq!(taken, 9, "one burst, and the deepest debt");
+    assert_eq!(drain(&limits, A) + limits.charge(&B, 9), 0, "one burst, and the deepest debt");
+}
+
+/// All is forgotten while a key spends, and another gets its slot: the spend counts before or after, and never for the other. [`visit` and the straight
+/// path without `is_of`.]
+#[test]
+fn clear_beside_a_check_is_before_or_after() {
+    check_preemptions(2, clear_beside_a_check_is_before_or_after_model);
+}
+
+#[test]
+#[should_panic = "before or after"]
+fn clear_beside_a_check_is_before_or_after_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, clear_beside_a_check_is_before_or_after_model);
+}
+
+fn clear_beside_a_check_is_before_or_after_model() {
+    let limits = ways(4, WhenFull::SharedOverflow, quota(3));
+    limits.check(&A).unwrap();
+    let rival = beside(&limits, |limits| limits.check(&A).unwrap().remaining());
+    limits.clear();
+    assert_eq!(limits.check_n(&B, 3).unwrap().remaining(), 0, "before or after");
+    let remaining = rival.join().unwrap();
+    assert!([1, 2].contains(&remaining), "before or after");
+    assert_eq!(limits.peek(&B).used(), 3, "before or after");
+    assert!(limits.peek(&A).used() <= 1, "before or after");
+}
+
+/// All is forgotten while a key is first seen: its slot is counted as long as it has one. [`clear` that counts without claiming.]
+#[test]
+fn clear_beside_a_first_sight_counts_the_slots() {
+    check_preemptions(2, clear_beside_a_first_sight_counts_the_slots_model);
+}
+
+#[test]
+#[should_panic = "the slots that are taken"]
+fn clear_beside_a_first_sight_counts_the_slots_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, clear_beside_a_first_sight_counts_the_slots_model);
+}
+
+fn clear_beside_a_first_sight_counts_the_slots_model() {
+    let limits = ways(4, WhenFull::SharedOverflow, quota(2));
+    limits.check(&A).unwrap();
+    limits.reset(&A);
+    let rival = beside(&limits, |limits| limits.check(&B).is_ok());
+    limits.clear();
+    assert!(rival.join().unwrap());
+    assert_eq!(limits.len(), limits.peek(&B).used() as usize, "the slots that are taken");
+    limits.clear();
+    assert_eq!(limits.len(), 0, "the slots that are taken");
+}
+
+/// A key's own limit and one for all, of which the latter refuses while a newcomer takes the key's slot: what is rolled back is nobody else's. [The exchange
+/// in `visit` without comparing.]
+#[test]
+fn what_is_rolled_back_is_no_one_else_s() {
+    check_preemptions(2, what_is_rolled_back_is_no_one_else_s_model);
+}
+
+#[test]
+#[should_panic = "on the newcomer's account"]
+fn what_is_rolled_back_is_no_one_else_s_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, what_is_rolled_back_is_no_one_else_s_model);
+}
+
+fn what_is_rolled_back_is_no_one_else_s_model() {
+    let limits = ways(1, WhenFull::EvictLeastIndebted, quota(6));
+    limits.check_n(&A, 1).unwrap();
+    let none = RateLimiter::with_clock(quota(1), Stopped(7));
+    none.check().unwrap();
+    let rival = beside(&limits, move |limits| limits.check_n_with(&A, 1, &none).is_ok());
+    limits.check_n(&B, 2).unwrap();
+    assert!(!rival.join().unwrap());
+    // Who was pushed out may have pushed out in turn.
+    let used = limits.peek(&A).used() + limits.peek(&B).used();
+    assert!([3, 4].contains(&used), "{used} on the newcomer's account");
+}
+
+/// The claims above on the small copy of `slots`, which keeps them as it is and breaks one with each of its bugs.
+mod copies {
+    use super::{A, Arc, B, C, check_preemptions, thread};
+    use damper_loom_tests::slots::{Bug, Slots, WhenFull};
+
+    /// As many versions as there really are.
+    const VERSIONS: u64 = 16;
+    const OTHER: u64 = 9;
+
+    /// Two slots, of which all but so many are used up.
+    fn ways(ways: u64, bug: Bug, when_full: WhenFull, versions: u64, burst: u64) -> Arc<Slots> {
+        let slots = Slots::new(bug, when_full, versions, burst);
+        for _ in ways..2 {
+            assert!(slots.check(OTHER, burst));
+        }
+        Arc::new(slots)
+    }
+
+    fn beside<T: 'static>(slots: &Arc<Slots>, rival: impl FnOnce(&Slots) -> T + 'static) -> thread::JoinHandle<T> {
+        let slots = Arc::clone(slots);
+        thread::spawn(move || rival(&slots))
+    }
+
+    fn two_first_sightings_make_one_slot(bug: Bug) {
+        let slots = ways(2, bug, WhenFull::Share, VERSIONS, 2);
+        let rival = beside(&slots, |slots| slots.check(A, 1));
+        assert!(slots.check(A, 1) & rival.join().unwrap());
+        assert_eq!((slots.slots_of(A), slots.used(A)), (1, Some(2)), "one slot");
+    }
+
+    fn from_one_who_owes(bug: Bug) {
+        let slots = ways(1, bug, WhenFull::Share, VERSIONS, 2);
+        assert!(slots.check(A, 2));
+        let rival = beside(&slots, |slots| slots.check(B, 1));
+        slots.reset(A);
+        assert!(slots.check(B, 1) & rival.join().unwrap(), "refused on another's word");
+    }
+
+    fn to_one_who_owes(bug: Bug) {
+        let slots = ways(1, bug, WhenFull::Share, VERSIONS, 2);
+        assert!(slots.check(A, 1));
+        slots.reset(A);
+        let rival = beside(&slots, |slots| slots.check(A, 1));
+        assert!(slots.check(B, 2) & rival.join().unwrap(), "refused on another's word");
+    }
+
+    fn a_spend_beside_an_eviction(bug: Bug) {
+        let slots = ways(1, bug, WhenFull::Evict, VERSIONS, 4);
+        assert!(slots.check(A, 1));
+        let rival = beside(&slots, |slots| u64::from(slots.check(A, 1)));
+        let taken = 1 + u64::from(slots.check(B, 1)) + rival.join().unwrap();
+        let used = [A, B].map(|key| slots.used(key).unwrap_or(0));
+        assert_eq!(used[0] + used[1], taken, "what the slot holds");
+    }
+
+    fn newcomers_evict_each_other_once(bug: Bug) {
+        let slots = ways(1, bug, WhenFull::Evict, VERSIONS, 9);
+        // Who comes while the slot changes hands may be refused.
+        let rival = beside(&slots, |slots| u64::from(slots.check(B, 1)));
+        let taken = u64::from(slots.check(A, 1)) + rival.join().unwrap();
+        let used = [A, B].map(|key| slots.used(key).unwrap_or(0));
+        assert_eq!(used[0] + used[1], taken, "what the slot holds");
+    }
+
+    fn an_evicted_key_gets_one_slot(bug: Bug) {
+        let slots = ways(2, bug, WhenFull::Share, VERSIONS, 2);
+        for idle in [A, C] {
+            assert!(slots.check(idle, 1));
+        }
+        slots.reset(A);
+        slots.reset(C);
+        let rival = beside(&slots, |slots| slots.check(B, 1));
+        let taken = [2, 2].map(|n| slots.check(A, n));
+        assert_eq!(taken, [true, false], "one burst");
+        assert!(rival.join().unwrap());
+    }
+
+    fn from_overflow_to_a_slot(bug: Bug) {
+        let slots = ways(1, bug, WhenFull::Share, VERSIONS, 2);
+        assert!(slots.check(A, 2));
+        let rival = beside(&slots, |slots| u64::from(slots.check(B, 1)));
+        slots.reset(A);
+        let taken = u64::from(slots.check(B, 1)) + rival.join().unwrap() + u64::from(slots.check(B, 1));
+        assert_eq!(taken, 2, "one burst");
+    }
+
+    /// A key spends while its slot goes to two others, one after the other: what they were given back can make the word the same again.
+    fn two_owners_later(versions: u64, between: fn(&Slots)) {
+        let slots = Arc::new(Slots::new(Bug::None, WhenFull::Share, versions, 2));
+        // The first of the slots, which is the first to be free again.
+        assert!(slots.check(A, 1) && slots.check(OTHER, 2));
+        let rival = beside(&slots, |slots| slots.check(A, 1));
+        between(&slots);
+        assert!(slots.check(B, 1));
+        assert!(rival.join().unwrap());
+        // Or was it the newcomer itself, which may have been one of those who share?
+        assert!(slots.used(B) != Some(2) || slots.shared() > 0, "on another's account");
+    }
+
+    /// All is forgotten, which is one change of the owner, and the next owner spends as much as the one before: two changes.
+    fn clear(slots: &Slots) {
+        slots.clear();
+    }
+
+    /// Two idle keys in turn.
+    fn reset(slots: &Slots) {
+        slots.reset(A);
+        assert!(slots.check(C, 1));
+        slots.reset(C);
+    }
+
+    /// The newcomers owe what was owed before, so that no word comes again.
+    fn two_evictions_later(versions: u64) {
+        let slots = ways(1, Bug::None, WhenFull::Evict, versions, 9);
+        assert!(slots.check(A, 1));
+        let rival = beside(&slots, |slots| slots.check(A, 1));
+        let taken = 1 + [B, C].map(|key| u64::from(slots.check(key, 1))).iter().sum::<u64>();
+        let taken = taken + u64::from(rival.join().unwrap());
+        let used = [A, B, C].map(|key| slots.used(key).unwrap_or(0));
+        assert_eq!(used.iter().sum::<u64>(), taken, "what the slot holds");
+    }
+
+    #[test]
+    fn the_copy_is_right() {
+        for model in [
+            two_first_sightings_make_one_slot,
+            from_one_who_owes,
+            to_one_who_owes,
+            a_spend_beside_an_eviction,
+            newcomers_evict_each_other_once,
+            an_evicted_key_gets_one_slot,
+            from_overflow_to_a_slot,
+        ] {
+            check_preemptions(3, move || model(Bug::None));
+        }
+    }
+
+    /// With one bit for the version two changes of the owner bring the same word again, if what was owed was given back in between.
+    #[test]
+    #[should_panic = "on another's account"]
+    fn one_bit_of_version_lets_a_clear_through() {
+        check_preemptions(3, || two_owners_later(2, clear));
+    }
+
+    #[test]
+    #[should_panic = "on another's account"]
+    fn one_bit_of_version_lets_a_reset_through() {
+        check_preemptions(3, || two_owners_later(2, reset));
+    }
+
+    /// The real width does not, in as many steps.
+    #[test]
+    fn the_real_version_lets_neither_through() {
+        check_preemptions(3, || two_owners_later(VERSIONS, clear));
+        check_preemptions(3, || two_owners_later(VERSIONS, reset));
+    }
+
+    /// Where nothing is given back, even one bit is enough.
+    #[test]
+    fn evictions_alone_bring_no_word_again() {
+        check_preemptions(3, || two_evictions_later(2));
+    }
+
+    #[test]
+    #[should_panic = "one slot"]
+    fn a_first_sight_without_the_lock_is_noticed() {
+        check_preemptions(3, || two_first_sightings_make_one_slot(Bug::NoLock));
+    }
+
+    #[test]
+    #[should_panic = "refused on another's word"]
+    fn a_refusal_without_a_second_look_is_noticed() {
+        check_preemptions(3, || from_one_who_owes(Bug::NoSecondLook));
+    }
+
+    #[test]
+    #[should_panic = "refused on another's word"]
+    fn a_fingerprint_before_the_claim_is_noticed() {
+        check_preemptions(3, || to_one_who_owes(Bug::FingerprintFirst));
+    }
+
+    #[test]
+    #[should_panic = "refused on another's word"]
+    fn a_word_before_the_fingerprint_is_noticed() {
+        check_preemptions(3, || to_one_who_owes(Bug::WordFirst));
+    }
+
+    #[test]
+    #[should_panic = "pushed out again and again"]
+    fn a_newcomer_published_unspent_is_noticed() {
+        check_preemptions(5, || newcomers_evict_each_other_once(Bug::Unspent));
+    }
+
+    #[test]
+    #[should_panic = "one burst"]
+    fn a_claimed_slot_that_hides_another_is_noticed() {
+        check_preemptions(3, || an_evicted_key_gets_one_slot(Bug::Hidden));
+    }
+
+    #[test]
+    #[should_panic = "one burst"]
+    fn a_fresh_burst_after_overflow_is_noticed() {
+        check_preemptions(3, || from_overflow_to_a_slot(Bug::FreshFromOverflow));
+    }
+}
