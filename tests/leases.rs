@@ -104,6 +104,7 @@ fn a_quota_changes_beside_its_budget() {
     assert!(lease.held() <= 8);
 }
 
+#[cfg(feature = "alloc")]
 #[test]
 fn a_lease_can_own_its_limiter() {
     let clock = std::sync::Arc::new(ManualClock::new());
