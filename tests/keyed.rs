@@ -1,7 +1,12 @@
 //! The keyed limiter through its public API.
 #![cfg(feature = "std")]
 
+mod models {
+    pub(crate) mod keys;
+}
+
 use damper::{ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, WhenFull};
+use models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
@@ -334,5 +339,219 @@ proptest! {
                 prop_assert_eq!(found.remaining(), expected.remaining());
             }
         }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Check(u32),
+    Charge(u32),
+    Refund(u32),
+    Reset,
+    SetTier(usize),
+    ClearTier,
+    SetQuota(usize, Settings),
+    Clear,
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    (0..=6u32, 1..20u32, 0..30u32).prop_map(|(rate_log2, burst, max_debt)| Settings { rate_log2, burst, max_debt })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => (0..8u32).prop_map(Step::Check),
+        1 => (0..40u32).prop_map(Step::Check),
+        2 => (0..20u32).prop_map(Step::Charge),
+        2 => (0..6u32).prop_map(Step::Refund),
+        1 => Just(Step::Reset),
+        1 => (0..3usize).prop_map(Step::SetTier),
+        1 => Just(Step::ClearTier),
+        1 => (0..3usize, settings()).prop_map(|(tier, settings)| Step::SetQuota(tier, settings)),
+        1 => proptest::bool::weighted(0.1).prop_map(|all| if all { Step::Clear } else { Step::Reset }),
+    ]
+}
+
+fn answer(found: Result<damper::Allowed, damper::Denied>, expected: Answer) -> Answer {
+    match (found, expected) {
+        (Ok(allowed), _) => Answer::Allowed { remaining: allowed.remaining().into() },
+        (Err(denied), _) if denied.exceeds_burst() => Answer::ExceedsBurst { remaining: denied.remaining().into() },
+        (Err(denied), Answer::Denied { wait: (least, more), .. }) => {
+            let wait = denied.retry_after().unwrap().as_nanos();
+            assert!((least..=least + more).contains(&wait), "{wait} ns where {least} were expected");
+            Answer::Denied { remaining: denied.remaining().into(), wait: (least, more) }
+        }
+        (Err(denied), expected) => panic!("{denied:?} where {expected:?} was expected"),
+    }
+}
+
+proptest! {
+    /// A table that is large enough answers as a map of slow buckets does, whatever is done to keys and quotas.
+    #[test]
+    fn a_large_table_is_a_map_of_buckets(
+        tiers in [settings(), settings(), settings()],
+        shares in any::<bool>(),
+        steps in proptest::collection::vec((0..20u64, prop_oneof![4 => 0..5i64, 1 => 0..1_000i64], step()), 1..300),
+    ) {
+        let clock = ManualClock::with_frequency(keys::FREQUENCY);
+        let limits = KeyedLimiter::<u64>::builder(tiers[0].quota())
+            .tiers([tiers[1].quota(), tiers[2].quota()], |key| Keys::own_tier(*key))
+            .capacity(1_000)
+            .when_full(if shares { WhenFull::SharedOverflow } else { WhenFull::DenyNew })
+            .clock(&clock)
+            .build()
+            .unwrap();
+        let mut model = Keys::new(tiers, shares);
+        for (key, pass, step) in steps {
+            clock.advance_ticks(pass as u64 * CLOCK_TICKS);
+            model.pass(pass);
+            if matches!(step, Step::SetTier(_) | Step::ClearTier) && model.was_moved(key) {
+                limits.reset(&key);
+                model.reset(key);
+            }
+            match step {
+                Step::Check(n) => {
+                    let expected = model.check(key, n);
+                    prop_assert_eq!(answer(limits.check_n(&key, n), expected), expected);
+                }
+                Step::Charge(n) => prop_assert_eq!(limits.charge(&key, n), model.charge(key, n)),
+                Step::Refund(n) => {
+                    limits.refund(&key, n);
+                    model.refund(key, n);
+                }
+                Step::Reset => {
+                    limits.reset(&key);
+                    model.reset(key);
+                }
+                Step::SetTier(tier) => {
+                    limits.set_tier(&key, tier).unwrap();
+                    model.give_tier(key, Some(tier));
+                }
+                Step::ClearTier => {
+                    limits.clear_tier(&key);
+                    model.give_tier(key, None);
+                }
+                Step::SetQuota(tier, settings) => {
+                    prop_assert_eq!(limits.set_tier_quota(tier, settings.quota()), Some(Ok(())));
+                    model.set_quota(tier, settings);
+                }
+                Step::Clear => {
+                    limits.clear();
+                    model.clear();
+                }
+            }
+            let usage = limits.peek(&key);
+            prop_assert_eq!((usage.limit(), i64::from(usage.remaining())), model.peek(key));
+            prop_assert_eq!((limits.len(), limits.overflows(), limits.evictions()), (model.len(), 0, 0));
+        }
+    }
+
+    /// A year and more: keys that come back after 104 or 208 days are judged as if they had been full all the while; but where they come back within one
+    /// refill of the deepest debt before their level has gone full circle, as if they owed what is left of the circle.
+    #[test]
+    fn a_year_of_rare_keys(
+        rate_log2 in 0..=6u32,
+        (burst, max_debt) in (1..50u32, 0..200u32),
+        calls in proptest::collection::vec((0..6u64, gaps(), 0..20u32), 1..300),
+    ) {
+        let settings = Settings { rate_log2, burst, max_debt };
+        let clock = ManualClock::with_frequency(keys::FREQUENCY);
+        let limits = KeyedLimiter::<u64>::builder(settings.quota()).clock(&clock).build().unwrap();
+        // A tick of the clock is four units; in a clock's ticks, as are the moments at which the buckets are full.
+        let circle = 1i64 << 54;
+        let token = 8 * CLOCK_TICKS as i64 >> rate_log2;
+        let deepest = i64::from(burst + max_debt) * token;
+        let mut full_at = HashMap::<u64, i64>::new();
+        let mut now = 0i64;
+        for (key, gap, n) in calls {
+            let gap = match gap {
+                Gap::Pass(millis) => millis * CLOCK_TICKS as i64,
+                // To when this key's level has gone full circle, or near it.
+                Gap::Circle(off) => full_at.get(&key).map_or(0, |&at| (at + circle - now).rem_euclid(circle) + off * token).max(0),
+            };
+            now += gap;
+            clock.advance_ticks(gap as u64);
+            let owed = full_at.get(&key).map_or(0, |&at| {
+                let ahead = (at - now).rem_euclid(circle);
+                if ahead <= deepest { ahead } else { 0 }
+            });
+            let after = owed + i64::from(n) * token;
+            let expected = n == 0 || after <= i64::from(burst) * token;
+            let found = limits.check_n(&key, n);
+            prop_assert_eq!(found.is_ok(), expected, "{} owed, {} a token", owed, token);
+            if let Ok(allowed) = found {
+                let owed = if n == 0 { owed } else { after };
+                let left = (i64::from(burst) * token - owed).max(0) / token;
+                prop_assert_eq!(i64::from(allowed.remaining()), left);
+                if n > 0 {
+                    full_at.insert(key, now + after);
+                }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Gap {
+    /// Milliseconds.
+    Pass(i64),
+    /// Tokens before or after the end of the circle.
+    Circle(i64),
+}
+
+fn gaps() -> impl Strategy<Value = Gap> {
+    const DAY: i64 = 86_400_000;
+    prop_oneof![
+        8 => (0..50i64).prop_map(Gap::Pass),
+        1 => (0..3 * DAY).prop_map(Gap::Pass),
+        1 => (90 * DAY..120 * DAY).prop_map(Gap::Pass),
+        1 => (-60..3i64).prop_map(Gap::Circle),
+    ]
+}
+
+/// With as many busy keys as the capacity, about 3 in 100,000 find no slot.
+#[test]
+fn few_of_as_many_busy_keys_as_the_capacity_find_no_slot() {
+    let (mut keys, mut overflows) = (0, 0);
+    for (capacity, tables) in [(100, 500), (1_000, 100), (8_192, 20), (100_000, 2)] {
+        let mut of_these = 0;
+        for _ in 0..tables {
+            let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(1).burst(1_000_000))
+                .capacity(capacity)
+                .clock(ManualClock::new())
+                .build()
+                .unwrap();
+            (0..capacity as u64).for_each(|key| _ = limits.check(&key));
+            of_these += limits.overflows();
+            assert_eq!(limits.len() as u64 + limits.overflows(), capacity as u64);
+        }
+        println!("{capacity} keys, {tables} times: {of_these} without a slot");
+        keys += capacity * tables;
+        overflows += of_these;
+    }
+    println!("{overflows} of {keys}");
+    // 15 are expected, and 60 are eleven standard deviations off.
+    assert!(overflows <= 60, "{overflows} of {keys} keys");
+}
+
+/// While an attacker rotates a hundred times as many keys as the table is built for, a key that asks all the time gets its burst and its rate, exactly.
+#[test]
+fn a_busy_key_keeps_its_rate_under_a_flood() {
+    for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew] {
+        let clock = ManualClock::new();
+        let limits = KeyedLimiter::<u64>::builder(Quota::per_second(10).burst(5))
+            .capacity(64)
+            .when_full(when_full)
+            .clock(&clock)
+            .build()
+            .unwrap();
+        let mut others = (1..=6_400u64).cycle();
+        let mut taken = 0;
+        for _ in 0..=100_000 {
+            taken += u64::from(limits.check(&0).is_ok());
+            others.by_ref().take(3).for_each(|key| _ = limits.check(&key));
+            clock.advance(Duration::from_micros(100));
+        }
+        assert_eq!(taken, 5 + 100, "{when_full:?}: ten seconds");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::policy::WhenFull;
 use super::slot::{LEVEL, Slot, Word};
-use super::table::{Fingerprint, Table};
+use super::table::{Fingerprint, Table, WAYS};
 use crate::atomic::{AtomicU64, Backoff, Lock, Ordering};
 use crate::clock::{Clock, DefaultClock, Ticks};
 use crate::limit::{Algorithm, Allowed, Denied, LayerDenied, RateLimiter, Usage};
@@ -362,7 +362,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
         }
         // One that is being taken from the key may stand before the one that it got since.
         let is_its = |slot: &&Slot| slot.seems_of(fingerprint.get()) && !slot.word().is_claimed();
-        self.table.candidates(fingerprint).into_iter().find(is_its)
+        self.table.candidates(fingerprint).into_iter().flatten().find(is_its)
     }
 
     /// The word of a key's slot.
@@ -470,15 +470,16 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
         let (epoch, line) = tier.quota.read(&self.clock);
         // ORDERING: Relaxed, because the fence in `is_current` follows.
         let overflow = tier.overflow.load(Ordering::Relaxed);
-        let (victim, word) = self.table.candidates(fingerprint).map(|slot| (slot, slot.word())).into_iter().fold(
-            None,
-            |soonest: Option<(Victim<'_>, Word)>, (slot, word)| match self.victim(slot, word) {
-                Some(victim) if soonest.as_ref().is_none_or(|(other, _)| victim.rank() < other.rank()) => {
-                    Some((victim, word))
-                }
-                _ => soonest,
-            },
-        )?;
+        let words = self.table.candidates(fingerprint).map(|set| set.map(|slot| (slot, slot.word())));
+        let [first, second] = words.map(|set| set.map(|(slot, word)| Some((self.victim(slot, word)?, word))));
+        let idle = |set: &[Option<(Victim<'_>, Word)>]| set.iter().flatten().filter(|(slot, _)| slot.is_idle()).count();
+        let sets =
+            if idle(&first) <= WAYS / 2 && idle(&second) > idle(&first) { [second, first] } else { [first, second] };
+        let (_, (victim, word)) = sets
+            .into_iter()
+            .enumerate()
+            .flat_map(|(order, set)| set.into_iter().flatten().map(move |slot| (order, slot)))
+            .min_by_key(|(order, (victim, _))| (victim.full_in, *order, victim.is_taken))?;
         // Anew, after the words.
         let at = line.position(self.clock.now());
         if !tier.quota.is_current(epoch) {
@@ -643,7 +644,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
     }
 }
 
-/// A slot that may change its owner.
+/// A slot that may change its owner: that which is full soonest, then of the set where more are, then nobody's.
 struct Victim<'a> {
     slot: &'a Slot,
     full_in: Ticks,
@@ -651,9 +652,8 @@ struct Victim<'a> {
 }
 
 impl Victim<'_> {
-    /// Whose is full sooner goes first, and what is nobody's before what is somebody's.
-    fn rank(&self) -> (Ticks, bool) {
-        (self.full_in, self.is_taken)
+    fn is_idle(&self) -> bool {
+        self.full_in == Ticks::ZERO
     }
 }
 

@@ -1,0 +1,216 @@
+//! The keyed limiter as a map of slow buckets: each key's debt as a whole number, in a map that never forgets.
+//!
+//! Debts are in 64ths of an eighth of a token. The rates are powers of two, so that a tick brings a whole number of those and a debt that is moved from
+//! tier to tier stays one; what the limiter rounds is much less.
+
+use damper::Quota;
+use std::collections::HashMap;
+
+/// So many ticks of the clock are one of the model.
+pub(crate) const CLOCK_TICKS: u64 = 1 << 20;
+/// A tick of the model is a millisecond.
+pub(crate) const FREQUENCY: u64 = 1_000 * CLOCK_TICKS;
+const TOKEN: i64 = 8 * PART;
+const PART: i64 = 64;
+const TIERS: usize = 3;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Eighths of a token a tick, as a power of two; at most 64 of them.
+    pub(crate) rate_log2: u32,
+    pub(crate) burst: u32,
+    pub(crate) max_debt: u32,
+}
+
+impl Settings {
+    pub(crate) fn quota(self) -> Quota {
+        Quota::per_second((1_000 << self.rate_log2) / 8).burst(self.burst).max_debt(self.max_debt)
+    }
+
+    fn rate(self) -> i64 {
+        PART << self.rate_log2
+    }
+
+    fn full(self) -> i64 {
+        i64::from(self.burst) * TOKEN
+    }
+
+    fn deepest(self) -> i64 {
+        i64::from(self.burst + self.max_debt) * TOKEN
+    }
+}
+
+/// What is missing from a full bucket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Debt {
+    parts: i64,
+    /// Whether it is a trifle more, because it was moved between tiers and rounded up.
+    and_more: bool,
+}
+
+impl Debt {
+    fn less(self, parts: i64) -> Self {
+        if self.parts < parts || self.parts == parts && !self.and_more {
+            Self::default()
+        } else {
+            Self { parts: self.parts - parts, ..self }
+        }
+    }
+
+    fn rounded_up(self) -> i64 {
+        self.parts + i64::from(self.and_more)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Key {
+    tier: usize,
+    debt: Debt,
+}
+
+/// What a call is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Allowed {
+        remaining: i64,
+    },
+    ExceedsBurst {
+        remaining: i64,
+    },
+    /// The nanoseconds to wait, rounded down, and how many more they may be.
+    Denied {
+        remaining: i64,
+        wait: (u128, u128),
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Keys {
+    tiers: [Settings; TIERS],
+    known: HashMap<u64, Key>,
+    given: HashMap<u64, usize>,
+    /// What keys without a slot booked, by tier; `None` if they cannot.
+    shared: Option<[Debt; TIERS]>,
+}
+
+impl Keys {
+    pub(crate) fn new(tiers: [Settings; TIERS], shares: bool) -> Self {
+        let shared = shares.then(<[Debt; TIERS]>::default);
+        Self { tiers, known: HashMap::new(), given: HashMap::new(), shared }
+    }
+
+    pub(crate) fn own_tier(key: u64) -> usize {
+        key as usize % TIERS
+    }
+
+    fn tier(&self, key: u64) -> usize {
+        self.known.get(&key).map_or_else(|| self.tier_if_seen(key), |known| known.tier)
+    }
+
+    fn tier_if_seen(&self, key: u64) -> usize {
+        self.given.get(&key).copied().unwrap_or_else(|| Self::own_tier(key))
+    }
+
+    pub(crate) fn pass(&mut self, ticks: i64) {
+        for key in self.known.values_mut() {
+            key.debt = key.debt.less(ticks * self.tiers[key.tier].rate());
+        }
+        for (debt, tier) in self.shared.iter_mut().flatten().zip(self.tiers) {
+            *debt = debt.less(ticks * tier.rate());
+        }
+    }
+
+    pub(crate) fn check(&mut self, key: u64, n: u32) -> Answer {
+        let tier = self.tier(key);
+        let settings = self.tiers[tier];
+        let newcomer = || Key { tier, debt: self.shared.map_or_else(Debt::default, |shared| shared[tier]) };
+        let mut now = self.known.get(&key).copied().unwrap_or_else(newcomer);
+        let remaining = |debt: Debt| (settings.full() - debt.rounded_up()).max(0).div_euclid(TOKEN);
+        let after = Debt { parts: now.debt.parts + i64::from(n) * TOKEN, ..now.debt };
+        if n == 0 {
+            Answer::Allowed { remaining: remaining(now.debt) }
+        } else if n > settings.burst {
+            Answer::ExceedsBurst { remaining: remaining(now.debt) }
+        } else if after.rounded_up() <= settings.full() {
+            now.debt = after;
+            self.known.insert(key, now);
+            Answer::Allowed { remaining: remaining(after) }
+        } else {
+            // A tick of the model is a million nanoseconds; a clock's is less than one.
+            let short = (after.parts - settings.full()) as u128 * 1_000_000;
+            let more = if now.debt.and_more { 1_000 } else { 3 };
+            Answer::Denied { remaining: remaining(now.debt), wait: (short / settings.rate() as u128, more) }
+        }
+    }
+
+    /// The limit, and how much of it is left.
+    pub(crate) fn peek(&self, key: u64) -> (u32, i64) {
+        let settings = self.tiers[self.tier(key)];
+        let debt = self.known.get(&key).map_or(0, |known| known.debt.rounded_up());
+        (settings.burst, (settings.full() - debt).max(0).div_euclid(TOKEN))
+    }
+
+    pub(crate) fn charge(&mut self, key: u64, n: u32) -> u32 {
+        let tier = self.tier(key);
+        let debt = match (self.known.get_mut(&key), &mut self.shared) {
+            (Some(known), _) => &mut known.debt,
+            (None, Some(shared)) => &mut shared[tier],
+            (None, None) => return 0,
+        };
+        let room = (self.tiers[tier].deepest() - debt.rounded_up()).max(0).div_euclid(TOKEN);
+        let booked = room.min(i64::from(n));
+        debt.parts += booked * TOKEN;
+        booked as u32
+    }
+
+    pub(crate) fn refund(&mut self, key: u64, n: u32) {
+        if let Some(known) = self.known.get_mut(&key)
+            && known.debt.rounded_up() <= self.tiers[known.tier].full()
+        {
+            known.debt = known.debt.less(i64::from(n) * TOKEN);
+        }
+    }
+
+    pub(crate) fn reset(&mut self, key: u64) {
+        if let Some(known) = self.known.get_mut(&key) {
+            known.debt = Debt::default();
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.known.clear();
+        self.shared = self.shared.map(|_| <[Debt; TIERS]>::default());
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub(crate) fn set_quota(&mut self, tier: usize, settings: Settings) {
+        self.tiers[tier] = settings;
+    }
+
+    /// Whether a key's debt was moved and is not repaid yet: moved again, what was rounded up could be seen.
+    pub(crate) fn was_moved(&self, key: u64) -> bool {
+        self.known.get(&key).is_some_and(|known| known.debt.and_more)
+    }
+
+    /// Gives a key a tier, or takes it away: its debt takes as long to be repaid as before.
+    pub(crate) fn give_tier(&mut self, key: u64, given: Option<usize>) {
+        match given {
+            Some(tier) => self.given.insert(key, tier),
+            None => self.given.remove(&key),
+        };
+        let tier = self.tier_if_seen(key);
+        if let Some(known) = self.known.get_mut(&key) {
+            let (old, new) = (self.tiers[known.tier], self.tiers[tier]);
+            let parts = known.debt.parts * new.rate() / old.rate();
+            known.tier = tier;
+            known.debt = match parts {
+                0 => Debt::default(),
+                parts if parts >= new.deepest() => Debt { parts: new.deepest(), and_more: false },
+                parts => Debt { parts, and_more: true },
+            };
+        }
+    }
+}
