@@ -134,6 +134,39 @@ fn newcomers_are_refused_until_somebody_is_idle() {
     assert_eq!((limits.len(), limits.evictions()), (4, 0), "and lost nothing by it");
 }
 
+/// What is always allowed, or never, does not depend on whether there is a slot.
+#[test]
+fn newcomers_are_told_when_no_wait_helps() {
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5))
+        .tiers([Quota::UNLIMITED], |key| usize::from(*key > 100))
+        .capacity(2)
+        .when_full(WhenFull::DenyNew)
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    (0..4).for_each(|key| _ = limits.check(&key).unwrap());
+    assert!(limits.check(&4).is_err_and(|denied| !denied.exceeds_burst()));
+    assert!(limits.check_n(&4, 6).is_err_and(|denied| denied.exceeds_burst()));
+    assert_eq!(limits.check_n(&4, 0).unwrap().remaining(), 0);
+    assert_eq!(limits.check(&101).unwrap().remaining(), u32::MAX);
+    assert_eq!((limits.len(), limits.refused_newcomers()), (4, 2));
+}
+
+/// A debt that is never repaid is not forgotten in a tier where it would be.
+#[test]
+fn a_debt_for_ever_is_owed_in_every_tier() {
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_second(0).burst(5))
+        .tiers([Quota::per_second(1_000_000).burst(5)], |key| usize::from(*key > 100))
+        .capacity(2)
+        .when_full(WhenFull::EvictLeastIndebted)
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    (0..4).for_each(|key| _ = limits.check(&key).unwrap());
+    assert!(limits.check(&101).is_err());
+    assert_eq!(limits.evictions(), 0);
+}
+
 /// Who spent of the shared bucket and then gets a slot owes what that owes.
 #[test]
 fn from_overflow_to_a_slot_of_ones_own_is_no_fresh_burst() {
@@ -459,7 +492,7 @@ proptest! {
         let limits = KeyedLimiter::<u64>::builder(settings.quota()).clock(&clock).build().unwrap();
         // A tick of the clock is four units; in a clock's ticks, as are the moments at which the buckets are full.
         let circle = 1i64 << 54;
-        let token = 8 * CLOCK_TICKS as i64 >> rate_log2;
+        let token = (8 * CLOCK_TICKS as i64) >> rate_log2;
         let deepest = i64::from(burst + max_debt) * token;
         let mut full_at = HashMap::<u64, i64>::new();
         let mut now = 0i64;
@@ -553,5 +586,62 @@ fn a_busy_key_keeps_its_rate_under_a_flood() {
             clock.advance(Duration::from_micros(100));
         }
         assert_eq!(taken, 5 + 100, "{when_full:?}: ten seconds");
+    }
+}
+
+/// Threads check, give back, roll back and move keys between tiers of one quota, among more keys than there are slots: what is net taken of a key, in its own
+/// slot and in the shared bucket, stays in the envelope.
+#[test]
+fn threads_that_give_back_stay_in_the_envelope_of_each_key() {
+    const KEYS: usize = 40;
+    for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew] {
+        let clock = ManualClock::new();
+        let quota = Quota::per_second(1_000).burst(20);
+        let limits = KeyedLimiter::<u64>::builder(quota)
+            .tiers([quota; 2], |_| 0)
+            .capacity(8)
+            .when_full(when_full)
+            .clock(&clock)
+            .build()
+            .unwrap();
+        let none = damper::RateLimiter::with_clock(Quota::per_hour(1), &clock);
+        none.check().unwrap();
+        let counted = |thread: u64| {
+            let mut taken = [0i64; KEYS];
+            let mut random = thread + 1;
+            for _ in 0..40_000 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let key = random % KEYS as u64;
+                let taken = &mut taken[key as usize];
+                match (random >> 32) % 16 {
+                    0 => clock.advance(Duration::from_micros(100)),
+                    1 => {
+                        limits.refund(&key, 2);
+                        *taken -= 2;
+                    }
+                    2 => assert!(limits.check_n_with(&key, 2, &none).is_err()),
+                    3 => _ = limits.set_tier(&key, (random >> 40) as usize % 3),
+                    4 => limits.clear_tier(&key),
+                    _ => *taken += i64::from(limits.check_n(&key, 3).map_or(0, |_| 3)),
+                }
+            }
+            taken
+        };
+        let taken = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4).map(|thread| scope.spawn(move || counted(thread))).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).fold([0; KEYS], |mut sum, taken| {
+                sum.iter_mut().zip(taken).for_each(|(sum, taken)| *sum += taken);
+                sum
+            })
+        });
+        let millis = clock.now() as i64 / 1_000_000;
+        for (key, taken) in taken.into_iter().enumerate() {
+            assert!(taken <= 20 + millis + 1, "{when_full:?}: key {key} took {taken} in {millis} ms");
+        }
+        let slots = limits.len();
+        limits.clear();
+        assert!(slots <= 16 && limits.is_empty(), "{slots} slots");
     }
 }

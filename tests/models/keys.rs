@@ -95,8 +95,7 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn new(tiers: [Settings; TIERS], shares: bool) -> Self {
-        let shared = shares.then(<[Debt; TIERS]>::default);
-        Self { tiers, known: HashMap::new(), given: HashMap::new(), shared }
+        Self { tiers, known: HashMap::new(), given: HashMap::new(), shared: shares.then(<[Debt; TIERS]>::default) }
     }
 
     pub(crate) fn own_tier(key: u64) -> usize {
