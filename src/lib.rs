@@ -44,11 +44,11 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
-//! | `std` | yes | the default clock, and the keyed limiter |
+//! | `std` | yes | the default clock; `wait`, `Striped`, `CoarseTicker`, and all that is per key |
 //! | `alloc` | yes | [`SlidingLog`]; `Arc`s as clocks, and owned permits (where the target has atomic pointers) |
-//! | `tokio` | | futures that wait for tokens by tokio's timer |
+//! | `tokio` | | `ready`: futures that wait for tokens by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
-//! | `hyper` | | wrappers for hyper's servers and clients |
+//! | `hyper` | | wrappers for hyper's servers and clients (with `std`) |
 //!
 //! Targets without 64-bit atomics get them from `portable-atomic`, through the `critical-section` that the firmware
 //! provides.
@@ -75,8 +75,8 @@ pub mod quota;
 pub mod wire;
 
 pub use breaker::{
-    BreakerConfig, BreakerConfigError, BreakerStatus, CallError, Cause, CircuitBreaker, CircuitOpen, Permit, State,
-    StateChange, Verdict, Window, WindowError,
+    BreakerConfig, BreakerConfigError, BreakerStatus, CallError, Cause, CircuitBreaker, CircuitOpen, OnStateChange,
+    Permit, State, StateChange, Verdict, Window, WindowError,
 };
 pub use clock::{Clock, CoarseClock, ManualClock};
 #[cfg(feature = "std")]

@@ -45,7 +45,7 @@ struct Real {
 impl Real {
     fn new(config: BreakerConfig) -> Self {
         let told = Told::default();
-        let breaker = CircuitBreaker::with_clock(config, Jump::default()).on_state_change(told.clone());
+        let breaker = CircuitBreaker::with_clock(config, Jump::default()).listened_to_by(told.clone());
         // Computes what the clock's ticks are worth, once.
         breaker.force_open();
         breaker.reset();

@@ -107,7 +107,11 @@ impl<C: Clock> CircuitBreaker<C> {
         }
     }
 
-    /// The same breaker, before its first use, with somebody who is told of every change of its state.
+    /// The same breaker, before its first use, with a function that is told of every change of its state: exactly once, by the thread that made it, after the
+    /// change. If it unwinds, it does so out of the call that made the change; where that is unwinding already, the process aborts.
+    ///
+    /// A breaker that has one is `CircuitBreaker<C, F>`: to name it, give a `fn(StateChange)`, or a `Box<dyn Fn(StateChange) + Send + Sync>`, or
+    /// a type of your own [that listens](Self::listened_to_by). In a `static` it is made in a `LazyLock`.
     ///
     /// # Examples
     ///
@@ -118,19 +122,24 @@ impl<C: Clock> CircuitBreaker<C> {
     /// let (sender, changes) = channel();
     /// let config = BreakerConfig::builder().failure_threshold(1).build()?;
     /// let breaker = CircuitBreaker::with_clock(config, ManualClock::new())
-    ///     .on_state_change(move |change| sender.send(change).unwrap());
+    ///     .on_state_change(move |change| _ = sender.send(change)); // whether somebody listens yet or not
     /// breaker.try_acquire()?.failure();
     /// assert_eq!(changes.try_recv()?.to_string(), "circuit closed -> open: failures in a row");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn on_state_change<L: OnStateChange>(self, listener: L) -> CircuitBreaker<C, L> {
+    pub fn on_state_change<F: Fn(StateChange)>(self, listener: F) -> CircuitBreaker<C, F> {
+        self.listened_to_by(listener)
+    }
+
+    /// As [`on_state_change`](Self::on_state_change), with a type of your own.
+    pub fn listened_to_by<L: OnStateChange>(self, listener: L) -> CircuitBreaker<C, L> {
         let Self { word, policy, window, is_timed, metrics_only, micros, clock, listener: () } = self;
         CircuitBreaker { word, policy, window, is_timed, metrics_only, micros, clock, listener }
     }
 }
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
-    /// The same breaker, before its first use, with a window of your own for its rates. What a larger window takes is allocated here.
+    /// The same breaker, before its first use, with a window of your own for its rates; without a rate it means nothing. What a larger window takes is allocated here.
     #[must_use]
     pub fn with_window(self, window: Window) -> Self {
         let window = Outcomes::of(window, self.policy.tells_slow_calls());
@@ -234,7 +243,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was.
     #[inline]
     pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>> {
-        self.call_with(Verdict::of, call)
+        self.call_with(call, Verdict::of)
     }
 
     /// As [`call`](Self::call), with a verdict of your own on what the call returned.
@@ -250,15 +259,17 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     #[cfg_attr(feature = "std", doc = "```")]
     #[cfg_attr(not(feature = "std"), doc = "```text")]
     /// use damper::{CircuitBreaker, Verdict};
-    /// use std::io::{Error, ErrorKind};
-    ///
-    /// fn is_failure(result: &Result<String, Error>) -> bool {
-    ///     matches!(result, Err(error) if error.kind() != ErrorKind::NotFound)
-    /// }
+    /// use std::io::ErrorKind;
     ///
     /// let breaker = CircuitBreaker::default();
     /// for _ in 0..10 {
-    ///     let missing = breaker.call_with(|result| Verdict::failure_if(is_failure(result)), || std::fs::read_to_string("/no/such/file"));
+    ///     let missing = breaker.call_with(
+    ///         || std::fs::read_to_string("/no/such/file"),
+    ///         |result| match result {
+    ///             Err(error) if error.kind() == ErrorKind::NotFound => Verdict::Ignored,
+    ///             result => Verdict::of(result),
+    ///         },
+    ///     );
     ///     assert!(missing.is_err());
     /// }
     /// assert_eq!(breaker.state(), damper::State::Closed);
@@ -266,8 +277,8 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     #[inline]
     pub fn call_with<T, E>(
         &self,
-        classify: impl FnOnce(&Result<T, E>) -> Verdict,
         call: impl FnOnce() -> Result<T, E>,
+        classify: impl FnOnce(&Result<T, E>) -> Verdict,
     ) -> Result<T, CallError<E>> {
         let admitted = self.admit()?;
         let guard = FailureOnUnwind { breaker: self, admitted };
@@ -279,7 +290,8 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     }
 
     /// Awaits a future if the breaker lets it pass, which is asked when it is first polled; `Err` is a failure, and so is unwinding out of it.
-    /// Dropped before it ended, it tells no verdict.
+    /// Dropped before it ended, it tells no verdict: put a timeout *into* the future, and make it an error there. A future that works before it is
+    /// polled, such as a spawned task, is not held back; give an `async` block. To spawn it, move an `Arc` of the breaker into an `async` block.
     ///
     /// # Errors
     ///
@@ -300,14 +312,14 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         &self,
         future: F,
     ) -> Run<&Self, F, impl FnOnce(&Result<T, E>) -> Verdict> {
-        self.run_with(Verdict::of, future)
+        self.run_with(future, Verdict::of)
     }
 
     /// As [`run`](Self::run), with a verdict of your own on what the future returned.
     pub fn run_with<T, E, F: Future<Output = Result<T, E>>, V: FnOnce(&Result<T, E>) -> Verdict>(
         &self,
-        classify: V,
         future: F,
+        classify: V,
     ) -> Run<&Self, F, V> {
         Run::new(self, future, classify)
     }
@@ -380,7 +392,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         self.metrics_only.store(1, Ordering::Relaxed);
     }
 
-    /// Closes the breaker, with nothing counted, and ends whatever it was forced to. Calls that are under way tell it nothing any more.
+    /// Closes the breaker, with nothing counted, and ends whatever it was forced to, and [`metrics_only`](Self::metrics_only) as the other controls do. Calls that are under way tell it nothing any more.
     pub fn reset(&self) {
         self.metrics_only.store(0, Ordering::Relaxed);
         self.force(Phase::Closed { failures: 0 });

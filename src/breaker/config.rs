@@ -211,7 +211,7 @@ impl BreakerConfigBuilder {
     }
 
     /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they fail: at or above so many percent, 1 to
-    /// 100. Default: none does.
+    /// 100. Beside the failures in a row: for the rate alone, set [`failure_threshold`](Self::failure_threshold) to `u32::MAX`. Default: none does.
     pub const fn failure_rate(mut self, percent: u32) -> Self {
         self.config.failure_rate = Some(percent);
         self

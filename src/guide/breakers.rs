@@ -9,7 +9,8 @@
 //! | failure rate over the last seconds | half of the calls of the last 10 s failed | traffic that comes and goes: old calls should not be held against it |
 //! | rate of slow calls | half of them took 2 s or longer | what hangs before it fails |
 //!
-//! They can be combined; whichever is reached first trips. A rate needs [`minimum_calls`](crate::breaker::BreakerConfigBuilder::minimum_calls), or the
+//! They can be combined; whichever is reached first trips. Five failures in a row do unless told otherwise: for a rate alone set
+//! [`failure_threshold`](crate::breaker::BreakerConfigBuilder::failure_threshold) to `u32::MAX`. A rate needs [`minimum_calls`](crate::breaker::BreakerConfigBuilder::minimum_calls), or the
 //! first failure after a quiet night would be 100 %.
 //!
 #![cfg_attr(feature = "std", doc = "```")]
@@ -62,7 +63,8 @@
 //! One request that used up its retries is one failure, not three; and while the breaker is open a request costs no backoff at all. The other way
 //! round, retries run against the open breaker, wait, and learn nothing.
 //!
-//! Whatever is inside of the breaker needs a timeout. A probe that never ends keeps the others out;
+//! Whatever is inside of the breaker needs a timeout. Outside, around [`run`](crate::CircuitBreaker::run), it would drop the call before there is a verdict; inside it has to end as an
+//! `Err`. A probe that never ends keeps the others out;
 //! [`max_half_open`](crate::breaker::BreakerConfigBuilder::max_half_open) is there for what has none.
 //!
 //! # What it never does

@@ -24,6 +24,8 @@
 //! | `DenyNew` | is refused, and told when a slot is free | are never disturbed | gets nothing |
 //! | `EvictLeastIndebted` | takes the slot that is full soonest, with its debt | may be pushed out, and start with another's debt | moves through the slots, and gets what they have left |
 //!
+//! While the shared bucket owes something, every newcomer starts with no less, even one that gets a slot: it may have been one of those who shared.
+//!
 //! None of them gives a fresh burst to a key that has used up its own, by whatever detour. [`overflows`](crate::KeyedLimiter::overflows),
 //! [`evictions`](crate::KeyedLimiter::evictions) and [`refused_newcomers`](crate::KeyedLimiter::refused_newcomers) tell how often it happens; if they grow
 //! without an attack, the capacity is too small.

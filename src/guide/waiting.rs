@@ -35,7 +35,12 @@
 //! A [`Turn`](crate::Turn) says how to wait: for how many tokens, for how long at most, with what jitter; then `wait()` blocks, and
 //! `ready()` (by tokio's timer, feature `tokio`) or [`ready_by`](crate::Turn::ready_by) (by any function that sleeps) are futures. A
 //! future that is dropped gives its tokens back if nobody came after it; if somebody did, they count as used, because the others have
-//! been told their moments already. A limit whose callers often give up should rather be checked.
+//! been told their moments already. Who gives up often, and in the middle of the order, uses up the rate for nothing: say how long to wait with
+//! [`within`](crate::Turn::within), which refuses at once, rather than by a timeout around it; and in a loop of `select!` make the future once, and
+//! pin it outside.
+//!
+//! Only the token bucket has an order, so only it can be waited for. In tests, sleep by moving the clock: `ready_by(|wait| { clock.advance(wait);
+//! core::future::ready(()) })`; blocking waits sleep in real time, whatever the clock.
 //!
 //! `pace` and `pace_sink` (feature `futures`) make the items of a stream or sink wait.
 //!
@@ -58,6 +63,8 @@
 //! assert_eq!(limiter.peek().remaining(), 59);
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
+//!
+//! So a plain check, too, finds no more than the rest at once: set the burst to what is to be there at once and the budget together.
 //!
 //! How large? A lease of k looks at the bucket once in k checks, so 64 to 1,024 take away all but a percent of the cost. Held tokens
 //! are stranded while the lease is idle: at low rates that is unfair to the others. A rule of thumb: no lease larger than what a

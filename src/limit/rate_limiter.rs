@@ -282,14 +282,16 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], at once: the burst is 0, or too many wait already for the debt to stay within [`Quota::max_debt`].
+    /// [`Denied`], at once: the burst is 0, or too many wait already for the debt to stay within [`Quota::max_debt`], which is ten bursts unless
+    /// set. Under a quota that refills nothing it waits for another.
     ///
     /// # Examples
     ///
     /// ```
     /// use damper::{Quota, RateLimiter};
     ///
-    /// let mails = RateLimiter::new(Quota::per_second(1_000).burst(1));
+    /// // A hundred may wait.
+    /// let mails = RateLimiter::new(Quota::per_second(1_000).burst(1).max_debt(100));
     /// for _ in 0..3 {
     ///     mails.wait()?; // then send one
     /// }
@@ -300,7 +302,11 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.turn(1).wait()
     }
 
-    /// Waits in a future until one token is there and taken; first come, first served, and cancel-safe. The same as `turn(1).ready()`.
+    /// Waits in a future until one token is there and taken; first come, first served. The same as `turn(1).ready()`.
+    ///
+    /// To wait for so long at most, say so with [`Turn::within`], which refuses at once. A `timeout` around it, or a `select!` that makes it anew in every
+    /// round, gives up places that others stand behind, and whose tokens are then nobody's: [`Ready`] says more. To spawn it, move an `Arc` of the limiter into an
+    /// `async` block.
     ///
     /// # Examples
     ///

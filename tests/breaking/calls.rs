@@ -61,10 +61,10 @@ fn unwinding_out_of_a_classifier_is_a_failure() {
     let clock = ManualClock::new();
     let classify = |_: &Result<(), ()>| -> Verdict { panic!("on purpose") };
     let called = CircuitBreaker::with_clock(once(), &clock);
-    assert!(is_panic(|| _ = called.call_with(classify, || Ok(()))));
+    assert!(is_panic(|| _ = called.call_with(|| Ok(()), classify)));
     assert_eq!(called.state(), State::Open);
     let run = CircuitBreaker::with_clock(once(), &clock);
-    assert!(is_panic(|| _ = block_on(run.run_with(classify, ready(Ok(()))))));
+    assert!(is_panic(|| _ = block_on(run.run_with(ready(Ok(())), classify))));
     assert_eq!(run.state(), State::Open);
 }
 
@@ -123,11 +123,11 @@ fn a_classifier_decides_what_a_failure_is() {
         Ok(_) | Err(()) => Verdict::Success,
     };
     for answer in [Ok(200), Ok(404), Ok(429), Err(())] {
-        assert_eq!(breaker.call_with(classify, || answer), answer.map_err(CallError::Failed));
-        assert_eq!(block_on(breaker.run_with(classify, ready(answer))), answer.map_err(CallError::Failed));
+        assert_eq!(breaker.call_with(|| answer, classify), answer.map_err(CallError::Failed));
+        assert_eq!(block_on(breaker.run_with(ready(answer), classify)), answer.map_err(CallError::Failed));
     }
     assert_eq!(breaker.state(), State::Closed);
-    assert_eq!(breaker.call_with(classify, || Ok(503)), Ok(503), "the answer stays the caller's");
+    assert_eq!(breaker.call_with(|| Ok(503), classify), Ok(503), "the answer stays the caller's");
     assert_eq!(breaker.status().next_probe_in(), Some(secs(50)));
 }
 

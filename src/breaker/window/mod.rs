@@ -38,7 +38,7 @@ use ring::Ring;
 /// use core::time::Duration;
 /// use damper::{BreakerConfig, CircuitBreaker, Window};
 ///
-/// let half_of_them = BreakerConfig::builder().failure_rate(50).build()?;
+/// let half_of_them = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(50).build()?;
 /// let of_calls = CircuitBreaker::new(half_of_them).with_window(Window::last_calls(100)?);
 /// let of_seconds = CircuitBreaker::new(half_of_them).with_window(Window::last(Duration::from_secs(10))?);
 /// # Ok::<(), Box<dyn core::error::Error>>(())

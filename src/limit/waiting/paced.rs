@@ -51,7 +51,8 @@ pin_project! {
     ///
     /// An item is asked for first, and its token then: none is taken for an item that does not come. While an item waits the stream is
     /// not asked for the next. It waits for as long as it takes; where too many wait already it asks again, and a burst of 0 lets
-    /// nothing through until the quota is changed.
+    /// nothing through until the quota is changed. Many streams on one limit need a place each, or some of them are never served: a
+    /// [`max_debt`](crate::Quota::max_debt) of at least as many.
     ///
     /// It is `Unpin` where the stream and the sleeps are; tokio's are not, so it has to be pinned (`std::pin::pin!`) before `next` is called.
     #[must_use = "streams do nothing unless they are polled"]

@@ -26,7 +26,9 @@ pin_project! {
     /// # Cancel safety
     ///
     /// Dropped while it waits, it gives its tokens back if nobody came after it; otherwise they count as used, because the
-    /// others have been told their moments, and so they do once its moment has come. Dropped before it was polled, it takes none. Polled again after it was ready, it waits
+    /// others have been told their moments, and so they do once its moment has come. So nothing is handed out twice, but many that are dropped while others stand
+    /// behind them use up the rate for nothing: wait [`within`](super::Turn::within) a time rather than dropping it after that, and in a loop of
+    /// `select!` make it once and pin it outside. Dropped before it was polled, it takes none. Polled again after it was ready, it waits
     /// for another turn.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct Ready<'a, C: Clock, S: Sleep> {

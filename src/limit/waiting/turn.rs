@@ -50,7 +50,8 @@ impl<'a, C: Clock> Turn<'a, C> {
     /// # Errors
     ///
     /// [`Denied`], at once: the tokens exceed the burst, would be there later than [`within`](Self::within) says, or too many wait
-    /// already for the debt to stay within [`Quota::max_debt`](crate::Quota::max_debt). None are taken then.
+    /// already for the debt to stay within [`Quota::max_debt`](crate::Quota::max_debt). None are taken then. Under a quota that refills nothing it
+    /// waits for another, unless it is to wait `within` some time.
     #[cfg(feature = "std")]
     pub fn wait(self) -> Result<(), Denied> {
         self.reserve()?.wait();
