@@ -158,7 +158,7 @@ impl Slots {
 
     /// Gives a slot to another owner, if its word is still the same.
     fn hand_over(&self, slot: &Slot, word: u64, key: u64, spent: u64) -> bool {
-        let version = ((word >> 32) + 1) % self.versions << 32;
+        let version = (((word >> 32) + 1) % self.versions) << 32;
         if slot.word.compare_exchange(word, version | CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
