@@ -182,7 +182,7 @@ fn reset(limits: &Limits) -> u32 {
     0
 }
 
-/// [`replace` that stores without comparing; the exchange before the second look at the fingerprint.]
+/// [The newcomer owes nothing but its own cost.]
 #[test]
 fn a_charge_beside_an_eviction_is_booked_or_told() {
     check_preemptions(2, || beside_an_eviction(charge, |booked| [2 + booked; 2]));
@@ -206,7 +206,7 @@ fn a_refund_beside_an_eviction_is_no_one_else_s_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || beside_an_eviction(refund, |_| [1, 2]));
 }
 
-/// [As above.]
+/// [`word` Relaxed; the word published Relaxed; `is_of` left out.]
 #[test]
 fn a_reset_beside_an_eviction_is_no_one_else_s() {
     check_preemptions(2, || beside_an_eviction(reset, |_| [0, 2]));
@@ -218,9 +218,9 @@ fn a_reset_beside_an_eviction_is_no_one_else_s_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || beside_an_eviction(reset, |_| [0, 2]));
 }
 
-/// A key finds its slot while it changes hands, from and to one who has used all: nobody is refused for what the other owes, nor spends of it. [`word`
-/// Relaxed; the word published Relaxed; the fingerprint published Relaxed; a refusal that does not look again; `word` and `is_of` in the other order;
-/// `is_of` left out.]
+/// A key finds its slot while it changes hands, from and to one who has used all: nobody is refused for what the other owes, nor spends of it.
+/// [`word` Relaxed; the word published Relaxed; the fingerprint published Relaxed; `is_of` Relaxed where `is_current` has no fence; a refusal that
+/// does not look again; `is_of` left out.]
 #[test]
 fn nobody_is_refused_on_another_s_word() {
     check_preemptions(2, from_one_who_owes_model);
@@ -258,8 +258,8 @@ fn to_one_who_owes_model() {
     assert!(all, "spent on another's word");
 }
 
-/// A key is pushed out of its slot, and spends meanwhile: it gets one other slot, however long the first takes to be handed over. [`slot_of` that stops
-/// at the first slot with the key's fingerprint, claimed or not.]
+/// A key is pushed out of its slot, and spends meanwhile: it gets one other slot, however long the first takes to be handed over. [`slot_of` that
+/// stops at the first slot with the key's fingerprint, claimed or not; `word` Relaxed.]
 #[test]
 fn an_evicted_key_gets_one_slot() {
     check_preemptions(2, || {
@@ -277,8 +277,8 @@ fn an_evicted_key_gets_one_slot() {
     });
 }
 
-/// A key without a slot spends of the shared bucket while a slot becomes idle, which it then gets: one burst in all. [The newcomer does not owe what the
-/// shared bucket does; `take_of_overflow` after the lock is released.]
+/// A key without a slot spends of the shared bucket while a slot becomes idle, which it then gets: one burst in all. [The newcomer does not owe
+/// what the shared bucket does; the fingerprint published Relaxed.]
 #[test]
 fn from_overflow_to_a_slot_is_no_second_burst() {
     check_preemptions(2, from_overflow_to_a_slot_is_no_second_burst_model);
@@ -300,7 +300,8 @@ fn from_overflow_to_a_slot_is_no_second_burst_model() {
     assert_eq!(drain(&limits, B), 0, "one burst");
 }
 
-/// A key spends and is moved to another tier: what it spent counts in the one or in the other. [`move_to` that stores without comparing.]
+/// A key spends and is moved to another tier: what it spent counts in the one or in the other. [`move_to` that exchanges whatever word there is by
+/// then.]
 #[test]
 fn a_change_of_tier_loses_no_debt() {
     check_preemptions(3, a_change_of_tier_loses_no_debt_model);
@@ -328,7 +329,7 @@ fn a_change_of_tier_loses_no_debt_model() {
     }
 }
 
-/// A key is given a tier while it is first seen: it is in that one afterwards. [The tier asked for before the lock; `set_tier` without the lock.]
+/// A key is given a tier while it is first seen: it is in that one afterwards. [The tier asked for before the lock.]
 #[test]
 fn a_first_sight_misses_no_tier() {
     check_preemptions(3, || {
@@ -356,8 +357,8 @@ fn a_key_is_in_the_tier_that_is_remembered() {
     });
 }
 
-/// A key is first seen under a quota that allows it much, while another thread still holds that of before: what was taken is not taken for a bucket from
-/// before the clock circled. [The word published Relaxed together with `word` Relaxed.]
+/// A key is first seen under a quota that allows it much, while another thread still holds that of before: what was taken is not taken for a bucket
+/// from before the clock circled. [`take_as_newcomer` without looking again for a slot under the lock; nothing ordered.]
 #[test]
 fn an_old_quota_forgets_no_first_sight() {
     check_preemptions(3, an_old_quota_forgets_no_first_sight_model);
@@ -378,7 +379,7 @@ fn an_old_quota_forgets_no_first_sight_model() {
     assert_eq!(drain(&limits, A), 0, "one burst");
 }
 
-/// The same of a key that is known. [The word exchanged Relaxed together with `word` Relaxed; `is_current` without its fence.]
+/// The same of a key that is known. [`replace` Relaxed.]
 #[test]
 fn an_old_quota_forgets_no_spend() {
     check_preemptions(3, an_old_quota_forgets_no_spend_model);
@@ -400,7 +401,7 @@ fn an_old_quota_forgets_no_spend_model() {
     assert_eq!(drain(&limits, A), 0, "one burst");
 }
 
-/// The same of the bucket that keys without a slot share. [The overflow word exchanged Relaxed.]
+/// The same of the bucket that keys without a slot share. [The overflow word exchanged Relaxed; `is_current` without its fence.]
 #[test]
 fn an_old_quota_forgets_no_overflow() {
     check_preemptions(2, an_old_quota_forgets_no_overflow_model);
@@ -422,8 +423,8 @@ fn an_old_quota_forgets_no_overflow_model() {
     assert_eq!(drain(&limits, A) + limits.charge(&B, 9), 0, "one burst, and the deepest debt");
 }
 
-/// All is forgotten while a key spends, and another gets its slot: the spend counts before or after, and never for the other. [`visit` and the straight
-/// path without `is_of`.]
+/// All is forgotten while a key spends, and another gets its slot: the spend counts before or after, and never for the other. [`word` Relaxed; the
+/// word published Relaxed; `is_of` left out.]
 #[test]
 fn clear_beside_a_check_is_before_or_after() {
     check_preemptions(2, clear_beside_a_check_is_before_or_after_model);
@@ -447,7 +448,7 @@ fn clear_beside_a_check_is_before_or_after_model() {
     assert!(limits.peek(&A).used() <= 1, "before or after");
 }
 
-/// All is forgotten while a key is first seen: its slot is counted as long as it has one. [`clear` that counts without claiming.]
+/// All is forgotten while a key is first seen: its slot is counted as long as it has one. [`claim` that stores without comparing.]
 #[test]
 fn clear_beside_a_first_sight_counts_the_slots() {
     check_preemptions(2, clear_beside_a_first_sight_counts_the_slots_model);
@@ -471,8 +472,8 @@ fn clear_beside_a_first_sight_counts_the_slots_model() {
     assert_eq!(limits.len(), 0, "the slots that are taken");
 }
 
-/// A key's own limit and one for all, of which the latter refuses while a newcomer takes the key's slot: what is rolled back is nobody else's. [The exchange
-/// in `visit` without comparing.]
+/// A key's own limit and one for all, of which the latter refuses while a newcomer takes the key's slot: what is rolled back is nobody else's. [The
+/// newcomer owes nothing but its own cost.]
 #[test]
 fn what_is_rolled_back_is_no_one_else_s() {
     check_preemptions(2, what_is_rolled_back_is_no_one_else_s_model);
