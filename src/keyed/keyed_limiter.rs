@@ -589,7 +589,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
         self.capacity
     }
 
-    /// The keys that have a slot, whether they owe something or not: at most two for each of the capacity.
+    /// The keys that have a slot, whether they owe something or not: at most two for each of the capacity, rounded up to whole sets of four.
     pub fn len(&self) -> usize {
         // At most the number of slots.
         self.counts.keys.load(Ordering::Relaxed) as usize

@@ -2,7 +2,7 @@
 
 /// What becomes of a key that has no slot, when every slot that it could have is another's who still owes something.
 ///
-/// None of them gives anybody a fresh burst: what an evicted key owed, its successor owes.
+/// What an evicted key owed, its successor owes; a key that has used up its burst is not evicted while another has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WhenFull {
@@ -11,6 +11,7 @@ pub enum WhenFull {
     SharedOverflow,
     /// It is refused, and told when a slot is free.
     DenyNew,
-    /// It takes over the slot of the key that is full soonest, with what that owes, if that leaves enough tokens.
+    /// It takes over the slot of the key that is full soonest, with what that owes, if that leaves enough tokens. All slots together give no more than
+    /// they hold; but a key that was pushed out before it had used up its burst, and comes back to a slot that owes nothing, has a burst again.
     EvictLeastIndebted,
 }

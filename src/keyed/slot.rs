@@ -102,15 +102,15 @@ impl Slot {
     /// Whose it is, asked after the word was read: whoever exchanges that word then owned it.
     #[inline]
     pub(super) fn is_of(&self, fingerprint: u64) -> bool {
-        // ORDERING: Acquire pairs with the Release of the fingerprint in `publish`: who sees the new one sees the claimed word, and so finds that
-        // an older one has changed. loom-tests: keyed::nobody_is_refused_on_another_s_word.
-        self.fingerprint.load(Ordering::Acquire) == fingerprint
+        // ORDERING: Relaxed: the Acquire fence in `LiveQuota::is_current` follows, and pairs with the Release of the fingerprint in `publish`. Who has seen the
+        // new one sees then that the word was claimed, and that an older one has changed. loom-tests: keyed::nobody_is_refused_on_another_s_word.
+        self.fingerprint.load(Ordering::Relaxed) == fingerprint
     }
 
     /// Whether the word is still the same.
     #[inline]
     pub(super) fn still_has(&self, word: Word) -> bool {
-        // ORDERING: Relaxed: what comes before it is ordered by the Acquire in `is_of`.
+        // ORDERING: Relaxed, after the fence that `is_of` speaks of.
         Word(self.word.load(Ordering::Relaxed)) == word
     }
 
@@ -124,8 +124,8 @@ impl Slot {
 
     /// Takes the slot from its owner, if its word is still the same; whoever it was.
     pub(super) fn claim(&self, word: Word) -> Option<Claim<'_>> {
-        // ORDERING: Acquire: what is written next comes after the claim. Release, as in `replace`.
-        self.word.compare_exchange(word.0, word.claimed().0, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+        // ORDERING: Relaxed: the word was read with Acquire, and what is written next is released by `publish`.
+        self.word.compare_exchange(word.0, word.claimed().0, Ordering::Relaxed, Ordering::Relaxed).ok()?;
         Some(Claim { slot: self, word: word.claimed() })
     }
 }
@@ -145,7 +145,7 @@ impl Claim<'_> {
 
     /// Gives the slot to its new owner; 0 for nobody.
     pub(super) fn publish(self, fingerprint: u64, tier: usize, position: u64) {
-        // ORDERING: Release pairs with the Acquire in `is_of`: who sees the fingerprint sees that the slot was claimed.
+        // ORDERING: Release pairs with the fence that `is_of` speaks of: who sees the fingerprint sees that the slot was claimed.
         self.slot.fingerprint.store(fingerprint, Ordering::Release);
         // ORDERING: Release pairs with the Acquire in `word`: who sees the word sees the fingerprint.
         self.slot.word.store(self.word.in_tier(tier).at_level(position).0, Ordering::Release);
