@@ -50,11 +50,13 @@ impl Table {
     #[inline]
     pub(super) fn find(&self, key: Fingerprint) -> Option<&Slot> {
         let [first, second] = self.sets_of(key);
-        // One after the other: chained, they are walked a slot at a time.
-        let find = |set: &'_ Set| set.0.iter().position(|slot| slot.seems_of(key.0));
-        match find(first) {
-            Some(slot) => first.0.get(slot),
-            None => second.0.get(find(second)?),
+        // All four are compared, for which of them it is no processor can guess.
+        let found = |set: &'_ Set| {
+            set.0.iter().enumerate().fold(0u32, |found, (way, slot)| found | u32::from(slot.seems_of(key.0)) << way)
+        };
+        match found(first) {
+            0 => second.0.get(found(second).trailing_zeros() as usize),
+            ways => first.0.get(ways.trailing_zeros() as usize),
         }
     }
 
