@@ -3,7 +3,7 @@
 use super::change::{Cause, OnStateChange, StateChange};
 use super::policy::{Admission, Now, OpenFor, Policy};
 use super::window::{Outcome, Outcomes, Span, Window};
-use super::word::{Generation, Phase, Probes, Snapshot, StateWord};
+use super::word::{Generation, Packed, Phase, Probes, Snapshot, StateWord};
 use super::{BreakerConfig, BreakerStatus, CallError, CircuitOpen, Permit, Run, State, Verdict};
 use crate::atomic::{AtomicU64, Backoff, Ordering, const_unless_loom};
 use crate::clock::{Clock, DefaultClock, LazyMicros, Micros};
@@ -195,14 +195,14 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     #[inline]
     fn admit(&self) -> Result<Admitted, CircuitOpen> {
         match self.word.closed_generation() {
-            Some(generation) => Ok(Admitted { generation, began: self.timed() }),
-            None => self.admit_slow(),
+            Ok(generation) => Ok(Admitted { generation, began: self.timed() }),
+            Err(current) => self.admit_slow(current),
         }
     }
 
     #[cold]
-    fn admit_slow(&self) -> Result<Admitted, CircuitOpen> {
-        match self.admit_or_refuse() {
+    fn admit_slow(&self, current: Packed) -> Result<Admitted, CircuitOpen> {
+        match self.admit_or_refuse(current.unpack()) {
             Ok(generation) => Ok(Admitted { generation, began: self.timed() }),
             // ORDERING: Relaxed: a flag that publishes nothing.
             Err(_) if self.metrics_only.load(Ordering::Relaxed) != 0 => {
@@ -212,10 +212,9 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         }
     }
 
-    fn admit_or_refuse(&self) -> Result<Generation, CircuitOpen> {
+    fn admit_or_refuse(&self, mut current: Snapshot) -> Result<Generation, CircuitOpen> {
         let backoff = Backoff::new();
         loop {
-            let current = self.word.load();
             match self.policy.admit(current, || self.now()) {
                 Admission::Pass => return Ok(current.generation),
                 Admission::Probe(next) => {
@@ -233,6 +232,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
                 }
             }
             backoff.spin();
+            current = self.word.load();
         }
     }
 
@@ -464,7 +464,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// Records an outcome in the window, if it is that of a call in the closed state, and trips if that is too many.
     #[inline]
     fn record(&self, generation: Generation, failed: bool, began: u64, retry_after: Duration) {
-        if self.word.closed_generation() != Some(generation) && !self.is_disabled(generation) {
+        if self.word.closed_generation() != Ok(generation) && !self.is_disabled(generation) {
             return;
         }
         let is_current = || self.word.load().generation == generation;

@@ -252,6 +252,16 @@ impl Snapshot {
     }
 }
 
+/// A snapshot as it stands in the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packed(u64);
+
+impl Packed {
+    pub(super) const fn unpack(self) -> Snapshot {
+        Snapshot::unpack(self.0)
+    }
+}
+
 /// The word itself.
 #[derive(Debug)]
 pub(super) struct StateWord(AtomicU64);
@@ -272,12 +282,12 @@ impl StateWord {
         Snapshot::unpack(self.0.load(Ordering::Relaxed))
     }
 
-    /// The generation, if the breaker is closed: for the straight path of a call.
+    /// The generation, if the breaker is closed, for the straight path of a call; else what the word holds.
     #[inline]
-    pub(super) fn closed_generation(&self) -> Option<Generation> {
+    pub(super) fn closed_generation(&self) -> Result<Generation, Packed> {
         // ORDERING: Relaxed, as in `load`.
         let word = self.0.load(Ordering::Relaxed);
-        (STATE.get(word) == CLOSED).then_some(Generation(GENERATION.get(word)))
+        if STATE.get(word) == CLOSED { Ok(Generation(GENERATION.get(word))) } else { Err(Packed(word)) }
     }
 
     /// Whether it is closed in that generation, without a failure: then a success has nothing to write.
