@@ -40,4 +40,18 @@ impl Field {
     pub(crate) const fn put(self, value: u64) -> u64 {
         (value & self.max()) << self.offset
     }
+
+    /// How far `one` is ahead of `other`, both as far as the field has them: they wrap, so only nearby ones can be compared.
+    #[cfg(feature = "alloc")]
+    #[inline]
+    pub(crate) const fn ahead(self, one: u64, other: u64) -> i64 {
+        signed(one.wrapping_sub(other), self.bits)
+    }
+}
+
+/// The lowest `bits` of a number that wraps, as a signed number.
+#[inline]
+pub(crate) const fn signed(number: u64, bits: u32) -> i64 {
+    let unused = u64::BITS - bits;
+    (number << unused) as i64 >> unused
 }

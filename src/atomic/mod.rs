@@ -25,7 +25,7 @@ pub(crate) use model::{AtomicU64, Backoff, fence};
 pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 
 pub(crate) use core::sync::atomic::Ordering;
-pub(crate) use field::Field;
+pub(crate) use field::{Field, signed};
 #[cfg(all(feature = "std", loom))]
 use model::{RawLock, held};
 #[cfg(all(feature = "std", not(loom)))]

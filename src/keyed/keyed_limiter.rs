@@ -1,7 +1,7 @@
 //! One quota, a bucket for every key.
 
 use super::policy::WhenFull;
-use super::slot::{LEVEL, Slot, Word};
+use super::slot::{Slot, Word};
 use super::table::{Fingerprint, Table, WAYS};
 use crate::atomic::{AtomicU64, Backoff, Lock, Ordering};
 use crate::clock::{Clock, DefaultClock, Ticks};
@@ -254,7 +254,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         let backoff = Backoff::new();
         while let Some(slot) = self.slot_of(fingerprint) {
             let (new, now) = (&self.tiers[tier], slot.word());
-            let Some((old, at, word)) = self.look(slot, now) else { continue };
+            let Some((old, at, word)) = self.look(now) else { continue };
             let (epoch, line) = new.quota.read(&self.clock);
             let position = line.position(self.clock.now());
             let debt = match old.resets_in(word, at) {
@@ -316,7 +316,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
             return None;
         }
         let at = line.position(self.clock.now());
-        let full = line.word_of_near_level(word.level(), LEVEL.bits(), at)?;
+        let full = line.word_near(word.ahead_of(at), at)?;
         if !quota.is_current(epoch) {
             return None;
         }
@@ -374,11 +374,11 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
 
     /// The line, the position of now and the bucket's full word, of what a slot was seen to have; `None` if the quota is just changing.
     #[inline]
-    fn look(&self, _: &Slot, word: Word) -> Option<(Timeline, u64, u64)> {
+    fn look(&self, word: Word) -> Option<(Timeline, u64, u64)> {
         let tier = &self.tiers[word.tier()];
         let (epoch, line) = tier.quota.read(&self.clock);
         let at = line.position(self.clock.now());
-        let full = line.word_of_level(word.level(), LEVEL.bits(), at, &self.clock);
+        let full = line.word_ahead(word.ahead_of(at), at, &self.clock);
         tier.quota.is_current(epoch).then_some((line, at, full))
     }
 
@@ -413,7 +413,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
             if slot.is_of(fingerprint.get()) && word.tier() == index {
                 // After the word, as in `OneWord::look`.
                 let at = line.position(self.clock.now());
-                let full = line.word_of_level(word.level(), LEVEL.bits(), at, &self.clock);
+                let full = line.word_ahead(word.ahead_of(at), at, &self.clock);
                 if tier.quota.is_current(epoch) {
                     let (after, answer) = decide(index, &line, full, at);
                     let stands =
@@ -496,7 +496,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
                 WhenFull::DenyNew => line.deepest_debt_in_units(),
                 WhenFull::SharedOverflow => return Some(self.take_of_overflow(index, n)),
                 WhenFull::EvictLeastIndebted if word.tier() == index => {
-                    Timeline::debt(line.word_of_level(word.level(), LEVEL.bits(), at, &self.clock), at)
+                    Timeline::debt(line.word_ahead(word.ahead_of(at), at, &self.clock), at)
                 }
                 WhenFull::EvictLeastIndebted => line.units_in(wait).min(line.deepest_debt_in_units()),
             },
@@ -543,7 +543,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
         if slot.is_of(0) {
             return Some(Victim { slot, full_in: Ticks::ZERO, is_taken: false });
         }
-        let (line, at, full) = self.look(slot, word)?;
+        let (line, at, full) = self.look(word)?;
         Some(Victim { slot, full_in: line.resets_in(full, at), is_taken: true })
     }
 

@@ -20,7 +20,7 @@
 
 use crate::atomic::{AtomicU64, Field, Ordering};
 
-pub(super) const LEVEL: Field = Field::lowest(56);
+const LEVEL: Field = Field::lowest(56);
 const TIER: Field = LEVEL.then(4);
 const VERSION: Field = TIER.then(4);
 const _: () = assert!(VERSION.end() == u64::BITS, "fields must tile the word");
@@ -46,8 +46,9 @@ impl Word {
         TIER.get(self.0) as usize
     }
 
-    pub(super) const fn level(self) -> u64 {
-        LEVEL.get(self.0)
+    /// How far the bucket's position is ahead of another.
+    pub(super) const fn ahead_of(self, at: u64) -> i64 {
+        LEVEL.ahead(LEVEL.get(self.0), at)
     }
 
     /// Whether the slot is changing its owner.

@@ -13,7 +13,10 @@ pub trait Algorithm: sealed::Sealed {
     /// # Errors
     ///
     /// [`Denied`], which tells when to come back, or that `n` is more than can ever be there.
-    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied>;
+    #[inline]
+    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
+        self.take_revocably(n, clock).map(|(allowed, _)| allowed)
+    }
 
     /// Gives back the `n` tokens that were taken as `taken` says, as far as that mints nothing.
     #[doc(hidden)]

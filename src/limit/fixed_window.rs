@@ -148,10 +148,6 @@ impl sealed::Sealed for FixedWindow {}
 
 impl Algorithm for FixedWindow {
     #[inline]
-    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
-        self.check(n, clock).map(|(allowed, _)| allowed)
-    }
-
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         self.check(n, clock)
     }
@@ -167,18 +163,11 @@ impl Algorithm for FixedWindow {
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
-        let quota = self.quota();
         let (remaining, resets_in) = self.0.decide(clock, |&Moment { ref line, word, at }| {
             let view = View::of(line, word, at, clock);
             Step::Keep((view.remaining(line), view.resets_in(line).duration(line.frequency())))
         });
-        Usage {
-            limit: quota.limit(),
-            // Of a limit that has just been lowered.
-            remaining: remaining.min(quota.limit()),
-            window: if quota.is_unlimited() { None } else { Some(quota.window()) },
-            resets_in,
-        }
+        Usage::of_windows(self.quota(), remaining, resets_in)
     }
 
     fn quota(&self) -> Quota {

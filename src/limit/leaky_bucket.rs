@@ -54,10 +54,6 @@ impl sealed::Sealed for LeakyBucket {}
 
 impl Algorithm for LeakyBucket {
     #[inline]
-    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
-        self.0.take(n, clock)
-    }
-
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         self.0.take_revocably(n, clock)
     }

@@ -248,10 +248,6 @@ impl sealed::Sealed for SlidingCounter {}
 
 impl Algorithm for SlidingCounter {
     #[inline]
-    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
-        self.check(n, clock).map(|(allowed, _)| allowed)
-    }
-
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         self.check(n, clock)
     }
@@ -268,18 +264,11 @@ impl Algorithm for SlidingCounter {
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
-        let quota = self.quota();
         let (remaining, resets_in) = self.word.decide(clock, |&Moment { ref line, word, at }| {
             let view = View::of(line, self.layout, word, at, clock);
             Step::Keep((view.remaining(line), view.resets_in(line).duration(line.frequency())))
         });
-        Usage {
-            limit: quota.limit(),
-            // Of a limit that has just been lowered.
-            remaining: remaining.min(quota.limit()),
-            window: if quota.is_unlimited() { None } else { Some(quota.window()) },
-            resets_in,
-        }
+        Usage::of_windows(self.quota(), remaining, resets_in)
     }
 
     fn quota(&self) -> Quota {

@@ -148,8 +148,7 @@ impl Place {
 
 /// How far `at` is past `stamp`, as a signed number of units.
 fn age(at: u64, stamp: u64) -> i64 {
-    let unused = u64::BITS - STAMP.bits();
-    (at.wrapping_sub(stamp) << unused) as i64 >> unused
+    STAMP.ahead(at, stamp)
 }
 
 /// A stamp of the lap, as it stands in a slot.
@@ -383,10 +382,7 @@ impl fmt::Debug for SlidingLog {
 impl sealed::Sealed for SlidingLog {}
 
 impl Algorithm for SlidingLog {
-    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
-        self.check(n, clock).map(|(allowed, _)| allowed)
-    }
-
+    #[inline]
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         self.check(n, clock)
     }
@@ -402,18 +398,11 @@ impl Algorithm for SlidingLog {
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
-        let quota = self.quota();
         let (remaining, resets_in) = match self.check(0, clock) {
             Ok((allowed, _)) => (allowed.remaining(), allowed.resets_in()),
             Err(denied) => (denied.remaining(), denied.resets_in()),
         };
-        Usage {
-            limit: quota.limit(),
-            // Of a quota that was unlimited a moment ago.
-            remaining: remaining.min(quota.limit()),
-            window: if quota.is_unlimited() { None } else { Some(quota.window()) },
-            resets_in,
-        }
+        Usage::of_windows(self.quota(), remaining, resets_in)
     }
 
     fn quota(&self) -> Quota {

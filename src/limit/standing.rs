@@ -14,7 +14,7 @@
 //! whole window of forward motion. (To put the count into the reading's own window would allow it twice to a clock that steps back
 //! and forth over the end of it.) And it locks nobody out for longer than two windows.
 
-use crate::atomic::Field;
+use crate::atomic::{Field, signed};
 use crate::clock::Clock;
 use crate::quota::Timeline;
 
@@ -38,8 +38,7 @@ impl Standing {
         let rest = window - (at & (window - 1));
         // At least 4 bits, because there are at most 60 of the fraction.
         let bits = field.bits().min(u64::BITS - line.fraction_bits());
-        let unused = u64::BITS - bits;
-        let passed = (here.wrapping_sub(number) << unused) as i64 >> unused;
+        let passed = signed(here.wrapping_sub(number), bits);
         if passed >= 0 {
             return Self { number: here & field.max(), passed: passed as u64, ends_in: rest };
         }

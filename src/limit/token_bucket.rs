@@ -199,10 +199,6 @@ impl sealed::Sealed for TokenBucket {}
 
 impl Algorithm for TokenBucket {
     #[inline]
-    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
-        self.check(n, clock).map(|(allowed, _)| allowed)
-    }
-
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         self.check(n, clock)
     }

@@ -28,6 +28,17 @@ impl Usage {
         }
     }
 
+    /// Of windows.
+    pub(super) fn of_windows(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
+        Self {
+            limit: quota.limit(),
+            // Of a limit that has just been lowered.
+            remaining: remaining.min(quota.limit()),
+            window: if quota.is_unlimited() { None } else { Some(quota.window()) },
+            resets_in,
+        }
+    }
+
     /// The most tokens that can be there, in tokens.
     #[must_use]
     pub fn limit(&self) -> u32 {

@@ -265,34 +265,21 @@ impl Timeline {
         if self.is_beyond_deepest_debt(word, at) { self.heal_slow(word, at, clock) } else { None }
     }
 
-    /// The word whose lowest bits are a `level`, seen at a position: what is out of the range of debts is a full bucket, for levels circle while
-    /// nobody looks at them.
+    /// The word that lies so far `ahead` of a position: what is out of the range of debts is a full bucket, for what is kept in few bits
+    /// circles while nobody looks at it.
     #[cfg(feature = "std")]
     #[inline]
-    pub(crate) fn word_of_level(&self, level: u64, bits: u32, at: u64, clock: &impl Clock) -> u64 {
-        let unused = u64::BITS - bits;
-        let ahead = (level.wrapping_sub(at) << unused) as i64 >> unused;
-        let word = at.wrapping_add_signed(ahead);
-        if ahead <= 0 || self.is_beyond_deepest_debt(word, at) && self.heal_slow(word, at, clock).is_some() {
-            at
-        } else {
-            word
-        }
+    pub(crate) fn word_ahead(&self, ahead: i64, at: u64, clock: &impl Clock) -> u64 {
+        let word = at.wrapping_add_signed(ahead.max(0));
+        if self.is_beyond_deepest_debt(word, at) && self.heal_slow(word, at, clock).is_some() { at } else { word }
     }
 
-    /// As [`word_of_level`](Self::word_of_level) of a bucket that is not below empty; `None` if it may be.
+    /// As [`word_ahead`](Self::word_ahead) of a bucket that is not below empty; `None` if it may be.
     #[cfg(feature = "std")]
     #[inline]
-    pub(crate) const fn word_of_near_level(&self, level: u64, bits: u32, at: u64) -> Option<u64> {
-        let unused = u64::BITS - bits;
-        let ahead = (level.wrapping_sub(at) << unused) as i64 >> unused;
-        if ahead <= 0 {
-            Some(at)
-        } else if ahead as u64 <= self.full {
-            Some(at.wrapping_add(ahead as u64))
-        } else {
-            None
-        }
+    pub(crate) fn word_near(&self, ahead: i64, at: u64) -> Option<u64> {
+        let ahead = ahead.max(0) as u64;
+        (ahead <= self.full).then(|| at.wrapping_add(ahead))
     }
 
     /// The deepest debt, in units.

@@ -75,8 +75,7 @@ impl Layout {
 
     /// How far `number` is ahead of the bucket in a word.
     fn age(&self, number: u64, word: u64) -> i64 {
-        let unused = u64::BITS - self.epoch.bits();
-        (number.wrapping_sub(self.epoch.get(word)) << unused) as i64 >> unused
+        self.epoch.ahead(number, self.epoch.get(word))
     }
 }
 
