@@ -595,7 +595,7 @@ proptest! {
         }
     }
 
-    /// Each leaves when the one before has, and who does not fit is refused; to within a tick.
+    /// Each leaves when the one before has, and who does not fit is refused; to within a tick, or two units where they are longer.
     #[test]
     fn the_leaky_queue_is_exact(
         quota in quotas(u32::MAX),
@@ -613,6 +613,9 @@ proptest! {
         // Where a tick lets more leave than the burst, there is no order to be seen.
         prop_assume!(model.interval_in_ticks() > 0);
         prop_assert_eq!(queue.enter_n(0), Ok(Duration::ZERO));
+        // A deepest debt of 2^60 units or more, which takes 36 years to refill before a unit is a tick of a nanosecond.
+        let deepest_debt = 11 * i128::from(quota.capacity());
+        let early = 1 + 2 * (i128::from(model.interval_in_ticks()) * deepest_debt >> 60);
         for (ticks, parts, n) in moves {
             let ticks = ticks.min(model.interval_in_ticks().saturating_mul(parts) >> 14);
             clock.advance_ticks(ticks);
@@ -620,10 +623,10 @@ proptest! {
             match queue.enter_n(n) {
                 Ok(_) if n == 0 => {}
                 Ok(wait) => {
-                    prop_assert!(model.has_room(n, 1), "{n} into {model:?}");
+                    prop_assert!(model.has_room(n, early), "{n} into {model:?}");
                     let (wait, slack) = ticks_of(wait, frequency);
                     let exact = model.wait();
-                    prop_assert!(wait + 1 >= exact && wait <= exact + 1 + slack, "{wait} of {exact}");
+                    prop_assert!(wait + early >= exact && wait <= exact + early + slack, "{wait} of {exact}");
                     model.enter(n);
                 }
                 Err(denied) => {
