@@ -542,7 +542,7 @@ fn gaps() -> impl Strategy<Value = Gap> {
     ]
 }
 
-/// With as many busy keys as the capacity, about 3 in 100,000 find no slot.
+/// With as many busy keys as the capacity, about 3 in 10,000 find no slot.
 #[test]
 fn few_of_as_many_busy_keys_as_the_capacity_find_no_slot() {
     let (mut keys, mut overflows) = (0, 0);
@@ -563,8 +563,8 @@ fn few_of_as_many_busy_keys_as_the_capacity_find_no_slot() {
         overflows += of_these;
     }
     println!("{overflows} of {keys}");
-    // 15 are expected, and 60 are eleven standard deviations off.
-    assert!(overflows <= 60, "{overflows} of {keys} keys");
+    // 150 are expected, and 300 are twelve standard deviations off.
+    assert!(overflows <= 300, "{overflows} of {keys} keys");
 }
 
 /// While an attacker rotates a hundred times as many keys as the table is built for, a key that asks all the time gets its burst and its rate, exactly.

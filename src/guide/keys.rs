@@ -16,7 +16,7 @@
 //!
 //! # When it is full
 //!
-//! Each key may have one of eight slots. With as many busy keys as the capacity 3 in 100,000 find all eight taken; beyond it, the more.
+//! Each key may have one of eight slots. With as many busy keys as the capacity 3 in 10,000 find all eight taken; beyond it, the more.
 //!
 //! | [`WhenFull`](crate::WhenFull) | a newcomer without a slot | known keys | a flood of new keys |
 //! |---|---|---|---|

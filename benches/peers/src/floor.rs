@@ -1,7 +1,9 @@
 //! What a decision can't cost less than: an access to its word and a reading of the clock.
 
 use crate::contest::{Contest, Side, calls};
+use crate::keyed::keys_below;
 use quanta::Clock;
+use std::hash::{BuildHasher, RandomState};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,6 +35,22 @@ pub(crate) fn read_and_load() -> Side {
     let (word, clock) = (AtomicU64::new(0), Clock::new());
     calls(move || black_box(&word).load(Ordering::Relaxed) <= black_box(&clock).raw())
 }
+
+/// What an allowed decision for one of `keys` does: hash the key by std's hasher, read the clock, and exchange the word in the key's cache
+/// line, in as many lines as the table has.
+pub(crate) fn hash_and_read_and_cas(keys: u64) -> Side {
+    let lines: Vec<Line> = (0..keys / 2).map(|_| Line::default()).collect();
+    let (hasher, clock, mut key) = (RandomState::new(), Clock::new(), keys_below(keys));
+    calls(move || {
+        let hash = hasher.hash_one(key());
+        let line = &black_box(&lines)[((hash >> 32) * lines.len() as u64 >> 32) as usize];
+        exchange(&line.0[(hash % 4) as usize], black_box(&clock).raw())
+    })
+}
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Line([AtomicU64; 4]);
 
 /// The loop around an exchange that somebody else could get in between.
 fn exchange(word: &AtomicU64, add: u64) -> bool {

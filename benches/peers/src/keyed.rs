@@ -1,6 +1,7 @@
 //! One decision of a limiter for one of many keys, chosen at random; and what it takes to remember them.
 
 use crate::contest::{Contest, Peer, Side, callers_on_threads, calls};
+use crate::floor;
 use damper::{KeyedLimiter, Quota};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,6 +17,17 @@ macro_rules! hits {
     };
 }
 
+/// How close that is to what the processor needs for the same accesses.
+macro_rules! floor {
+    ($name:literal, $keys:literal) => {
+        Contest {
+            name: $name,
+            damper: || hit($keys, 1),
+            peer: Some(Peer { name: "hash + read + CAS", side: || floor::hash_and_read_and_cas($keys), bar: 1.25 }),
+        }
+    };
+}
+
 pub(crate) const CONTESTS: &[Contest] = &[
     hits!("keyed_hit_1k_1t", 1_000, 1, 0.6),
     hits!("keyed_hit_100k_1t", 100_000, 1, 0.7),
@@ -23,10 +35,24 @@ pub(crate) const CONTESTS: &[Contest] = &[
     hits!("keyed_hit_1k_2t", 1_000, 2, 0.6),
     hits!("keyed_hit_100k_2t", 100_000, 2, 0.6),
     hits!("keyed_hit_1m_2t", 1_000_000, 2, 0.6),
+    // Keys that were never seen before, one after another, in a table of the default size; beside keys that are known to it.
+    Contest {
+        name: "keyed_flood_idle",
+        damper: || flood(Quota::per_second(u32::MAX)),
+        peer: Some(Peer { name: "the hit path", side: || hit(8_192, 1), bar: 3.0 }),
+    },
+    Contest {
+        name: "keyed_flood_busy",
+        damper: || flood(Quota::per_hour(1).burst(5)),
+        peer: Some(Peer { name: "the hit path", side: || hit(8_192, 1), bar: 3.0 }),
+    },
+    floor!("keyed_hit_1k_floor", 1_000),
+    floor!("keyed_hit_100k_floor", 100_000),
+    floor!("keyed_hit_1m_floor", 1_000_000),
 ];
 
 /// Numbers below `end` by chance, each thread's its own: xorshift, which costs less than a nanosecond.
-fn keys_below(end: u64) -> impl FnMut() -> u64 {
+pub(crate) fn keys_below(end: u64) -> impl FnMut() -> u64 {
     let mut state = u64::from(std::process::id()) << 32 | std::ptr::from_ref(&end).addr() as u64 | 1;
     move || {
         state ^= state << 13;
@@ -38,7 +64,12 @@ fn keys_below(end: u64) -> impl FnMut() -> u64 {
 }
 
 /// A side of threads that each check keys by chance; all keys have been seen before.
-fn side<L: Send + Sync + 'static>(limiter: L, keys: u64, threads: usize, check: fn(&L, u64) -> bool) -> Side {
+fn side<L: Send + Sync + 'static>(
+    limiter: L,
+    keys: u64,
+    threads: usize,
+    check: impl Fn(&L, u64) -> bool + Copy + Send + Sync + 'static,
+) -> Side {
     if threads == 1 {
         let mut key = keys_below(keys);
         return calls(move || check(black_box(&limiter), key()));
@@ -52,6 +83,18 @@ fn side<L: Send + Sync + 'static>(limiter: L, keys: u64, threads: usize, check: 
 
 fn hit(keys: u64, threads: usize) -> Side {
     side(filled(keys), keys, threads, |limiter, key| limiter.check(&key).is_ok())
+}
+
+/// Ten million keys a second round, so that none is known when its turn comes again: where nobody owes anything a newcomer gets a slot,
+/// and where everybody does, it is decided by the bucket that those without a slot share.
+fn flood(quota: Quota) -> Side {
+    let limiter = KeyedLimiter::<u64>::builder(quota).build().expect("the default capacity");
+    let mut key = 0;
+    calls(move || {
+        key = (key + 1) % 10_000_000;
+        black_box(black_box(&limiter).check(&key).is_ok());
+        true
+    })
 }
 
 /// A limiter that has seen so many keys.
