@@ -67,6 +67,19 @@ pub enum Cause {
     Control,
 }
 
+impl Cause {
+    /// Why a breaker goes from one state to another, as far as calls, probes and the cooldown bring it there.
+    pub(super) fn of(from: State, to: State) -> Self {
+        match (from, to) {
+            (State::Closed, State::Open) => Self::FailuresInARow,
+            (State::Open, State::HalfOpen) => Self::CooldownOver,
+            (State::HalfOpen, State::Closed) => Self::ProbesSucceeded,
+            (State::HalfOpen, State::Open) => Self::ProbeFailed,
+            _ => Self::Control,
+        }
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -218,7 +218,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
             match self.policy.admit(current, || self.now()) {
                 Admission::Pass => return Ok(current.generation),
                 Admission::Probe(next) => {
-                    if self.replace(current, next, Cause::CooldownOver) {
+                    if self.replace(current, next, None) {
                         return Ok(next.generation);
                     }
                 }
@@ -228,7 +228,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
                 Admission::HalfOpenTooLong => {
                     let now = (self.now(), self.open_for(Duration::ZERO));
                     // Open from here on, whoever was first.
-                    _ = self.replace(current, self.policy.reopened(current, now), Cause::HalfOpenTooLong);
+                    _ = self.replace(current, self.policy.reopened(current, now), Some(Cause::HalfOpenTooLong));
                 }
             }
             backoff.spin();
@@ -403,7 +403,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         let backoff = Backoff::new();
         loop {
             let current = self.word.load();
-            if self.replace(current, current.start_over(phase), Cause::Control) {
+            if self.replace(current, current.start_over(phase), Some(Cause::Control)) {
                 return;
             }
             backoff.spin();
@@ -432,7 +432,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
 
     #[cold]
     fn succeeded_slow(&self, generation: Generation) {
-        self.settle(generation, |current| self.policy.after_success(current));
+        self.settle(generation, None, |current| self.policy.after_success(current));
     }
 
     #[cold]
@@ -440,14 +440,14 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         if self.policy.has_rates() {
             self.record(generation, true, began, retry_after);
         }
-        self.settle(generation, |current| {
+        self.settle(generation, None, |current| {
             self.policy.after_failure(current, || (self.now(), self.open_for(retry_after)))
         });
     }
 
     #[cold]
     fn released(&self, Admitted { generation, .. }: Admitted) {
-        self.settle(generation, |current| (Policy::after_no_verdict(current), Cause::ProbesSucceeded));
+        self.settle(generation, None, Policy::after_no_verdict);
     }
 
     /// The permit was dropped without a verdict.
@@ -489,22 +489,22 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
 
     #[cold]
     fn trip(&self, generation: Generation, cause: Cause, retry_after: Duration) {
-        self.settle(generation, |current| match current.phase {
-            Phase::Closed { .. } => (self.policy.tripped(current, (self.now(), self.open_for(retry_after))), cause),
-            _ => (current, cause),
+        self.settle(generation, Some(cause), |current| match current.phase {
+            Phase::Closed { .. } => self.policy.tripped(current, (self.now(), self.open_for(retry_after))),
+            _ => current,
         });
     }
 
     /// Brings the word from this turn of the state to the next; a result of an earlier turn is dropped.
     #[inline]
-    fn settle(&self, generation: Generation, next: impl Fn(Snapshot) -> (Snapshot, Cause)) {
+    fn settle(&self, generation: Generation, cause: Option<Cause>, next: impl Fn(Snapshot) -> Snapshot) {
         let backoff = Backoff::new();
         loop {
             let current = self.word.load();
             if current.generation != generation {
                 return;
             }
-            let (next, cause) = next(current);
+            let next = next(current);
             if next == current || self.replace(current, next, cause) {
                 return;
             }
@@ -512,17 +512,19 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         }
     }
 
-    /// Puts `new` in the place of `old`, if that is still there, and tells of it if it is another turn.
+    /// Puts `new` in the place of `old`, if that is still there, and tells of it if it is another turn: with a cause
+    /// of its own, or that which follows from the states.
     #[inline]
-    fn replace(&self, old: Snapshot, new: Snapshot, cause: Cause) -> bool {
+    fn replace(&self, old: Snapshot, new: Snapshot, cause: Option<Cause>) -> bool {
         if !self.word.replace(old, new) {
             return false;
         }
         if old.generation != new.generation {
+            let (from, to) = (old.phase.state(), new.phase.state());
             self.listener.on_state_change(StateChange {
-                from: old.phase.state(),
-                to: new.phase.state(),
-                cause,
+                from,
+                to,
+                cause: cause.unwrap_or_else(|| Cause::of(from, to)),
                 generation: new.generation.to_bits() as u32,
             });
         }

@@ -213,15 +213,15 @@ impl Policy {
 
     /// After a success of a call of this turn.
     #[inline]
-    pub(super) fn after_success(&self, current: Snapshot) -> (Snapshot, Cause) {
+    pub(super) fn after_success(&self, current: Snapshot) -> Snapshot {
         match current.phase {
-            Phase::Closed { .. } => (current.with(Phase::Closed { failures: 0 }), Cause::ProbesSucceeded),
-            Phase::Disabled { .. } => (current.with(Phase::Disabled { failures: 0 }), Cause::ProbesSucceeded),
+            Phase::Closed { .. } => current.with(Phase::Closed { failures: 0 }),
+            Phase::Disabled { .. } => current.with(Phase::Disabled { failures: 0 }),
             Phase::HalfOpen(Probes { out, succeeded, failed, deadline }) => {
                 let probes = Probes { out: out.saturating_sub(1), succeeded: succeeded + 1, failed, deadline };
-                (self.weighed(current, probes), Cause::ProbesSucceeded)
+                self.weighed(current, probes)
             }
-            Phase::Open { .. } | Phase::ForcedOpen | Phase::ForcedClosed => (current, Cause::ProbesSucceeded),
+            Phase::Open { .. } | Phase::ForcedOpen | Phase::ForcedClosed => current,
         }
     }
 
@@ -239,32 +239,27 @@ impl Policy {
         }
     }
 
-    /// After a failure of a call of this turn, at `now`.
-    pub(super) fn after_failure(&self, current: Snapshot, now: impl FnOnce() -> (Now, OpenFor)) -> (Snapshot, Cause) {
+    /// After a failure of a call of this turn, at `now`, which is asked for only when it opens.
+    pub(super) fn after_failure(&self, current: Snapshot, now: impl FnOnce() -> (Now, OpenFor)) -> Snapshot {
         match current.phase {
-            Phase::Closed { failures }
-                if failures + 1 < self.failure_threshold.into() || self.failure_threshold == u32::MAX =>
-            {
-                (current.with(Phase::Closed { failures: one_more(failures) }), Cause::FailuresInARow)
-            }
-            Phase::Closed { .. } => (self.tripped(current, now()), Cause::FailuresInARow),
-            Phase::Disabled { failures } => {
-                (current.with(Phase::Disabled { failures: one_more(failures) }), Cause::FailuresInARow)
-            }
+            Phase::Closed { failures } if self.is_tripped_by(failures + 1) => self.tripped(current, now()),
+            Phase::Closed { failures } => current.with(Phase::Closed { failures: one_more(failures) }),
+            Phase::Disabled { failures } => current.with(Phase::Disabled { failures: one_more(failures) }),
             Phase::HalfOpen(Probes { out, succeeded, failed, deadline }) => {
                 let probes = Probes { out: out.saturating_sub(1), succeeded, failed: failed + 1, deadline };
                 let is_too_many = match self.probe_failure_rate {
                     0 => true,
                     rate => probes.failed * 100 >= u32::from(rate) * self.sample(),
                 };
-                if is_too_many {
-                    (self.reopened(current, now()), Cause::ProbeFailed)
-                } else {
-                    (self.weighed(current, probes), Cause::ProbesSucceeded)
-                }
+                if is_too_many { self.reopened(current, now()) } else { self.weighed(current, probes) }
             }
-            Phase::Open { .. } | Phase::ForcedOpen | Phase::ForcedClosed => (current, Cause::FailuresInARow),
+            Phase::Open { .. } | Phase::ForcedOpen | Phase::ForcedClosed => current,
         }
+    }
+
+    /// Whether so many failures in a row trip the breaker.
+    const fn is_tripped_by(&self, failures: u64) -> bool {
+        failures >= self.failure_threshold as u64 && self.failure_threshold != u32::MAX
     }
 
     /// Open, after it was closed.
