@@ -6,7 +6,7 @@ use super::window::{Outcome, Outcomes, Span, Window};
 use super::word::{Generation, Packed, Phase, Probes, Snapshot, StateWord};
 use super::{BreakerConfig, BreakerStatus, CallError, CircuitOpen, Permit, Run, State, Verdict};
 use crate::atomic::{AtomicU64, Backoff, Ordering, const_unless_loom};
-use crate::clock::{Clock, DefaultClock, LazyMicros, Micros};
+use crate::clock::{Clock, DefaultClock, LazyMicros};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 use core::fmt;
@@ -225,10 +225,10 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
                 Admission::Open(left) => return Err(CircuitOpen::for_micros(left)),
                 Admission::Probing => return Err(CircuitOpen::PROBING),
                 Admission::Forced => return Err(CircuitOpen::FORCED),
-                Admission::HalfOpenTooLong => {
-                    let now = (self.now(), self.open_for(Duration::ZERO));
+                Admission::HalfOpenTooLong(now) => {
+                    let next = self.policy.reopened(current, now, self.open_for(Duration::ZERO));
                     // Open from here on, whoever was first.
-                    _ = self.replace(current, self.policy.reopened(current, now), Some(Cause::HalfOpenTooLong));
+                    _ = self.replace(current, next, Some(Cause::HalfOpenTooLong));
                 }
             }
             backoff.spin();
@@ -441,7 +441,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
             self.record(generation, true, began, retry_after);
         }
         self.settle(generation, None, |current| {
-            self.policy.after_failure(current, || (self.now(), self.open_for(retry_after)))
+            self.policy.after_failure(current, || self.now(), self.open_for(retry_after))
         });
     }
 
@@ -490,7 +490,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     #[cold]
     fn trip(&self, generation: Generation, cause: Cause, retry_after: Duration) {
         self.settle(generation, Some(cause), |current| match current.phase {
-            Phase::Closed { .. } => self.policy.tripped(current, (self.now(), self.open_for(retry_after))),
+            Phase::Closed { .. } => self.policy.tripped(current, self.now(), self.open_for(retry_after)),
             _ => current,
         });
     }
@@ -552,12 +552,9 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         Now { micros: micros.of_ticks(self.clock.now()), skew }
     }
 
+    /// How long to stay open, as far as the breaker and the callee say.
     fn open_for(&self, retry_after: Duration) -> OpenFor {
-        // A number that differs from breaker to breaker, by where it is, and from time to time: mixed as splitmix64 does.
-        let mut chance = (core::ptr::from_ref(self).addr() as u64) ^ self.clock.now().rotate_left(32);
-        chance = (chance ^ chance >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        chance = (chance ^ chance >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        OpenFor { retry_after: Micros::of_duration(retry_after), chance: chance ^ chance >> 31 }
+        OpenFor { retry_after, place: core::ptr::from_ref(self).addr() as u64 }
     }
 }
 

@@ -11,7 +11,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `word` | the one atomic word |
-//! | `policy` | the state machine, apart from atomics |
+//! | `policy`, `chance` | the state machine, apart from atomics, and the jitter of its cooldowns |
 //! | `window` | the outcomes that rates are taken of |
 //! | `circuit_breaker` | puts them together |
 //! | `permit`, `verdict` | the permission to make a call, and what came of it |
@@ -19,6 +19,7 @@
 //! | `change`, `status` | what others are told |
 //! | `config`, `error` | settings, and refusals |
 
+mod chance;
 mod change;
 mod circuit_breaker;
 mod config;

@@ -1,10 +1,12 @@
 //! The state machine of a breaker: from one snapshot to the next, free of atomics and clocks.
 
+use super::chance::chance;
 use super::change::Cause;
 use super::window::Tally;
 use super::word::{Deadline, Instant, MAX_FAILURES, Phase, Probes, Snapshot};
 use super::{BreakerConfig, State};
 use crate::clock::Micros;
+use core::time::Duration;
 
 /// The settings as the state machine needs them; times in microseconds.
 #[derive(Clone, Copy, Debug)]
@@ -44,12 +46,12 @@ pub(super) enum Admission {
     Probing,
     /// It is refused until somebody resets the breaker.
     Forced,
-    /// The breaker was half-open for too long, and opens again.
-    HalfOpenTooLong,
+    /// At this moment the breaker has been half-open for too long, and opens again.
+    HalfOpenTooLong(Now),
 }
 
 /// The moment as a decision needs it, read when it is asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Now {
     pub(super) micros: u64,
     /// How far it may lie before one that was read earlier.
@@ -59,10 +61,10 @@ pub(super) struct Now {
 /// How long to stay open, apart from the settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenFor {
-    /// What the callee asked for, in microseconds.
-    pub(super) retry_after: u64,
-    /// Where in the jitter, by chance.
-    pub(super) chance: u64,
+    /// What the callee asked for.
+    pub(super) retry_after: Duration,
+    /// Where the breaker is, which differs from one to the other.
+    pub(super) place: u64,
 }
 
 impl Policy {
@@ -134,8 +136,8 @@ impl Policy {
         }
     }
 
-    /// How long to stay open after so many times that probes failed.
-    fn open_time(&self, reopens: u32, open_for: OpenFor) -> u64 {
+    /// Until when to stay open after so many times that probes failed.
+    fn open_until(&self, reopens: u32, now: Now, OpenFor { retry_after, place }: OpenFor) -> Instant {
         let mut time = self.cooldown;
         for _ in 0..reopens {
             // Below 2^43, times at most 10,000.
@@ -143,8 +145,9 @@ impl Policy {
         }
         let most = time / 100 * u64::from(self.cooldown_jitter);
         // A part of it, by chance; never all, for that would be no time at all.
-        time -= ((u128::from(most) * u128::from(open_for.chance)) >> 64) as u64;
-        time.max(open_for.retry_after.min(self.max_retry_after)).max(1)
+        time -= ((u128::from(most) * u128::from(chance(place, now.micros))) >> 64) as u64;
+        let asked_for = Micros::of_duration(retry_after).min(self.max_retry_after);
+        Instant::from_micros(now.micros).after(time.max(asked_for).max(1))
     }
 
     /// What is left of the cooldown, in microseconds; 0 when it is over.
@@ -187,7 +190,7 @@ impl Policy {
             // Both ends of the time may be in the middle of a part.
             let farthest = self.max_half_open.saturating_add(now.skew).div_ceil(part) + 1;
             if probes.deadline.has_passed(now.micros / part, farthest) {
-                return Admission::HalfOpenTooLong;
+                return Admission::HalfOpenTooLong(now);
             }
         }
         // Not more in flight than allowed, nor more than can still be needed.
@@ -240,9 +243,9 @@ impl Policy {
     }
 
     /// After a failure of a call of this turn, at `now`, which is asked for only when it opens.
-    pub(super) fn after_failure(&self, current: Snapshot, now: impl FnOnce() -> (Now, OpenFor)) -> Snapshot {
+    pub(super) fn after_failure(&self, current: Snapshot, now: impl FnOnce() -> Now, open_for: OpenFor) -> Snapshot {
         match current.phase {
-            Phase::Closed { failures } if self.is_tripped_by(failures + 1) => self.tripped(current, now()),
+            Phase::Closed { failures } if self.is_tripped_by(failures + 1) => self.tripped(current, now(), open_for),
             Phase::Closed { failures } => current.with(Phase::Closed { failures: one_more(failures) }),
             Phase::Disabled { failures } => current.with(Phase::Disabled { failures: one_more(failures) }),
             Phase::HalfOpen(Probes { out, succeeded, failed, deadline }) => {
@@ -251,7 +254,7 @@ impl Policy {
                     0 => true,
                     rate => probes.failed * 100 >= u32::from(rate) * self.sample(),
                 };
-                if is_too_many { self.reopened(current, now()) } else { self.weighed(current, probes) }
+                if is_too_many { self.reopened(current, now(), open_for) } else { self.weighed(current, probes) }
             }
             Phase::Open { .. } | Phase::ForcedOpen | Phase::ForcedClosed => current,
         }
@@ -263,15 +266,13 @@ impl Policy {
     }
 
     /// Open, after it was closed.
-    pub(super) fn tripped(&self, current: Snapshot, (now, open_for): (Now, OpenFor)) -> Snapshot {
-        let until = Instant::from_micros(now.micros).after(self.open_time(0, open_for));
-        current.start_over(Phase::Open { until })
+    pub(super) fn tripped(&self, current: Snapshot, now: Now, open_for: OpenFor) -> Snapshot {
+        current.start_over(Phase::Open { until: self.open_until(0, now, open_for) })
     }
 
     /// Open, after it was half-open.
-    pub(super) fn reopened(&self, current: Snapshot, (now, open_for): (Now, OpenFor)) -> Snapshot {
-        let until = Instant::from_micros(now.micros).after(self.open_time(current.reopens + 1, open_for));
-        current.reopened(until)
+    pub(super) fn reopened(&self, current: Snapshot, now: Now, open_for: OpenFor) -> Snapshot {
+        current.reopened(self.open_until(current.reopens + 1, now, open_for))
     }
 
     /// After a call of this turn that came to no verdict: a probe gives its place back.
