@@ -1,5 +1,28 @@
-//! What goes over the wire.
+//! What goes over the wire: what a server says of its limits, and whom a request is from.
+//!
+//! | header | written or read by | source |
+//! |---|---|---|
+//! | `Retry-After` | [`retry_after`] | RFC 9110, section 10.2.3 |
+//! | `RateLimit-Policy`, `RateLimit` | [`RateLimitHeaders`] | draft-ietf-httpapi-ratelimit-headers, and RFC 9651 for their form |
+//! | `X-RateLimit-Limit`, `-Remaining`, `-Reset` | [`x_rate_limit`] | custom, without a document |
+//! | `X-Forwarded-For` | [`TrustedProxies`] | custom, without a document |
+//! | `Forwarded` | [`TrustedProxies::forwarded`] | RFC 7239 |
+//!
+//! All times are whole seconds from now, rounded up: who waits for them has waited long enough, whatever its clock says.
 
+mod forwarded;
+mod leftmost;
+mod node;
+mod rate_limit;
 mod retry_after;
+mod seconds;
+mod trusted_proxies;
+mod x_forwarded_for;
+mod x_rate_limit;
 
+pub use leftmost::leftmost_forgeable;
+pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders, RateLimitNameError};
 pub use retry_after::retry_after;
+pub use trusted_proxies::{TrustedProxies, TrustedProxiesError};
+pub use x_forwarded_for::X_FORWARDED_FOR;
+pub use x_rate_limit::{X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET, x_rate_limit};

@@ -1,5 +1,6 @@
 //! The header `Retry-After` (RFC 9110, section 10.2.3), in its form of seconds.
 
+use super::seconds::whole_seconds;
 use core::time::Duration;
 use http::HeaderValue;
 
@@ -16,6 +17,5 @@ use http::HeaderValue;
 /// ```
 #[must_use]
 pub fn retry_after(wait: Duration) -> HeaderValue {
-    let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
-    HeaderValue::from(seconds.max(1))
+    HeaderValue::from(whole_seconds(wait).max(1))
 }

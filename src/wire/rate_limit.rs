@@ -1,0 +1,138 @@
+//! The headers `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers), lists of structured fields
+//! (RFC 9651) with an item for each limit.
+
+use super::seconds::whole_seconds;
+use crate::quota::Quota;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use sfv::{Integer, ItemSerializer, KeyRef, StringRef};
+
+/// The name of the header `RateLimit-Policy`: what is allowed.
+pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The name of the header `RateLimit`: what is left.
+pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+const DEFAULT_NAME: &StringRef = StringRef::constant("default");
+const QUOTA: &KeyRef = KeyRef::constant("q");
+const WINDOW: &KeyRef = KeyRef::constant("w");
+const REMAINING: &KeyRef = KeyRef::constant("r");
+const RESET: &KeyRef = KeyRef::constant("t");
+
+/// Tells clients what a limit allows, and what is left of it, by `RateLimit-Policy` and `RateLimit`.
+///
+/// | parameter | what it says | what a client can rely on |
+/// |---|---|---|
+/// | `q` | [`Quota::capacity`], in tokens | so much at once, when all of it is there |
+/// | `w` | the seconds in which `q` tokens are refilled, rounded up; absent where they never are | `q` tokens in every `w` seconds, evenly |
+/// | `r` | the tokens that are left, rounded down | so much now |
+/// | `t` | the seconds until all of `q` is there, rounded up; absent if it never will be | no more than `r` is needed before then |
+///
+/// The draft's `q` is what is allotted per window `w`. A bucket has no windows, and 50 tokens a second with a burst of 100 are
+/// told as `q=100;w=2`: the same rate, and no less at once than what is said. Windows of less than a second are
+/// told as a second, which says less than what is allowed, and never more.
+///
+/// Nothing is written of [`Quota::UNLIMITED`].
+///
+/// # Examples
+///
+/// ```
+/// use damper::wire::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders};
+/// use damper::{ManualClock, Quota, RateLimiter};
+/// use http::HeaderMap;
+///
+/// let quota = Quota::per_minute(100);
+/// let limiter = RateLimiter::with_clock(quota, ManualClock::new());
+/// let allowed = limiter.check_n(50)?;
+///
+/// let mut headers = HeaderMap::new();
+/// RateLimitHeaders::default().write(&mut headers, quota, allowed.remaining(), allowed.resets_in());
+/// assert_eq!(headers[RATE_LIMIT_POLICY], r#""default";q=100;w=60"#);
+/// assert_eq!(headers[RATE_LIMIT], r#""default";r=50;t=30"#);
+/// # Ok::<(), damper::Denied>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateLimitHeaders {
+    name: sfv::String,
+}
+
+impl RateLimitHeaders {
+    /// For the limit of this name, by which clients tell the limits of a server apart. Default: `default`.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitNameError`] if the name has anything but printable ASCII: it has to be a string of RFC 9651.
+    pub fn new(name: &str) -> Result<Self, RateLimitNameError> {
+        match StringRef::from_str(name) {
+            Ok(name) => Ok(Self { name: name.to_owned() }),
+            Err(_) => Err(RateLimitNameError(name.to_owned())),
+        }
+    }
+
+    /// The name of the limit.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// Adds an item for this limit to both headers.
+    ///
+    /// `remaining` and `resets_in` are what the answer of a check says. With a refusal's `Retry-After`, pass
+    /// [`retry_after`](crate::Denied::retry_after) for `resets_in`: the draft wants both to name the same moment.
+    /// Of an algorithm that counts in windows, and to which a burst means nothing, pass `quota.burst(quota.limit())`.
+    ///
+    /// Items of other limits stay; the draft forbids two of the same name. A map that is full is left as it is.
+    pub fn write(&self, headers: &mut HeaderMap, quota: Quota, remaining: u32, resets_in: Option<Duration>) {
+        if quota.is_unlimited() {
+            return;
+        }
+        let policy = self.item(QUOTA, quota.capacity(), WINDOW, quota.refill_window());
+        let left = self.item(REMAINING, remaining, RESET, resets_in);
+        for (header, item) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
+            if let Some(item) = item {
+                // Unlike `append`, does not panic when the map is full.
+                let _ = headers.try_append(header, item);
+            }
+        }
+    }
+
+    /// An item with a parameter of tokens, and one of seconds if there are some and RFC 9651 has an integer for them (31
+    /// million years). Always a value, for it is printable ASCII.
+    fn item(&self, amount: &KeyRef, tokens: u32, time: &KeyRef, duration: Option<Duration>) -> Option<HeaderValue> {
+        let mut item = ItemSerializer::new().bare_item(&*self.name).parameter(amount, tokens);
+        if let Some(seconds) = duration.and_then(|duration| Integer::try_from(whole_seconds(duration)).ok()) {
+            item = item.parameter(time, seconds);
+        }
+        HeaderValue::try_from(item.finish()).ok()
+    }
+}
+
+/// By the name `default`.
+impl Default for RateLimitHeaders {
+    fn default() -> Self {
+        Self { name: DEFAULT_NAME.to_owned() }
+    }
+}
+
+/// The name of a limit which has characters that a header cannot carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateLimitNameError(String);
+
+impl RateLimitNameError {
+    /// The name that was refused.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RateLimitNameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the name of a limit is {:?}, it must be of printable ASCII only", self.0)
+    }
+}
+
+impl core::error::Error for RateLimitNameError {}
