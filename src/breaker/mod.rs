@@ -14,16 +14,22 @@
 //! | `policy`, `chance` | the state machine, apart from atomics, and the jitter of its cooldowns |
 //! | `window` | the outcomes that rates are taken of |
 //! | `circuit_breaker` | puts them together |
-//! | `permit`, `verdict` | the permission to make a call, and what came of it |
-//! | `run` | a future behind a breaker |
+//! | `admission`, `outcome` | the way through it: whether a call may be made, and what comes of it |
+//! | `permit`, `verdict` | the permission to make a call, and how that went |
+//! | `call`, `run` | a call behind a breaker, and a future |
+//! | `control` | what somebody asks for |
 //! | `change`, `status` | what others are told |
 //! | `config`, `error` | settings, and refusals |
 
+mod admission;
+mod call;
 mod chance;
 mod change;
 mod circuit_breaker;
 mod config;
+mod control;
 mod error;
+mod outcome;
 mod permit;
 mod policy;
 mod run;

@@ -1,8 +1,7 @@
 //! The permission to make one call.
 
-use super::change::OnStateChange;
-use super::circuit_breaker::Admitted;
-use super::{CircuitBreaker, Verdict};
+use super::admission::Admitted;
+use super::{CircuitBreaker, OnStateChange, Verdict};
 use crate::clock::Clock;
 use core::fmt;
 use core::time::Duration;

@@ -1,13 +1,51 @@
 //! A future behind a breaker.
 
-use super::{BreakerRef, CallError, Permit, Verdict};
+use super::{BreakerRef, CallError, CircuitBreaker, OnStateChange, Permit, Verdict};
+use crate::clock::Clock;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
+/// A verdict on what a call returned, as a function, so that the future's type can be named.
+pub(crate) type OfResult<T, E> = fn(&Result<T, E>) -> Verdict;
+
+impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
+    /// Awaits a future if the breaker lets it pass, which is asked when it is first polled; `Err` is a failure, and so is unwinding out of it.
+    /// Dropped before it ended, it tells no verdict: put a timeout *into* the future, and make it an error there. A future that works before it is
+    /// polled, such as a spawned task, is not held back; give an `async` block. To spawn it, move an `Arc` of the breaker into an `async` block.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let breaker = damper::CircuitBreaker::default();
+    /// let answer = breaker.run(async { "42".parse::<u32>() }).await;
+    /// assert_eq!(answer, Ok(42));
+    /// # }
+    /// ```
+    pub fn run<T, E, F: Future<Output = Result<T, E>>>(&self, future: F) -> Run<&Self, F, OfResult<T, E>> {
+        self.run_with(future, Verdict::of)
+    }
+
+    /// As [`run`](Self::run), with a verdict of your own on what the future returned.
+    pub fn run_with<T, E, F: Future<Output = Result<T, E>>, V: FnOnce(&Result<T, E>) -> Verdict>(
+        &self,
+        future: F,
+        classify: V,
+    ) -> Run<&Self, F, V> {
+        Run::new(self, future, classify)
+    }
+}
+
 pin_project! {
-    /// A future behind a breaker. Made by [`CircuitBreaker::run`](super::CircuitBreaker::run).
+    /// A future behind a breaker. Made by [`CircuitBreaker::run`].
     ///
     /// # Cancel safety
     ///
@@ -39,10 +77,9 @@ impl<B: BreakerRef, F, V> Run<B, F, V> {
     }
 }
 
-impl<'a, C, L, F, V, T, E> Future for Run<&'a super::CircuitBreaker<C, L>, F, V>
+impl<B, F, V, T, E> Future for Run<B, F, V>
 where
-    C: crate::clock::Clock,
-    L: super::OnStateChange,
+    B: BreakerRef + Clone,
     F: Future<Output = Result<T, E>>,
     V: FnOnce(&Result<T, E>) -> Verdict,
 {
@@ -51,8 +88,8 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if this.permit.is_none() && this.classify.is_some() {
-            let breaker: &'a super::CircuitBreaker<C, L> = this.breaker;
-            *this.permit = Some(breaker.try_acquire()?);
+            let admitted = this.breaker.breaker().admit()?;
+            *this.permit = Some(Permit::new(this.breaker.clone(), admitted));
         }
         *this.is_polled = true;
         let result = this.future.poll(context);

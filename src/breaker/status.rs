@@ -1,7 +1,55 @@
 //! What can be read of a breaker.
 
-use super::State;
+use super::window::Tally;
+use super::word::{Phase, Probes};
+use super::{CircuitBreaker, OnStateChange, State};
+use crate::clock::Clock;
 use core::time::Duration;
+
+impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
+    /// The state now. An open breaker whose cooldown is over is half-open, though no probe has passed yet.
+    pub fn state(&self) -> State {
+        self.policy.state(self.word.load(), || self.now()).0
+    }
+
+    /// What the breaker knows now: its state, what it has counted, and when the next probe may pass.
+    pub fn status(&self) -> BreakerStatus {
+        let current = self.word.load();
+        let (state, left) = self.policy.state(current, || self.now());
+        let (tally, generation) = if self.policy.has_rates() {
+            self.window.tally(if self.window.is_timed() { self.now().micros } else { 0 })
+        } else {
+            (Tally::default(), current.generation)
+        };
+        // What was counted in an earlier closed state is no longer looked at.
+        let is_of_before = generation != current.generation;
+        let tally = match current.phase {
+            Phase::Closed { .. } | Phase::Disabled { .. } if is_of_before => Tally::default(),
+            _ => tally,
+        };
+        let failures_in_a_row = match current.phase {
+            Phase::Closed { failures } | Phase::Disabled { failures } => failures,
+            _ => 0,
+        };
+        let (probes_out, probes_succeeded, probes_failed) = match current.phase {
+            Phase::HalfOpen(Probes { out, succeeded, failed, .. }) => (out, succeeded, failed),
+            _ => (0, 0, 0),
+        };
+        BreakerStatus {
+            state,
+            generation: current.generation.to_bits() as u32,
+            is_metrics_only: self.is_metrics_only(),
+            failures_in_a_row,
+            calls: tally.calls,
+            failed: tally.failed,
+            slow: tally.slow,
+            probes_out,
+            probes_succeeded,
+            probes_failed,
+            next_probe_in: left.map(Duration::from_micros),
+        }
+    }
+}
 
 /// What a breaker knows at one moment, read without a lock. State and generation belong together; the counts of the window may be of a moment
 /// later.

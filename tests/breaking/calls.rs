@@ -1,10 +1,11 @@
 //! Calls, futures and permits.
 
 use crate::{COOLDOWN, build, half_open, secs, trip};
+use damper::breaker::Run;
 use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, ManualClock, State, Verdict};
 use std::cell::Cell;
 use std::error::Error;
-use std::future::{pending, poll_fn, ready};
+use std::future::{Ready, pending, poll_fn, ready};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -85,6 +86,19 @@ fn a_future_is_asked_for_when_it_is_polled_and_tells_how_it_ended() {
     clock.advance(COOLDOWN);
     assert_eq!(block_on(breaker.run(ready(Ok::<_, ()>(7)))), Ok(7));
     assert_eq!(breaker.state(), State::Closed);
+}
+
+/// Kept in a struct, without a box, and sent to another thread.
+#[test]
+fn the_type_of_a_future_can_be_named() {
+    type Named<'a, T, E> = Run<&'a CircuitBreaker<ManualClock>, Ready<Result<T, E>>, fn(&Result<T, E>) -> Verdict>;
+    struct Task<'a> {
+        future: Named<'a, u32, ()>,
+    }
+    let breaker = CircuitBreaker::with_clock(once(), ManualClock::new());
+    let task = Task { future: breaker.run(ready(Ok(7))) };
+    let answer = std::thread::scope(|scope| scope.spawn(|| block_on(task.future)).join().unwrap());
+    assert_eq!(answer, Ok(7));
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! What comes of a call that was made: to the window, to the word, and to who listens.
+
+use super::admission::Admitted;
+use super::policy::Policy;
+use super::window::{Outcome, Span};
+use super::word::{Generation, Phase, Snapshot};
+use super::{Cause, CircuitBreaker, OnStateChange, StateChange, Verdict};
+use crate::atomic::Backoff;
+use crate::clock::Clock;
+use core::time::Duration;
+
+impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
+    #[inline]
+    pub(super) fn tell(&self, admitted: Admitted, verdict: Verdict) {
+        match verdict {
+            Verdict::Success => self.succeeded(admitted),
+            Verdict::Failure => self.failed(admitted, Duration::ZERO),
+            Verdict::RetryAfter(wait) => self.failed(admitted, wait),
+            Verdict::Ignored => self.released(admitted),
+        }
+    }
+
+    #[inline]
+    fn succeeded(&self, Admitted { generation, began }: Admitted) {
+        if self.policy.has_rates() {
+            self.record(generation, false, began, Duration::ZERO);
+        }
+        if !self.word.is_closed_without_failure(generation) {
+            self.succeeded_slow(generation);
+        }
+    }
+
+    #[cold]
+    fn succeeded_slow(&self, generation: Generation) {
+        self.settle(generation, None, |current| self.policy.after_success(current));
+    }
+
+    #[cold]
+    pub(super) fn failed(&self, Admitted { generation, began }: Admitted, retry_after: Duration) {
+        if self.policy.has_rates() {
+            self.record(generation, true, began, retry_after);
+        }
+        self.settle(generation, None, |current| {
+            self.policy.after_failure(current, || self.now(), self.open_for(retry_after))
+        });
+    }
+
+    #[cold]
+    fn released(&self, Admitted { generation, .. }: Admitted) {
+        self.settle(generation, None, Policy::after_no_verdict);
+    }
+
+    /// The permit was dropped without a verdict.
+    #[cold]
+    pub(super) fn abandoned(&self, admitted: Admitted) {
+        let is_probe = matches!(self.word.load().phase, Phase::HalfOpen(_));
+        if self.policy.do_abandoned_probes_fail() && is_probe {
+            self.failed(admitted, Duration::ZERO);
+        } else {
+            self.released(admitted);
+        }
+    }
+
+    /// Records an outcome in the window, if it is that of a call in the closed state, and trips if that is too many.
+    #[inline]
+    fn record(&self, generation: Generation, failed: bool, began: u64, retry_after: Duration) {
+        if self.word.closed_generation() != Ok(generation) && !self.is_disabled(generation) {
+            return;
+        }
+        let is_current = || self.word.load().generation == generation;
+        let call = || {
+            let ended = self.timed();
+            let slow = self.policy.is_slow(ended.saturating_sub(began));
+            (Outcome { failed, slow }, Span { began, ended })
+        };
+        let Some(tally) = self.window.record(generation, is_current, call) else {
+            return;
+        };
+        if let Some(cause) = self.policy.judge(tally, self.window.capacity()) {
+            self.trip(generation, cause, retry_after);
+        }
+    }
+
+    #[cold]
+    fn is_disabled(&self, generation: Generation) -> bool {
+        let current = self.word.load();
+        current.generation == generation && matches!(current.phase, Phase::Disabled { .. })
+    }
+
+    #[cold]
+    fn trip(&self, generation: Generation, cause: Cause, retry_after: Duration) {
+        self.settle(generation, Some(cause), |current| match current.phase {
+            Phase::Closed { .. } => self.policy.tripped(current, self.now(), self.open_for(retry_after)),
+            _ => current,
+        });
+    }
+
+    /// Brings the word from this turn of the state to the next; a result of an earlier turn is dropped.
+    #[inline]
+    fn settle(&self, generation: Generation, cause: Option<Cause>, next: impl Fn(Snapshot) -> Snapshot) {
+        let backoff = Backoff::new();
+        loop {
+            let current = self.word.load();
+            if current.generation != generation {
+                return;
+            }
+            let next = next(current);
+            if next == current || self.replace(current, next, cause) {
+                return;
+            }
+            backoff.spin();
+        }
+    }
+
+    /// Puts `new` in the place of `old`, if that is still there, and tells of it if it is another turn: with a cause
+    /// of its own, or that which follows from the states.
+    #[inline]
+    pub(super) fn replace(&self, old: Snapshot, new: Snapshot, cause: Option<Cause>) -> bool {
+        if !self.word.replace(old, new) {
+            return false;
+        }
+        if old.generation != new.generation {
+            let (from, to) = (old.phase.state(), new.phase.state());
+            self.listener.on_state_change(StateChange {
+                from,
+                to,
+                cause: cause.unwrap_or_else(|| Cause::of(from, to)),
+                generation: new.generation.to_bits() as u32,
+            });
+        }
+        true
+    }
+}
