@@ -3,7 +3,8 @@
 use super::State;
 use core::fmt;
 
-/// A change of a breaker's state.
+/// A change of a breaker's state; or, where somebody asked for the state that it was in, the beginning of another turn
+/// of that, with nothing counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateChange {
     pub(super) from: State,
@@ -95,8 +96,12 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Is told of every change of a breaker's state, exactly once, by the thread that made it: after the change, so that others may have seen
-/// it already, and another may be told first. The breaker can be used from within.
+/// Is told of every change of a breaker's state, exactly once, by the thread that made it: after the change, so that
+/// others may have seen it already, and another may be told first. The breaker can be used from within.
+///
+/// A state that somebody asks for is told even if the breaker was in it: a [reset](super::CircuitBreaker::reset) of a
+/// closed one as `closed -> closed`, for it forgets what was counted. So the [numbers](StateChange::generation) of what
+/// is told have no gaps.
 ///
 /// Every function from a [`StateChange`] is one; `()` is told and does nothing.
 pub trait OnStateChange {

@@ -330,7 +330,7 @@ impl BreakerConfigBuilder {
             return Err(BreakerConfigError::Cooldown(config.cooldown));
         }
         if !(self.factor >= 1.0 && self.factor <= 10.0) {
-            return Err(BreakerConfigError::CooldownFactor);
+            return Err(BreakerConfigError::CooldownFactor(self.factor));
         }
         // At most 10,000; rounded, for the product may be a little less than the number that was meant.
         config.cooldown_factor = (self.factor * THOUSAND as f64 + 0.5) as u32;
@@ -374,7 +374,7 @@ const fn is_duration(duration: Duration) -> bool {
 }
 
 /// Which setting of a [`BreakerConfig`] was refused, with its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum BreakerConfigError {
     /// `failure_threshold` is 0.
@@ -390,7 +390,7 @@ pub enum BreakerConfigError {
     /// `cooldown` is zero, or longer than 100 days.
     Cooldown(Duration),
     /// `cooldown_factor` is not in 1.0..=10.0.
-    CooldownFactor,
+    CooldownFactor(f64),
     /// `max_cooldown` is less than the cooldown, or longer than 100 days.
     MaxCooldown(Duration),
     /// `cooldown_jitter` is not in 0..=100.
@@ -418,7 +418,7 @@ impl fmt::Display for BreakerConfigError {
             Self::SlowCall => f.write_str("the duration of slow_rate is zero, it must be more"),
             Self::MinimumCalls => f.write_str("minimum_calls is 0, it must be at least 1"),
             Self::Cooldown(cooldown) => write!(f, "cooldown is {cooldown:?}, {DURATION}"),
-            Self::CooldownFactor => f.write_str("cooldown_factor is out of range, it must be 1.0 to 10.0"),
+            Self::CooldownFactor(factor) => write!(f, "cooldown_factor is {factor:?}, it must be 1.0 to 10.0"),
             Self::MaxCooldown(most) => {
                 write!(f, "max_cooldown is {most:?}, it must be no less than the cooldown and at most 100 days")
             }

@@ -28,7 +28,9 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         self.set_metrics_only(1);
     }
 
-    /// Closes the breaker, with nothing counted, and ends whatever it was forced to, and [`metrics_only`](Self::metrics_only) as the other controls do. Calls that are under way tell it nothing any more.
+    /// Closes the breaker, with nothing counted, and ends whatever it was forced to, and
+    /// [`metrics_only`](Self::metrics_only) as the other controls do. Calls that are under way tell it nothing any more.
+    /// Of one that was closed it is [told](super::OnStateChange) too.
     pub fn reset(&self) {
         self.force(Phase::Closed { failures: 0 });
     }

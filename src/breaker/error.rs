@@ -87,8 +87,20 @@ impl core::error::Error for CircuitOpen {}
 
 /// Why a call through a breaker did not succeed: it was refused, or made and failed.
 ///
-/// Either reason is the `source()` of this error, so that [`CircuitOpen`] is found in any chain of sources; displayed, it says only
-/// which of the two it was.
+/// Displayed, it says which of the two it was; why is its `source()`, the [`CircuitOpen`] or the call's own error. So
+/// a chain of sources, as `{:#}` of `anyhow` prints it, says everything once (`call refused by the circuit breaker:
+/// circuit open, next probe in 28 s`), and [`CircuitOpen`] is found in it, whatever the error is wrapped in.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// let breaker = damper::CircuitBreaker::default();
+/// breaker.force_open();
+/// let error = breaker.call(|| "42".parse::<u32>()).unwrap_err();
+/// assert_eq!(error.to_string(), "call refused by the circuit breaker");
+/// assert_eq!(error.open().unwrap().to_string(), "circuit forced open");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallError<E> {
     /// The breaker refused the call.
@@ -97,10 +109,36 @@ pub enum CallError<E> {
     Failed(E),
 }
 
+impl<E> CallError<E> {
+    /// Whether the call was refused, and so not made.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        matches!(self, Self::Open(_))
+    }
+
+    /// The refusal, if the call was not made.
+    #[must_use]
+    pub const fn open(&self) -> Option<&CircuitOpen> {
+        match self {
+            Self::Open(open) => Some(open),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// The error that the call returned, if it was made.
+    #[must_use]
+    pub fn into_failed(self) -> Option<E> {
+        match self {
+            Self::Open(_) => None,
+            Self::Failed(error) => Some(error),
+        }
+    }
+}
+
 impl<E> fmt::Display for CallError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Open(_) => "call refused",
+            Self::Open(_) => "call refused by the circuit breaker",
             Self::Failed(_) => "call failed",
         })
     }

@@ -21,11 +21,13 @@
 //! | `change`, `status` | what others are told |
 //! | `config`, `error` | settings, and refusals |
 
+// First, so that the documentation begins with how a breaker is made.
+mod circuit_breaker;
+
 mod admission;
 mod call;
 mod chance;
 mod change;
-mod circuit_breaker;
 mod config;
 mod control;
 mod error;

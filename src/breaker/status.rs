@@ -3,7 +3,8 @@
 use super::window::Tally;
 use super::word::{Phase, Probes};
 use super::{CircuitBreaker, OnStateChange, State};
-use crate::clock::Clock;
+use crate::clock::{Clock, Human};
+use core::fmt;
 use core::time::Duration;
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
@@ -51,8 +52,12 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     }
 }
 
-/// What a breaker knows at one moment, read without a lock. State and generation belong together; the counts of the window may be of a moment
-/// later.
+/// What a breaker knows at one moment, read without a lock. State and generation belong together; the counts of the
+/// window may be of a moment later.
+///
+/// Displayed as a line for a log: `circuit closed, 2 failures in a row, 3 of 48 calls failed, 5 slow`, `circuit open,
+/// next probe in 28 s, 24 of 48 calls failed`, `circuit half-open, probes: 1 out, 2 succeeded, 0 failed`. What there is
+/// none of is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct BreakerStatus {
@@ -151,5 +156,33 @@ impl BreakerStatus {
     #[must_use]
     pub fn next_probe_in(&self) -> Option<Duration> {
         self.next_probe_in
+    }
+}
+
+impl fmt::Display for BreakerStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "circuit {}", self.state)?;
+        if self.is_metrics_only {
+            f.write_str(", metrics only")?;
+        }
+        if let Some(wait) = self.next_probe_in {
+            write!(f, ", next probe in {}", Human(wait))?;
+        }
+        if self.state == State::HalfOpen {
+            let Self { probes_out, probes_succeeded, probes_failed, .. } = self;
+            write!(f, ", probes: {probes_out} out, {probes_succeeded} succeeded, {probes_failed} failed")?;
+        }
+        match self.failures_in_a_row {
+            0 => {}
+            1 => f.write_str(", 1 failure in a row")?,
+            failures => write!(f, ", {failures} failures in a row")?,
+        }
+        if self.calls > 0 {
+            write!(f, ", {} of {} calls failed", self.failed, self.calls)?;
+        }
+        if self.slow > 0 {
+            write!(f, ", {} slow", self.slow)?;
+        }
+        Ok(())
     }
 }

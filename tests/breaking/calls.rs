@@ -173,13 +173,25 @@ fn the_refusal_is_found_through_a_chain_of_sources() {
     assert_eq!((failed.to_string(), failed.source().unwrap().to_string()), ("call failed".into(), "down".into()));
     assert_eq!(CircuitOpen::find_in(&failed), None);
     let refused = breaker.call(|| Err::<(), _>(io::Error::other("down"))).unwrap_err();
-    assert_eq!(refused.to_string(), "call refused");
+    assert_eq!(refused.to_string(), "call refused by the circuit breaker");
+    assert_eq!(refused.source().unwrap().to_string(), "circuit open, next probe in 30 s");
     let open = CircuitOpen::find_in(&refused).copied().unwrap();
     assert_eq!(open.retry_after(), Some(COOLDOWN));
     assert_eq!(CircuitOpen::find_in(&open), Some(&open), "itself");
     // A call behind two breakers, in an error of another library.
     let wrapped = io::Error::other(CallError::Failed(io::Error::other(refused)));
     assert_eq!(CircuitOpen::find_in(&wrapped), Some(&open));
+}
+
+#[test]
+fn what_came_of_a_call_is_taken_out_of_its_error() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(once(), &clock);
+    let failed = breaker.call(|| Err::<(), _>("down")).unwrap_err();
+    assert_eq!((failed.is_open(), failed.open(), failed.into_failed()), (false, None, Some("down")));
+    let refused = breaker.call(|| Err::<(), _>("down")).unwrap_err();
+    assert_eq!(refused.open().and_then(CircuitOpen::retry_after), Some(COOLDOWN));
+    assert_eq!((refused.is_open(), refused.into_failed()), (true, None));
 }
 
 #[test]

@@ -174,6 +174,52 @@ fn every_change_is_told_once_with_from_to_why_and_its_number() {
     assert_eq!(breaker.status().generation(), 11);
 }
 
+/// Whatever somebody asks for is told, though the state stays the same: it begins another turn, with nothing counted.
+#[test]
+fn a_reset_of_a_closed_breaker_is_told() {
+    let clock = ManualClock::new();
+    let changes = RefCell::new(Vec::new());
+    let breaker = CircuitBreaker::with_clock(BreakerConfig::default(), &clock)
+        .on_state_change(|change| changes.borrow_mut().push(change));
+    make(&breaker, 4, |_| true);
+    let late = breaker.try_acquire().unwrap();
+    breaker.reset();
+    late.failure();
+    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::Closed, 0));
+    breaker.force_open();
+    breaker.force_open();
+    let told: Vec<_> = changes.take().iter().map(|change| (change.generation(), change.to_string())).collect();
+    let expected = [
+        (1, "circuit closed -> closed: asked for"),
+        (2, "circuit closed -> forced open: asked for"),
+        (3, "circuit forced open -> forced open: asked for"),
+    ];
+    assert_eq!(told, expected.map(|(number, told)| (number, told.to_owned())));
+}
+
+#[test]
+fn a_status_is_a_line_for_a_log() {
+    let clock = ManualClock::new();
+    let config = by_rate(|config| config.failure_rate(50).slow_rate(90, COOLDOWN).minimum_calls(6).max_probes(3));
+    let breaker = CircuitBreaker::with_clock(config, &clock);
+    let says = |line: &str| assert_eq!(breaker.status().to_string(), line);
+    says("circuit closed");
+    make(&breaker, 3, |call| call == 2);
+    says("circuit closed, 1 failure in a row, 1 of 3 calls failed");
+    let slow = breaker.try_acquire().unwrap();
+    clock.advance(COOLDOWN);
+    slow.failure();
+    says("circuit closed, 2 failures in a row, 2 of 4 calls failed, 1 slow");
+    make(&breaker, 2, |_| true);
+    says("circuit open, next probe in 30 s, 4 of 6 calls failed, 1 slow");
+    clock.advance(COOLDOWN);
+    let _probe = breaker.try_acquire().unwrap();
+    says("circuit half-open, probes: 1 out, 0 succeeded, 0 failed, 4 of 6 calls failed, 1 slow");
+    breaker.reset();
+    breaker.metrics_only();
+    says("circuit closed, metrics only");
+}
+
 #[test]
 fn rates_are_told_as_the_cause() {
     assert_eq!(Cause::FailureRate.to_string(), "failure rate");
