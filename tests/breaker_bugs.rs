@@ -20,6 +20,7 @@ mod breaker_bugs {
     pub(crate) mod admits_everyone;
     #[cfg(feature = "alloc")]
     pub(crate) mod clock_of_its_own;
+    mod counted_places;
     pub(crate) mod doubles_for_ever;
     pub(crate) mod first_success_closes;
     pub(crate) mod given_back_twice;

@@ -1,50 +1,13 @@
 //! A probe's place is given back by its result alone: when the call unwinds or is cancelled there is none.
 
-use crate::{COOLDOWN, Outcome, Probed};
-use damper::State;
-use std::cell::Cell;
+use super::counted_places::{CountedPlaces, OnDrop};
 
-pub(crate) struct NeverGivenBack {
-    state: Cell<State>,
-    open_until: Cell<u64>,
-    probes_left: Cell<u32>,
-    probes: u32,
-}
+pub(crate) type NeverGivenBack = CountedPlaces<NoMore>;
 
-impl Probed for NeverGivenBack {
-    type Permit<'a> = ();
+pub(crate) enum NoMore {}
 
-    fn new(probes: u32, _successes: u32) -> Self {
-        Self { state: Cell::new(State::Closed), open_until: Cell::new(0), probes_left: Cell::new(0), probes }
-    }
-
-    fn ask(&self, now: u64) -> Option<()> {
-        if self.state.get() == State::Open && now >= self.open_until.get() {
-            self.state.set(State::HalfOpen);
-            self.probes_left.set(self.probes);
-        }
-        match self.state.get() {
-            State::Closed => Some(()),
-            State::HalfOpen => {
-                self.probes_left.set(self.probes_left.get().checked_sub(1)?);
-                Some(())
-            }
-            _ => None,
-        }
-    }
-
-    fn tell(&self, (): (), outcome: Outcome, now: u64) {
-        match outcome {
-            Outcome::Success => self.state.set(State::Closed),
-            Outcome::Failure => {
-                self.state.set(State::Open);
-                self.open_until.set(now + COOLDOWN);
-            }
-            Outcome::Dropped => {}
-        }
-    }
-
-    fn state(&self, _now: u64) -> State {
-        self.state.get()
+impl OnDrop for NoMore {
+    fn places_left(before: u32) -> u32 {
+        before
     }
 }
