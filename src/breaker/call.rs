@@ -20,7 +20,8 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     ///
     /// # Errors
     ///
-    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever the verdict.
+    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever the
+    /// verdict.
     ///
     /// # Examples
     ///

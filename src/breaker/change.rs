@@ -32,7 +32,8 @@ impl StateChange {
         self.cause
     }
 
-    /// The number of the state's turn, which counts changes; wraps after 8,192. It puts changes that are told late in their order.
+    /// The number of the state's turn, which counts changes; wraps after 8,192. It puts changes that are told late
+    /// in their order.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.generation

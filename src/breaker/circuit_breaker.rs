@@ -11,10 +11,11 @@ use core::time::Duration;
 
 /// Stops calling what keeps failing, and finds out when it has recovered.
 ///
-/// Closed, it lets calls pass and looks at their outcomes; when too many fail (in a row, or as a rate of those in a [`Window`]) or are slow, it
-/// opens and refuses at once. When the cooldown is over the next call passes as a probe: half-open, at most `max_probes` calls are in flight, enough
-/// successes close it and any failure opens it again. [`BreakerConfig`] says how many, and how long. Put a timeout on calls: a probe that never
-/// ends keeps its place, and so keeps others out.
+/// Closed, it lets calls pass and looks at their outcomes; when too many fail (in a row, or as a rate of those in a
+/// [`Window`]) or are slow, it opens and refuses at once. When the cooldown is over the next call passes as a
+/// probe: half-open, at most `max_probes` calls are in flight, enough successes close it and any failure opens it
+/// again. [`BreakerConfig`] says how many, and how long. Put a timeout on calls: a probe that never ends keeps its
+/// place, and so keeps others out.
 ///
 /// Share it by reference, in a `static` or an `Arc`. Nothing blocks or allocates; in the closed state a success with no
 /// failure before it writes nothing, and no clock is read, unless there is a rate to be taken.
@@ -104,11 +105,13 @@ impl<C: Clock> CircuitBreaker<C> {
         }
     }
 
-    /// The same breaker, before its first use, with a function that is told of every change of its state: exactly once, by the thread that made it, after the
-    /// change. If it unwinds, it does so out of the call that made the change; where that is unwinding already, the process aborts.
+    /// The same breaker, before its first use, with a function that is told of every change of its state: exactly
+    /// once, by the thread that made it, after the change. If it unwinds, it does so out of the call that made the
+    /// change; where that is unwinding already, the process aborts.
     ///
-    /// A breaker that has one is `CircuitBreaker<C, F>`: to name it, give a `fn(StateChange)`, or a `Box<dyn Fn(StateChange) + Send + Sync>`, or
-    /// a type of your own [that listens](Self::listened_to_by). In a `static` it is made in a `LazyLock`.
+    /// A breaker that has one is `CircuitBreaker<C, F>`: to name it, give a `fn(StateChange)`, or a
+    /// `Box<dyn Fn(StateChange) + Send + Sync>`, or a type of your own [that listens](Self::listened_to_by). In a
+    /// `static` it is made in a `LazyLock`.
     ///
     /// # Examples
     ///
@@ -136,7 +139,8 @@ impl<C: Clock> CircuitBreaker<C> {
 }
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
-    /// The same breaker, before its first use, with a window of your own for its rates; without a rate it means nothing. What a larger window takes is allocated here.
+    /// The same breaker, before its first use, with a window of your own for its rates; without a rate it means
+    /// nothing. What a larger window takes is allocated here.
     #[must_use]
     pub fn with_window(self, window: Window) -> Self {
         let window = Outcomes::of(window, self.policy.tells_slow_calls());

@@ -101,7 +101,8 @@ impl BreakerConfig {
         self.failure_rate
     }
 
-    /// Which part of the calls in the window trips the breaker if they are slow, in percent, and from what duration on they are.
+    /// Which part of the calls in the window trips the breaker if they are slow, in percent, and from what duration
+    /// on they are.
     #[must_use]
     pub const fn slow_rate(&self) -> Option<(u32, Duration)> {
         match self.slow_rate {
@@ -210,22 +211,25 @@ impl BreakerConfigBuilder {
         self
     }
 
-    /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they fail: at or above so many percent, 1 to
-    /// 100. Beside the failures in a row: for the rate alone, set [`failure_threshold`](Self::failure_threshold) to `u32::MAX`. Default: none does.
+    /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they fail: at or above so
+    /// many percent, 1 to 100. Beside the failures in a row: for the rate alone, set
+    /// [`failure_threshold`](Self::failure_threshold) to `u32::MAX`. Default: none does.
     pub const fn failure_rate(mut self, percent: u32) -> Self {
         self.config.failure_rate = Some(percent);
         self
     }
 
-    /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they are slow: at or above so many percent, 1
-    /// to 100. A call is slow that takes as long as `duration` or longer, from its permit to its verdict. Default: none is.
+    /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they are slow: at or
+    /// above so many percent, 1 to 100. A call is slow that takes as long as `duration` or longer, from its permit
+    /// to its verdict. Default: none is.
     pub const fn slow_rate(mut self, percent: u32, duration: Duration) -> Self {
         self.config.slow_rate = Some(SlowRate { percent, duration });
         self
     }
 
-    /// Sets how many calls there must be in the window for a rate to count; at least 1. In a window of fewer calls it is as many as
-    /// that holds; in one of time no more than 16,384 where slow calls count, else 2,097,152. Default: 20.
+    /// Sets how many calls there must be in the window for a rate to count; at least 1. In a window of fewer calls
+    /// it is as many as that holds; in one of time no more than 16,384 where slow calls count, else 2,097,152.
+    /// Default: 20.
     pub const fn minimum_calls(mut self, calls: u32) -> Self {
         self.config.minimum_calls = calls;
         self
@@ -238,30 +242,32 @@ impl BreakerConfigBuilder {
         self
     }
 
-    /// Sets by what the cooldown grows each time that the breaker opens again because its probes failed; 1.0 to 10.0, in thousandths. It starts
-    /// over when the breaker closes, and stops after 15 times. Default: 1.0, it does not grow.
+    /// Sets by what the cooldown grows each time that the breaker opens again because its probes failed; 1.0 to
+    /// 10.0, in thousandths. It starts over when the breaker closes, and stops after 15 times. Default: 1.0, it
+    /// does not grow.
     pub const fn cooldown_factor(mut self, factor: f64) -> Self {
         self.factor = factor;
         self
     }
 
-    /// Sets the most that the cooldown grows to; no less than the cooldown, and at most 100 days. Default: one hour, or the cooldown if that is
-    /// longer.
+    /// Sets the most that the cooldown grows to; no less than the cooldown, and at most 100 days. Default: one
+    /// hour, or the cooldown if that is longer.
     pub const fn max_cooldown(mut self, most: Duration) -> Self {
         self.config.max_cooldown = Some(most);
         self
     }
 
-    /// Sets by what part of itself a cooldown may be shorter, by chance, in percent; 0 to 100. What comes of it differs from breaker to
-    /// breaker and from time to time, so that a fleet of clients does not probe all at once. Default: 0.
+    /// Sets by what part of itself a cooldown may be shorter, by chance, in percent; 0 to 100. What comes of it
+    /// differs from breaker to breaker and from time to time, so that a fleet of clients does not probe all at
+    /// once. Default: 0.
     pub const fn cooldown_jitter(mut self, percent: u32) -> Self {
         self.config.cooldown_jitter = percent;
         self
     }
 
     /// Sets the most that a callee's wish to be left alone (a `Retry-After`, told with
-    /// [`failure_with_retry_after`](super::Permit::failure_with_retry_after)) extends the cooldown to; at most 100 days, and zero to ignore
-    /// them. Default: 5 min.
+    /// [`failure_with_retry_after`](super::Permit::failure_with_retry_after)) extends the cooldown to; at most 100
+    /// days, and zero to ignore them. Default: 5 min.
     pub const fn max_retry_after(mut self, most: Duration) -> Self {
         self.config.max_retry_after = most;
         self
@@ -279,22 +285,24 @@ impl BreakerConfigBuilder {
         self
     }
 
-    /// Judges probes by a rate: of `max_probes` or `successes_to_close` probes, whichever is more, at least so many percent must fail to
-    /// open the breaker again, 1 to 100; else it closes. It does either as soon as that is certain. Default: any failure opens it again.
+    /// Judges probes by a rate: of `max_probes` or `successes_to_close` probes, whichever is more, at least so many
+    /// percent must fail to open the breaker again, 1 to 100; else it closes. It does either as soon as that is
+    /// certain. Default: any failure opens it again.
     pub const fn probe_failure_rate(mut self, percent: u32) -> Self {
         self.config.probe_failure_rate = Some(percent);
         self
     }
 
-    /// Sets how long the breaker may be half-open before it opens again, so that probes which never end do not keep others out for ever; more than zero and
-    /// at most 100 days. To a 4096th of itself. Default: for ever; then put a timeout on calls.
+    /// Sets how long the breaker may be half-open before it opens again, so that probes which never end do not keep
+    /// others out for ever; more than zero and at most 100 days. To a 4096th of itself. Default: for ever; then put
+    /// a timeout on calls.
     pub const fn max_half_open(mut self, longest: Duration) -> Self {
         self.config.max_half_open = Some(longest);
         self
     }
 
-    /// Makes a probe whose permit is dropped without a verdict a failed one. Default: it gives its place back and decides nothing.
-    /// [`Permit::ignore`](super::Permit::ignore) always does.
+    /// Makes a probe whose permit is dropped without a verdict a failed one. Default: it gives its place back and
+    /// decides nothing. [`Permit::ignore`](super::Permit::ignore) always does.
     pub const fn abandoned_probes_fail(mut self) -> Self {
         self.config.abandoned_probes_fail = true;
         self

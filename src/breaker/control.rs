@@ -16,21 +16,21 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         self.force(Phase::ForcedClosed);
     }
 
-    /// Stops the breaker from tripping until somebody [resets](Self::reset) it: every call passes, and all are counted, as
-    /// [`status`](Self::status) tells.
+    /// Stops the breaker from tripping until somebody [resets](Self::reset) it: every call passes, and all are
+    /// counted, as [`status`](Self::status) tells.
     pub fn disable(&self) {
         self.force(Phase::Disabled { failures: 0 });
     }
 
-    /// Lets the breaker work as ever, except that calls which it would refuse pass uncounted: to see what it would do before it does. Until
-    /// somebody [resets](Self::reset) it.
+    /// Lets the breaker work as ever, except that calls which it would refuse pass uncounted: to see what it would
+    /// do before it does. Until somebody [resets](Self::reset) it.
     pub fn metrics_only(&self) {
         self.set_metrics_only(1);
     }
 
     /// Closes the breaker, with nothing counted, and ends whatever it was forced to, and
-    /// [`metrics_only`](Self::metrics_only) as the other controls do. Calls that are under way tell it nothing any more.
-    /// Of one that was closed it is [told](super::OnStateChange) too.
+    /// [`metrics_only`](Self::metrics_only) as the other controls do. Calls that are under way tell it nothing any
+    /// more. Of one that was closed it is [told](super::OnStateChange) too.
     pub fn reset(&self) {
         self.force(Phase::Closed { failures: 0 });
     }

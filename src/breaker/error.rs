@@ -6,7 +6,8 @@ use core::time::Duration;
 
 /// The refusal of a breaker: the call was not made.
 ///
-/// Displayed as a sentence: `circuit open, next probe in 28 s`, `circuit half-open, probe in progress` or `circuit forced open`.
+/// Displayed as a sentence: `circuit open, next probe in 28 s`, `circuit half-open, probe in progress` or
+/// `circuit forced open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CircuitOpen(Refusal);
 
@@ -25,8 +26,8 @@ impl CircuitOpen {
         Self(Refusal::For(Duration::from_micros(micros)))
     }
 
-    /// The time until the next probe may pass, rounded up to microseconds; `None` while probes are out, whose outcome decides, and where
-    /// the breaker was forced open.
+    /// The time until the next probe may pass, rounded up to microseconds; `None` while probes are out, whose
+    /// outcome decides, and where the breaker was forced open.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.0 {

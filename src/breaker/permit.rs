@@ -6,8 +6,8 @@ use crate::clock::Clock;
 use core::fmt;
 use core::time::Duration;
 
-/// A reference to a breaker that a [`Permit`] can hold: `&CircuitBreaker`, or `Arc<CircuitBreaker>` where the permit has
-/// to outlive the borrow.
+/// A reference to a breaker that a [`Permit`] can hold: `&CircuitBreaker`, or `Arc<CircuitBreaker>` where the
+/// permit has to outlive the borrow.
 pub trait BreakerRef: sealed::Sealed {
     /// The breaker's clock.
     type Clock: Clock;
@@ -52,9 +52,10 @@ impl<C: Clock, L: OnStateChange> BreakerRef for alloc::sync::Arc<CircuitBreaker<
 
 /// The permission to make one call, and the way to tell its outcome.
 ///
-/// One outcome is told; a permit that is dropped tells none: a probe then gives its place back, and nothing is decided (unless the
-/// breaker is [told otherwise](super::BreakerConfigBuilder::abandoned_probes_fail)). The outcome of a call that was permitted before the
-/// breaker's last change of state changes nothing. It may outlive the call, for a body that is still to come.
+/// One outcome is told; a permit that is dropped tells none: a probe then gives its place back, and nothing is
+/// decided (unless the breaker is [told otherwise](super::BreakerConfigBuilder::abandoned_probes_fail)). The
+/// outcome of a call that was permitted before the breaker's last change of state changes nothing. It may outlive
+/// the call, for a body that is still to come.
 #[must_use = "a permit that is dropped at once tells no outcome"]
 pub struct Permit<B: BreakerRef> {
     breaker: B,
@@ -80,8 +81,8 @@ impl<B: BreakerRef> Permit<B> {
         self.tell(Verdict::Failure);
     }
 
-    /// The call failed, and the callee asked to be left alone for so long: if this opens the breaker, it stays open for no less, up
-    /// to [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after).
+    /// The call failed, and the callee asked to be left alone for so long: if this opens the breaker, it stays open
+    /// for no less, up to [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after).
     #[inline]
     pub fn failure_with_retry_after(self, retry_after: Duration) {
         self.tell(Verdict::RetryAfter(retry_after));

@@ -285,8 +285,8 @@ impl Policy {
         }
     }
 
-    /// The state at `now`, and for how long it is open yet: an open breaker whose cooldown is over is half-open, though no probe has passed
-    /// yet.
+    /// The state at `now`, and for how long it is open yet: an open breaker whose cooldown is over is half-open,
+    /// though no probe has passed yet.
     pub(super) fn state(&self, current: Snapshot, now: impl FnOnce() -> Now) -> (State, Option<u64>) {
         match current.phase {
             Phase::Open { until } => match self.cooldown_left(until, now()) {

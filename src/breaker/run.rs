@@ -11,9 +11,10 @@ use pin_project_lite::pin_project;
 pub(crate) type OfResult<T, E> = fn(&Result<T, E>) -> Verdict;
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
-    /// Awaits a future if the breaker lets it pass, which is asked when it is first polled; `Err` is a failure, and so is unwinding out of it.
-    /// Dropped before it ended, it tells no verdict: put a timeout *into* the future, and make it an error there. A future that works before it is
-    /// polled, such as a spawned task, is not held back; give an `async` block. To spawn it, move an `Arc` of the breaker into an `async` block.
+    /// Awaits a future if the breaker lets it pass, which is asked when it is first polled; `Err` is a failure, and
+    /// so is unwinding out of it. Dropped before it ended, it tells no verdict: put a timeout *into* the future,
+    /// and make it an error there. A future that works before it is polled, such as a spawned task, is not held
+    /// back; give an `async` block. To spawn it, move an `Arc` of the breaker into an `async` block.
     ///
     /// # Errors
     ///

@@ -99,8 +99,9 @@ impl BreakerStatus {
         self.failures_in_a_row
     }
 
-    /// The calls in the window, where there is a rate to be taken: those of the closed state, or of the last one while it is not closed. In
-    /// a bucket of time with so many that they do not fit they are halved, with their failures.
+    /// The calls in the window, where there is a rate to be taken: those of the closed state, or of the last one
+    /// while it is not closed. In a bucket of time with so many that they do not fit they are halved, with their
+    /// failures.
     #[must_use]
     pub fn calls(&self) -> u32 {
         self.calls

@@ -4,8 +4,9 @@ use core::time::Duration;
 
 /// What a call says about what was called.
 ///
-/// A failure is what waiting may cure: no connection, a timeout, an answer of 5xx. What the caller did wrong (an answer of 404, a
-/// value that does not parse) is none, and neither is 429: that callee is alive, and says itself how long to wait.
+/// A failure is what waiting may cure: no connection, a timeout, an answer of 5xx. What the caller did wrong (an
+/// answer of 404, a value that does not parse) is none, and neither is 429: that callee is alive, and says itself
+/// how long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It works.

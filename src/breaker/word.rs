@@ -130,8 +130,8 @@ impl Deadline {
         Self(part & DEADLINE.max())
     }
 
-    /// Whether it has passed in the part `now`. One that lies further ahead than so many parts has passed long ago; half the circle is as
-    /// far as it can lie.
+    /// Whether it has passed in the part `now`. One that lies further ahead than so many parts has passed long ago;
+    /// half the circle is as far as it can lie.
     pub(super) const fn has_passed(self, now: u64, farthest: u64) -> bool {
         let ahead = self.0.wrapping_sub(now) & DEADLINE.max();
         ahead == 0 || ahead > farthest || ahead > DEADLINE.max() / 2
@@ -338,7 +338,11 @@ mod tests {
         }
 
         #[test]
-        fn a_deadline_passes_when_its_part_begins(now in 0..u64::MAX / 2, ahead in 0..=4_097u64, parts in 0..16_384u64) {
+        fn a_deadline_passes_when_its_part_begins(
+            now in 0..u64::MAX / 2,
+            ahead in 0..=4_097u64,
+            parts in 0..16_384u64,
+        ) {
             let has_passed = Deadline::at(now + ahead).has_passed(now + parts, ahead);
             prop_assert_eq!(has_passed, parts >= ahead);
         }

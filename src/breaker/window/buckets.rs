@@ -1,8 +1,8 @@
 //! The calls of the last seconds: a ring of counts, each for a part of the time.
 //!
-//! A bucket is one word, and a call is counted in that of the time at which it began. What the window has is read in two passes over the
-//! buckets, taking of the first how many failed and of the second how many there were: so it is never a higher rate than there was at the moment
-//! between them, and the very rate if nobody else records.
+//! A bucket is one word, and a call is counted in that of the time at which it began. What the window has is read
+//! in two passes over the buckets, taking of the first how many failed and of the second how many there were: so it
+//! is never a higher rate than there was at the moment between them, and the very rate if nobody else records.
 //!
 //! ```text
 //!                 63     45 44  30 29    15 14   0
@@ -20,8 +20,8 @@
 //! | SHIFT | 51 | two windows' lengths more with every generation, so that the calls of another are never in the window |
 //! | GENERATION | 13 | of the latest call |
 //!
-//! A call whose bucket is already used for a later time is dropped. (A bucket that nobody used for exactly as long as its epoch takes to wrap is counted
-//! once more: 524,288 buckets, six days of seconds.)
+//! A call whose bucket is already used for a later time is dropped. (A bucket that nobody used for exactly as long
+//! as its epoch takes to wrap is counted once more: 524,288 buckets, six days of seconds.)
 
 use super::{Outcome, Span, Tally};
 use crate::atomic::{AtomicU64, Backoff, Field, Ordering, fence};
@@ -99,14 +99,15 @@ impl Buckets {
         }
     }
 
-    /// How many a single bucket has at the least when there were so many: those that are left when its counts are halved.
+    /// How many a single bucket has at the least when there were so many: those that are left when its counts are
+    /// halved.
     pub(super) const fn calls(&self) -> u32 {
         // At most 22 bits.
         self.layout.calls.max().div_ceil(2) as u32
     }
 
-    /// What the line before has counted began no later than the call ended, but for the clock's skew: that is what the second window's length is
-    /// for.
+    /// What the line before has counted began no later than the call ended, but for the clock's skew: that is what
+    /// the second window's length is for.
     pub(super) fn record(
         &self,
         generation: Generation,
@@ -150,8 +151,9 @@ impl Buckets {
             if Generation::from_bits(GENERATION.get(line)) == generation {
                 return Some(line);
             }
-            // ORDERING: Acquire pairs with the Release of the exchange below: who sees the line of a later generation sees that the breaker is
-            // in that. loom-tests: breaker_windows::a_record_of_before_clears_nothing.
+            // ORDERING: Acquire pairs with the Release of the exchange below: who sees the line of a later
+            // generation sees that the breaker is in that.
+            // loom-tests: breaker_windows::a_record_of_before_clears_nothing.
             fence(Ordering::Acquire);
             if !is_current() {
                 return None;
@@ -170,8 +172,9 @@ impl Buckets {
         let bucket = &self.ring[(number % self.count_of_buckets()) as usize];
         let backoff = Backoff::new();
         loop {
-            // ORDERING: Relaxed. The fence pairs with the Release of the exchange below: who has loaded what was counted on a later line
-            // sees that line. loom-tests: breaker_windows::buckets_of_an_older_generation_count_nothing.
+            // ORDERING: Relaxed. The fence pairs with the Release of the exchange below: who has loaded what was
+            // counted on a later line sees that line.
+            // loom-tests: breaker_windows::buckets_of_an_older_generation_count_nothing.
             let word = bucket.load(Ordering::Relaxed);
             fence(Ordering::Acquire);
             if self.line.load(Ordering::Relaxed) != line {
@@ -198,12 +201,14 @@ impl Buckets {
         }
     }
 
-    /// What the buckets have that end with the number `now`, and whether none of them went on to a later time meanwhile.
+    /// What the buckets have that end with the number `now`, and whether none of them went on to a later time
+    /// meanwhile.
     fn sum(&self, now: u64) -> (Tally, bool) {
         let mut first = [0; MOST];
         for (first, bucket) in first.iter_mut().zip(&self.ring) {
-            // ORDERING: Acquire pairs with the Release of the exchange in `count`, so that the second pass sees what was counted before what
-            // the first one saw. loom-tests: breaker_windows::buckets_show_no_rate_that_was_never_there.
+            // ORDERING: Acquire pairs with the Release of the exchange in `count`, so that the second pass sees
+            // what was counted before what the first one saw.
+            // loom-tests: breaker_windows::buckets_show_no_rate_that_was_never_there.
             *first = bucket.load(Ordering::Acquire);
         }
         let mut tally = Tally::default();

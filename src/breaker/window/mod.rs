@@ -1,8 +1,9 @@
 //! Windows: the outcomes of the last calls, which a rate is taken of.
 //!
-//! They stand beside the breaker's word, and each is tagged with the generation of the word in which its outcomes were told: the first outcome of a newer
-//! one clears it, and one of an older is dropped. So a change of the state touches no window, and the last one stays readable while
-//! the breaker is open. (A window that nobody recorded in for exactly 8,192 generations is taken for one of this.)
+//! They stand beside the breaker's word, and each is tagged with the generation of the word in which its outcomes
+//! were told: the first outcome of a newer one clears it, and one of an older is dropped. So a change of the state
+//! touches no window, and the last one stays readable while the breaker is open. (A window that nobody recorded in
+//! for exactly 8,192 generations is taken for one of this.)
 //!
 //! | file | the last | state | exact |
 //! |---|---|---|---|
@@ -64,8 +65,8 @@ const MOST_CALLS: u32 = if cfg!(feature = "alloc") { 4_096 } else { register::CA
 const LONGEST: Duration = Duration::from_hours(100 * 24);
 
 impl Window {
-    /// The last `calls` calls, exactly: 1 to 4,096, without the feature `alloc` to 24. More than 24 (or 48, where slow calls are not told apart)
-    /// take a byte for every two of them (four), allocated with the breaker.
+    /// The last `calls` calls, exactly: 1 to 4,096, without the feature `alloc` to 24. More than 24 (or 48, where
+    /// slow calls are not told apart) take a byte for every two of them (four), allocated with the breaker.
     ///
     /// # Errors
     ///
@@ -74,8 +75,8 @@ impl Window {
         if calls == 0 || calls > MOST_CALLS { Err(WindowError::Calls(calls)) } else { Ok(Self(Kind::Calls(calls))) }
     }
 
-    /// The calls that began within the last `duration`, to a tenth of it; from 10 µs to 100 days. On ten buckets of time, aligned to the clock, of
-    /// which one is always incomplete: so nine tenths of the duration to all of it.
+    /// The calls that began within the last `duration`, to a tenth of it; from 10 µs to 100 days. On ten buckets of
+    /// time, aligned to the clock, of which one is always incomplete: so nine tenths of the duration to all of it.
     ///
     /// # Errors
     ///
@@ -85,8 +86,8 @@ impl Window {
         Self::of_buckets(duration, 10)
     }
 
-    /// The calls that began in the current interval of that length, aligned to the clock; from 1 µs to 100 days. What began in an earlier one is
-    /// not counted any more.
+    /// The calls that began in the current interval of that length, aligned to the clock; from 1 µs to 100 days.
+    /// What began in an earlier one is not counted any more.
     ///
     /// # Errors
     ///
@@ -195,11 +196,11 @@ impl Outcomes {
         Self::Register(Register::new(calls, slow))
     }
 
-    /// Records a call of a generation, and tells what the window has then; `None` if that is not to be judged: the generation is over, or the
-    /// window has moved on.
+    /// Records a call of a generation, and tells what the window has then; `None` if that is not to be judged: the
+    /// generation is over, or the window has moved on.
     ///
-    /// Where the window is of another generation, `is_current` tells which is the later one. (The numbers can't: while the breaker is open and
-    /// is probed in vain they move on by any distance, and the window stays.)
+    /// Where the window is of another generation, `is_current` tells which is the later one. (The numbers can't:
+    /// while the breaker is open and is probed in vain they move on by any distance, and the window stays.)
     #[inline]
     pub(super) fn record(
         &self,

@@ -61,12 +61,14 @@ impl Register {
     ) -> Option<Tally> {
         let backoff = Backoff::new();
         loop {
-            // ORDERING: Relaxed: the word is the whole window. loom-tests: breaker_windows::a_register_forgets_and_invents_nothing.
+            // ORDERING: Relaxed: the word is the whole window.
+            // loom-tests: breaker_windows::a_register_forgets_and_invents_nothing.
             let word = self.word.load(Ordering::Relaxed);
             let of = Generation::from_bits(GENERATION.get(word));
             if of != generation {
-                // ORDERING: Acquire pairs with the Release of the exchange below: who sees a window of a later generation sees that the
-                // breaker is in that. loom-tests: breaker_windows::a_record_of_before_clears_nothing.
+                // ORDERING: Acquire pairs with the Release of the exchange below: who sees a window of a later
+                // generation sees that the breaker is in that.
+                // loom-tests: breaker_windows::a_record_of_before_clears_nothing.
                 fence(Ordering::Acquire);
                 if !is_current() {
                     return None;
@@ -83,6 +85,7 @@ impl Register {
     }
 
     pub(super) fn tally(&self) -> (Tally, Generation) {
+        // ORDERING: Relaxed: the word is the whole window.
         let word = self.word.load(Ordering::Relaxed);
         (self.count(OUTCOMES.get(word)), Generation::from_bits(GENERATION.get(word)))
     }

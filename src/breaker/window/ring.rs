@@ -1,8 +1,8 @@
 //! The last calls, up to thousands: a ring of outcomes, and a head.
 //!
-//! To record is one exchange of the head, which counts the new outcome, no longer counts the one that it will replace, and carries the new
-//! one; whoever comes next first puts that into the ring. So what the window has is known exactly, by the head alone, and a thread that stops
-//! anywhere leaves nothing undone that others do not do.
+//! To record is one exchange of the head, which counts the new outcome, no longer counts the one that it will
+//! replace, and carries the new one; whoever comes next first puts that into the ring. So what the window has is
+//! known exactly, by the head alone, and a thread that stops anywhere leaves nothing undone that others do not do.
 //!
 //! ```text
 //! head  63        51 50 41 40   29 28   27      15 14  2 1    0
@@ -23,8 +23,9 @@
 //! | word: WRITTEN | 6 | how many of them were written in the lap |
 //! | word: LAP | 10 | the lap in which it was written last |
 //!
-//! WRITTEN and LAP make every word that is written differ from those before it: an exchange by a thread that was stopped fails. (Unless
-//! meanwhile the ring went round a multiple of 1,024 times and brought the very same outcomes.)
+//! WRITTEN and LAP make every word that is written differ from those before it: an exchange by a thread that was
+//! stopped fails. (Unless meanwhile the ring went round a multiple of 1,024 times and brought the very same
+//! outcomes.)
 
 use super::{Outcome, Tally};
 use crate::atomic::{AtomicU64, Backoff, Field, Ordering, fence};
@@ -90,8 +91,9 @@ impl Ring {
         let outcome = outcome.bits() & ((1 << self.width) - 1);
         let backoff = Backoff::new();
         loop {
-            // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees the ring as it was seen when that
-            // was put there. loom-tests: breaker_windows::a_ring_forgets_and_invents_nothing, a_late_record_writes_nothing_into_a_ring_of_now.
+            // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees the ring as it
+            // was seen when that was put there. loom-tests: breaker_windows::a_ring_forgets_and_invents_nothing,
+            // a_late_record_writes_nothing_into_a_ring_of_now.
             let head = self.head.load(Ordering::Acquire);
             if let Some(next) = self.after(head, generation, &is_current, outcome)? {
                 // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
@@ -129,7 +131,8 @@ impl Ring {
             // What is in the ring is of before, and not read before it is written anew.
             (GENERATION.put(generation.to_bits()) | LAP.put(LAP.get(head).wrapping_add(1)), 0)
         };
-        // What is replaced was counted, so that no field overflows into the next; unless the head has moved on, and then the exchange fails.
+        // What is replaced was counted, so that no field overflows into the next; unless the head has moved on, and
+        // then the exchange fails.
         let next = (kept | outcome) + FAILED.put(outcome & 1) + SLOW.put(outcome >> 1)
             - FAILED.put(replaced & 1)
             - SLOW.put(replaced >> 1);
@@ -170,8 +173,8 @@ impl Ring {
 
     #[inline]
     fn read(&self, slot: Slot) -> u64 {
-        // ORDERING: Relaxed: the exchange of the head succeeds only where nothing was written since the head was loaded but the last
-        // outcome.
+        // ORDERING: Relaxed: the exchange of the head succeeds only where nothing was written since the head was
+        // loaded but the last outcome.
         self.words[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)
     }
 
@@ -194,15 +197,16 @@ impl Ring {
         if old == new {
             return true;
         }
-        // ORDERING: the fence pairs with the Release of the exchange below: who has loaded a word that was written under a later head sees
-        // that head. If the head is still the same, then the word is the one before its last outcome.
-        // loom-tests: breaker_windows::a_late_record_writes_nothing_into_a_ring_of_now.
+        // ORDERING: the fence pairs with the Release of the exchange below: who has loaded a word that was written
+        // under a later head sees that head. If the head is still the same, then the word is the one before its
+        // last outcome. loom-tests: breaker_windows::a_late_record_writes_nothing_into_a_ring_of_now.
         fence(Ordering::Acquire);
         if self.head.load(Ordering::Relaxed) != head {
             return false;
         }
-        // ORDERING: Release, as above. Relaxed on failure: the value read is dropped. Whoever was first wrote the same, unless it was stopped in an
-        // earlier generation, which left this word unwritten. loom-tests: breaker_windows::a_late_record_keeps_nothing_out_of_a_ring.
+        // ORDERING: Release, as above. Relaxed on failure: the value read is dropped. Whoever was first wrote the
+        // same, unless it was stopped in an earlier generation, which left this word unwritten.
+        // loom-tests: breaker_windows::a_late_record_keeps_nothing_out_of_a_ring.
         ring.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }

@@ -6,8 +6,8 @@ use crate::breaker::word::Generation;
 use crate::{BreakerConfig, CircuitBreaker, ManualClock, State};
 use core::time::Duration;
 
-/// While it is probed in vain a breaker goes through any number of generations, and its window through none: that works again when
-/// it is closed.
+/// While it is probed in vain a breaker goes through any number of generations, and its window through none: that
+/// works again when it is closed.
 #[test]
 fn a_window_works_after_any_number_of_probes() {
     let windows = [Window::last_calls(20), Window::last_calls(100), Window::last(Duration::from_secs(1))];
