@@ -2,11 +2,21 @@
 #![cfg(feature = "std")]
 
 use damper::{BreakerConfig, CallError, CircuitBreakers, ManualClock, State, Window};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 fn config() -> BreakerConfig {
     BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_secs(30)).build().unwrap()
+}
+
+/// Of a future that is ready.
+fn block_on<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("not ready"),
+    }
 }
 
 fn fail(breakers: &CircuitBreakers<String, &ManualClock>, key: &str) {
@@ -94,5 +104,12 @@ fn futures_and_permits_work_on_what_is_found() {
     let permit = hosts.get("one").try_acquire_owned().unwrap();
     permit.failure();
     assert_eq!(hosts.get("one").state(), State::Open);
+    let refused = block_on(hosts.run("one", async { Ok::<_, ()>(1) }));
+    assert!(refused.unwrap_err().is_open());
+    // It borrows neither the breakers nor the key.
+    let future = hosts.run(&"two".to_owned(), async { Err::<(), _>("down") });
+    let task = std::thread::spawn(|| block_on(future));
+    assert_eq!(task.join().unwrap(), Err(CallError::Failed("down")));
+    assert_eq!(hosts.get("two").state(), State::Open);
     assert!(format!("{hosts:?}").contains("capacity: 16"));
 }

@@ -19,7 +19,8 @@
 //! | `call`, `run` | a call behind a breaker, and a future |
 //! | `control` | what somebody asks for |
 //! | `change`, `status` | what others are told |
-//! | `config`, `error` | settings, and refusals |
+//! | `config`, `config_error` | settings, and which of them is out of range |
+//! | `error` | refusals |
 
 // First, so that the documentation begins with how a breaker is made.
 mod circuit_breaker;
@@ -29,6 +30,7 @@ mod call;
 mod chance;
 mod change;
 mod config;
+mod config_error;
 mod control;
 mod error;
 mod outcome;
@@ -42,9 +44,12 @@ mod word;
 
 pub use change::{Cause, OnStateChange, StateChange};
 pub use circuit_breaker::CircuitBreaker;
-pub use config::{BreakerConfig, BreakerConfigBuilder, BreakerConfigError};
+pub use config::{BreakerConfig, BreakerConfigBuilder};
+pub use config_error::BreakerConfigError;
 pub use error::{CallError, CircuitOpen};
 pub use permit::{BreakerRef, Permit};
+#[cfg(feature = "std")]
+pub(crate) use run::OfResult;
 pub use run::Run;
 pub use status::BreakerStatus;
 pub use verdict::Verdict;

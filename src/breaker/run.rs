@@ -32,7 +32,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// # }
     /// ```
     pub fn run<T, E, F: Future<Output = Result<T, E>>>(&self, future: F) -> Run<&Self, F, OfResult<T, E>> {
-        self.run_with(future, Verdict::of)
+        Run::of_result(self, future)
     }
 
     /// As [`run`](Self::run), with a verdict of your own on what the future returned.
@@ -105,6 +105,12 @@ where
             permit.tell(verdict);
         }
         Poll::Ready(result.map_err(CallError::Failed))
+    }
+}
+
+impl<B: BreakerRef, F, T, E> Run<B, F, OfResult<T, E>> {
+    pub(crate) fn of_result(breaker: B, future: F) -> Self {
+        Self::new(breaker, future, Verdict::of)
     }
 }
 

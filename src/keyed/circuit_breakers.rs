@@ -1,7 +1,7 @@
 //! A breaker for every key.
 
 use super::LruStore;
-use crate::breaker::{BreakerConfig, BreakerStatus, CallError, CircuitBreaker, State, Window};
+use crate::breaker::{BreakerConfig, BreakerStatus, CallError, CircuitBreaker, OfResult, Run, State, Window};
 use crate::clock::{Clock, DefaultClock, Monotonic};
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
@@ -61,7 +61,8 @@ impl<K: Hash + Eq, C: Clock + Clone> CircuitBreakers<K, C> {
         Self { window: Some(window), ..self }
     }
 
-    /// The breaker of this key, which is made if there is none; as [`LruStore::get_or_insert_with`].
+    /// The breaker of this key, which is made if there is none; as [`LruStore::get_or_insert_with`]. For permits, and for
+    /// calls with a verdict of your own.
     #[inline]
     pub fn get<Q>(&self, key: &Q) -> Arc<CircuitBreaker<C>>
     where
@@ -83,6 +84,21 @@ impl<K: Hash + Eq, C: Clock + Clone> CircuitBreakers<K, C> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         self.get(key).call(call)
+    }
+
+    /// Awaits a future if the breaker of this key lets it pass; `Err` is a failure. As [`CircuitBreaker::run`], and it
+    /// borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was.
+    pub fn run<Q, T, E, F>(&self, key: &Q, future: F) -> Run<Arc<CircuitBreaker<C>>, F, OfResult<T, E>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        F: Future<Output = Result<T, E>>,
+    {
+        Run::of_result(self.get(key), future)
     }
 
     /// Where the breakers are: to look at all of them, to find one without making it, to remove some.
