@@ -44,8 +44,8 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
-//! | `std` | yes | the default clock; `wait`, `Striped`, `CoarseTicker`, and all that is per key |
-//! | `alloc` | yes | [`SlidingLog`]; `Arc`s as clocks, and owned permits (where the target has atomic pointers) |
+//! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker`, `CircuitBreakers` |
+//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `tokio` | | `ready`: futures that wait for tokens by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
 //! | `hyper` | | wrappers for hyper's servers and clients (with `std`) |
@@ -67,7 +67,6 @@ pub mod clock;
 pub mod guide;
 #[cfg(feature = "hyper")]
 pub mod hyper;
-#[cfg(feature = "std")]
 pub mod keyed;
 pub mod limit;
 pub mod quota;
@@ -82,7 +81,10 @@ pub use clock::{Clock, CoarseClock, ManualClock};
 #[cfg(feature = "std")]
 pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
 #[cfg(feature = "std")]
-pub use keyed::{CircuitBreakers, ClientAddress, KeyedLimiter, KeyedLimiterError, LruStore, WhenFull};
+pub use keyed::CircuitBreakers;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use keyed::LruStore;
+pub use keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError, WhenFull};
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{

@@ -615,7 +615,7 @@ proptest! {
         prop_assert_eq!(queue.enter_n(0), Ok(Duration::ZERO));
         // A deepest debt of 2^60 units or more, which takes 36 years to refill before a unit is a tick of a nanosecond.
         let deepest_debt = 11 * i128::from(quota.capacity());
-        let early = 1 + 2 * (i128::from(model.interval_in_ticks()) * deepest_debt >> 60);
+        let early = 1 + 2 * ((i128::from(model.interval_in_ticks()) * deepest_debt) >> 60);
         for (ticks, parts, n) in moves {
             let ticks = ticks.min(model.interval_in_ticks().saturating_mul(parts) >> 14);
             clock.advance_ticks(ticks);

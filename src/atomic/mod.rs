@@ -6,8 +6,7 @@
 //! interleaving in which a thread loads a location and then compare-exchanges it.
 
 mod field;
-#[cfg(feature = "std")]
-mod lock;
+mod guarded;
 #[cfg(not(loom))]
 mod native;
 #[cfg(feature = "std")]
@@ -26,13 +25,12 @@ pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 
 pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::{Field, signed};
-#[cfg(all(feature = "std", loom))]
-use model::{RawLock, held};
-#[cfg(all(feature = "std", not(loom)))]
-use native::{RawLock, held};
+pub(crate) use guarded::Guarded;
+#[cfg(loom)]
+use model::RawLock;
+#[cfg(not(loom))]
+use native::RawLock;
 
-#[cfg(feature = "std")]
-pub(crate) use lock::Lock;
 #[cfg(feature = "std")]
 pub(crate) use preference::{prefer, preference};
 #[cfg(feature = "std")]
@@ -40,16 +38,28 @@ pub(crate) use signal::Signal;
 
 /// Declares functions that are `const`, except under loom, whose atomics have no `const` constructor.
 macro_rules! const_unless_loom {
-    ($($(#[$attribute:meta])* $visibility:vis const fn $name:ident $arguments:tt -> $returned:ty $body:block)*) => {
+    ($($(#[$attribute:meta])* $visibility:vis const fn $name:ident $(<const $parameter:ident: $kind:ty>)? ($($arguments:tt)*) -> $returned:ty $body:block)*) => {
         $(
             #[cfg(not(loom))]
             $(#[$attribute])*
-            $visibility const fn $name $arguments -> $returned $body
+            $visibility const fn $name $(<const $parameter: $kind>)? ($($arguments)*) -> $returned $body
 
             #[cfg(loom)]
             $(#[$attribute])*
-            $visibility fn $name $arguments -> $returned $body
+            $visibility fn $name $(<const $parameter: $kind>)? ($($arguments)*) -> $returned $body
         )*
     };
 }
 pub(crate) use const_unless_loom;
+
+/// An array of so many values that are made alike, in a constant function of [`const_unless_loom`].
+macro_rules! array_of {
+    ($length:expr, $make:expr) => {{
+        #[cfg(not(loom))]
+        let array = [const { $make }; $length];
+        #[cfg(loom)]
+        let array = core::array::from_fn(|_| $make);
+        array
+    }};
+}
+pub(crate) use array_of;

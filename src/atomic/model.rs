@@ -106,12 +106,22 @@ impl AtomicU64 {
 #[cfg(feature = "std")]
 pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
 
-#[cfg(feature = "std")]
-pub(super) type RawLock = Mutex<()>;
+/// loom's lock. A reader keeps the others out too: which of them comes first matters all the same.
+#[derive(Debug)]
+pub(super) struct RawLock<T>(loom::sync::Mutex<T>);
 
-#[cfg(feature = "std")]
-pub(super) fn held(lock: &RawLock) -> MutexGuard<'_, ()> {
-    lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+impl<T> RawLock<T> {
+    pub(super) fn new(value: T) -> Self {
+        Self(loom::sync::Mutex::new(value))
+    }
+
+    pub(super) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        self.write(|value| look(value))
+    }
+
+    pub(super) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+        change(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
 }
 
 /// Backing off changes no outcome, and crossbeam's spins for ever under loom.

@@ -10,10 +10,44 @@ pub(crate) use crossbeam_utils::Backoff;
 #[cfg(feature = "std")]
 pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 
+/// `parking_lot`'s lock.
 #[cfg(feature = "std")]
-pub(super) type RawLock = parking_lot::Mutex<()>;
+#[derive(Debug)]
+pub(super) struct RawLock<T>(parking_lot::RwLock<T>);
 
 #[cfg(feature = "std")]
-pub(super) fn held(lock: &RawLock) -> parking_lot::MutexGuard<'_, ()> {
-    lock.lock()
+impl<T> RawLock<T> {
+    pub(super) const fn new(value: T) -> Self {
+        Self(parking_lot::RwLock::new(value))
+    }
+
+    #[inline]
+    pub(super) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.0.read())
+    }
+
+    #[inline]
+    pub(super) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+        change(&mut self.0.write())
+    }
+}
+
+/// A critical section: the firmware says what that is, and no interrupt comes in between.
+#[cfg(not(feature = "std"))]
+#[derive(Debug)]
+pub(super) struct RawLock<T>(critical_section::Mutex<core::cell::RefCell<T>>);
+
+#[cfg(not(feature = "std"))]
+impl<T> RawLock<T> {
+    pub(super) const fn new(value: T) -> Self {
+        Self(critical_section::Mutex::new(core::cell::RefCell::new(value)))
+    }
+
+    pub(super) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        critical_section::with(|section| look(&self.0.borrow_ref(section)))
+    }
+
+    pub(super) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+        critical_section::with(|section| change(&mut self.0.borrow_ref_mut(section)))
+    }
 }

@@ -71,7 +71,6 @@ impl Ticks {
     }
 
     /// How many they are; the most for a wait that never ends.
-    #[cfg(feature = "std")]
     pub(crate) const fn count(self) -> u64 {
         self.0
     }

@@ -1,25 +1,22 @@
 //! One quota, a bucket for every key.
 
+use super::locks::Locks;
 use super::policy::WhenFull;
-use super::slot::{Slot, Word};
-use super::table::{Fingerprint, Table};
-use crate::atomic::{AtomicU64, Backoff, Lock, Ordering};
+use super::slot::Word;
+use super::table::{Fingerprint, KeyedSlots, SLOTS_PER_KEY, Table, WAYS};
+use super::tiers::Tiers;
+use super::{DefaultHasher, KeyedLimiterError};
+use crate::atomic::{Backoff, const_unless_loom};
 use crate::clock::{Clock, DefaultClock, Ticks};
 use crate::limit::{Algorithm, Allowed, Denied, LayerDenied, RateLimiter, Usage};
-use crate::quota::{LiveQuota, Quota, SetQuotaError, Timeline};
-use alloc::boxed::Box;
+use crate::quota::{Quota, SetQuotaError};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
-use core::marker::PhantomData;
-use crossbeam_utils::CachePadded;
-use hashbrown::HashMap;
-use parking_lot::RwLock;
-use std::hash::RandomState;
 
 /// One limit per key, in memory that is fixed at construction.
 ///
 /// Keys are hashed with a random seed and not kept: two keys whose 64-bit hashes are equal share a bucket, which for a million keys has a
-/// chance of one in 37 million. A key that is known is looked up without a lock; the first sight of a key takes one of 64 locks.
+/// chance of one in 37 million. A key that is known is looked up without a lock; the first sight of a key takes one of 64 locks (one critical section, without the feature `std`).
 ///
 /// # When it is full
 ///
@@ -40,7 +37,8 @@ use std::hash::RandomState;
 ///
 /// # Examples
 ///
-/// ```
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
 /// use damper::{KeyedLimiter, Quota};
 /// use std::net::IpAddr;
 ///
@@ -52,58 +50,69 @@ use std::hash::RandomState;
 /// assert!(limits.check(&bob).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = RandomState> {
-    pub(super) tiers: Box<[Tier]>,
+pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = DefaultHasher> {
+    pub(super) tiers: Tiers<K>,
     pub(super) table: Table,
-    /// Held while a key is given a slot, by its hash, so that none gets two.
-    pub(super) locks: Box<[CachePadded<Lock>]>,
+    pub(super) locks: Locks,
     pub(super) when_full: WhenFull,
-    pub(super) tier_of: Option<TierOf<K>>,
-    /// The tiers of single keys, by their fingerprints.
-    pub(super) overrides: RwLock<HashMap<u64, usize>>,
-    pub(super) counts: Counts,
     pub(super) capacity: usize,
     pub(super) clock: C,
     pub(super) hasher: S,
-    pub(super) keys: PhantomData<fn(&K)>,
-}
-
-/// Which tier a key belongs to.
-pub(super) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
-
-/// A quota, and what the keys without a slot share of it.
-#[derive(Debug)]
-pub(super) struct Tier {
-    pub(super) quota: LiveQuota,
-    /// A position on the quota's line.
-    pub(super) overflow: AtomicU64,
-}
-
-/// What happened to keys.
-///
-/// ORDERING: Relaxed throughout: numbers to look at.
-#[derive(Debug)]
-pub(super) struct Counts {
-    pub(super) keys: AtomicU64,
-    pub(super) evictions: AtomicU64,
-    pub(super) overflows: AtomicU64,
-    pub(super) refused_newcomers: AtomicU64,
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Where tokens were taken.
 #[derive(Clone, Copy, Debug)]
-struct Receipt {
-    at: u64,
-    tier: usize,
+pub(super) struct Receipt {
+    pub(super) at: u64,
+    pub(super) tier: usize,
     /// Of the overflow bucket, not of the key's own.
-    is_shared: bool,
+    pub(super) is_shared: bool,
 }
 
-type Taken = Result<(Allowed, Receipt), Denied>;
+pub(super) type Taken = Result<(Allowed, Receipt), Denied>;
+
+impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
+    const_unless_loom! {
+        /// One quota for each key, in slots that the caller lends: two keys for each set of them. It allocates nothing, and can be a `static`.
+        ///
+        /// First sights take one lock for all keys, which without the feature `std` is a critical section of the firmware's; hits take none.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use damper::keyed::{KeyedSlots, Seed};
+        /// use damper::{CoarseClock, KeyedLimiter, Quota};
+        ///
+        /// static TIME: CoarseClock = CoarseClock::new();
+        /// static SLOTS: KeyedSlots<32> = KeyedSlots::new(); // 2 KiB, for 64 nodes
+        /// static NODES: KeyedLimiter<u16, &CoarseClock, Seed> =
+        ///     KeyedLimiter::in_slots(Quota::per_minute(6).burst(2), &SLOTS, &TIME, Seed::new(0x5EED, 0xF00D));
+        ///
+        /// assert!(NODES.check(&7).is_ok());
+        /// assert!(NODES.check(&7).is_ok());
+        /// assert!(NODES.check(&7).is_err());
+        /// assert!(NODES.check(&8).is_ok());
+        /// ```
+        #[must_use]
+        pub const fn in_slots<const SETS: usize>(quota: Quota, slots: &'static KeyedSlots<SETS>, clock: C, hasher: S) -> Self {
+            Self {
+                tiers: Tiers::one(quota),
+                table: Table::lent(slots),
+                locks: Locks::one(),
+                when_full: WhenFull::SharedOverflow,
+                capacity: SETS * WAYS / SLOTS_PER_KEY,
+                clock,
+                hasher,
+            }
+        }
+    }
+
+    /// The same limiter, before its first use, with a rule for keys for which there is no slot. Default: [`WhenFull::SharedOverflow`].
+    #[must_use]
+    pub fn when_full(self, when_full: WhenFull) -> Self {
+        Self { when_full, ..self }
+    }
+}
 
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// Takes one token of this key's bucket if there is one.
@@ -139,7 +148,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     ///
     /// # Examples
     ///
-    /// ```
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
     /// use damper::{KeyedLimiter, ManualClock, Quota, RateLimiter};
     ///
     /// let clock = ManualClock::new();
@@ -158,10 +168,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         all: &RateLimiter<A, D>,
     ) -> Result<Allowed, LayerDenied> {
         let fingerprint = self.fingerprint(key);
-        let (own, receipt) = self.take_of(fingerprint, key, n).map_err(|denied| {
-            let tier = self.peek_tier(fingerprint, key);
-            LayerDenied::new(denied, 0, self.tiers[tier].quota.quota())
-        })?;
+        let (own, receipt) = self
+            .take_of(fingerprint, key, n, true)
+            .map_err(|denied| LayerDenied::new(denied, 0, self.quota_of(fingerprint, key)))?;
         match all.check_n(n) {
             Ok(shared) => Ok(if own.remaining() <= shared.remaining() { own } else { shared }),
             Err(denied) => {
@@ -177,7 +186,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         let seen = self.visit(fingerprint, |line, word, at| {
             (word, (line.remaining(word, at), line.resets_in(word, at).duration(line.frequency())))
         });
-        let quota = self.tiers[self.peek_tier(fingerprint, key)].quota.quota();
+        let quota = self.quota_of(fingerprint, key);
         let (remaining, resets_in) = seen.unwrap_or((quota.capacity(), Some(core::time::Duration::ZERO)));
         Usage::of(quota, remaining, resets_in)
     }
@@ -201,12 +210,12 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
             if let Some(booked) = booked {
                 return booked;
             }
-            let own = self.own_tier(key);
-            let shared = self.lock(fingerprint).while_held(|| match self.slot_of(fingerprint) {
+            let own = self.tiers.own(key);
+            let shared = self.locks.of(fingerprint).write(|_| match self.slot_of(fingerprint) {
                 // Seen meanwhile.
                 Some(_) => None,
                 None if self.when_full != WhenFull::SharedOverflow => Some(0),
-                None => Some(self.visit_overflow(self.tier(fingerprint, own), |line, word, at| {
+                None => Some(self.visit_overflow(self.tiers.of(fingerprint, own), |line, word, at| {
                     let (booked, after) = line.charge(word, at, n);
                     (after, booked)
                 })),
@@ -228,24 +237,22 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// # Errors
     ///
     /// [`KeyedLimiterError::Tier`](super::KeyedLimiterError::Tier) if there is no such tier.
-    pub fn set_tier(&self, key: &K, tier: usize) -> Result<(), super::KeyedLimiterError> {
-        if tier >= self.tiers.len() {
-            return Err(super::KeyedLimiterError::Tier(tier));
-        }
+    pub fn set_tier(&self, key: &K, tier: usize) -> Result<(), KeyedLimiterError> {
         let fingerprint = self.fingerprint(key);
-        self.lock(fingerprint).while_held(|| {
-            self.overrides.write().insert(fingerprint.get(), tier);
+        self.locks.of(fingerprint).write(|_| {
+            self.tiers.give(fingerprint, Some(tier))?;
             self.move_to(fingerprint, tier);
-        });
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Makes this key belong to the tier again that it would without [`set_tier`](Self::set_tier).
     pub fn clear_tier(&self, key: &K) {
-        let (fingerprint, own) = (self.fingerprint(key), self.own_tier(key));
-        self.lock(fingerprint).while_held(|| {
-            self.overrides.write().remove(&fingerprint.get());
-            self.move_to(fingerprint, own);
+        let (fingerprint, own) = (self.fingerprint(key), self.tiers.own(key));
+        self.locks.of(fingerprint).write(|_| {
+            if self.tiers.give(fingerprint, None).is_ok() {
+                self.move_to(fingerprint, own);
+            }
         });
     }
 
@@ -253,7 +260,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     fn move_to(&self, fingerprint: Fingerprint, tier: usize) {
         let backoff = Backoff::new();
         while let Some(slot) = self.slot_of(fingerprint) {
-            let (new, now) = (&self.tiers[tier], slot.word());
+            let ((_, new), now) = (self.tiers.at(|| tier), slot.word());
             let Some((old, at, word)) = self.look(now) else { continue };
             let (epoch, line) = new.quota.read(&self.clock);
             let position = line.position(self.clock.now());
@@ -274,23 +281,10 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         Fingerprint::of(self.hasher.hash_one(key))
     }
 
-    /// The tier of a key that was given none; asked without a lock, for who is asked may use the limiter.
-    fn own_tier(&self, key: &K) -> usize {
-        // What is beyond the last tier is the last.
-        self.tier_of.as_ref().map_or(0, |tier_of| tier_of(key)).min(self.tiers.len() - 1)
-    }
-
-    /// The tier of a key: that which it was given, or else its own.
-    fn tier(&self, fingerprint: Fingerprint, own: usize) -> usize {
-        if self.tiers.len() == 1 {
-            return 0;
-        }
-        self.overrides.read().get(&fingerprint.get()).copied().unwrap_or(own)
-    }
-
-    /// The tier that a key is in, or would be.
-    fn peek_tier(&self, fingerprint: Fingerprint, key: &K) -> usize {
-        self.visit_word(fingerprint).map_or_else(|| self.tier(fingerprint, self.own_tier(key)), Word::tier)
+    /// The quota of the tier that a key is in, or would be.
+    fn quota_of(&self, fingerprint: Fingerprint, key: &K) -> Quota {
+        let of_newcomer = || self.tiers.of(fingerprint, self.tiers.own(key));
+        self.tiers.at(|| self.visit_word(fingerprint).map_or_else(of_newcomer, Word::tier)).1.quota.quota()
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
@@ -298,274 +292,43 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     fn take(&self, key: &K, n: u32) -> Taken {
         let fingerprint = self.fingerprint(key);
         // The straight path, once; whatever is in its way is the loop's business.
-        match self.take_straight(fingerprint, n) {
-            Some(taken) => taken,
-            None => self.take_of(fingerprint, key, n),
+        let slot = self.table.find(fingerprint);
+        if let Some(slot) = slot
+            && let Some(taken) = self.take_straight(slot, fingerprint, n)
+        {
+            return taken;
         }
-    }
-
-    /// Of a key that has a slot and owes nothing, of a quota with a limit, if nobody comes between.
-    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
-    #[inline(always)]
-    fn take_straight(&self, fingerprint: Fingerprint, n: u32) -> Option<Taken> {
-        let slot = self.table.find(fingerprint)?;
-        let index = if self.tiers.len() == 1 { 0 } else { slot.word().tier() };
-        let quota = &self.tiers[index].quota;
-        let (epoch, line) = quota.read_straight()?;
-        let word = slot.word();
-        if n == 0 || word.is_claimed() || word.tier() != index || !slot.is_of(fingerprint.get()) {
-            return None;
-        }
-        let at = line.position(self.clock.now());
-        let full = line.word_near(word.ahead_of(at), at)?;
-        if !quota.is_current(epoch) {
-            return None;
-        }
-        // No closures here: a call that is given the line makes the others keep it in memory.
-        match line.take(full, at, n) {
-            Ok(after) if slot.replace(word, word.at_level(after)) => {
-                Some(Ok((Allowed::new(&line, after, at), Receipt { at, tier: index, is_shared: false })))
-            }
-            Err(refusal) if slot.still_has(word) => Some(Err(Denied::new(&line, full, at, refusal))),
-            _ => None,
-        }
+        self.take_of(fingerprint, key, n, slot.is_some())
     }
 
     #[cold]
-    fn take_of(&self, fingerprint: Fingerprint, key: &K, n: u32) -> Taken {
+    fn take_of(&self, fingerprint: Fingerprint, key: &K, n: u32, mut is_seen: bool) -> Taken {
         loop {
-            let taken = self.visit_in_tier(fingerprint, |tier, line, word, at| match line.take(word, at, n) {
-                Ok(after) => (after, Ok((Allowed::new(line, after, at), Receipt { at, tier, is_shared: false }))),
-                Err(refusal) => (word, Err(Denied::new(line, word, at, refusal))),
-            });
-            if let Some(taken) = taken.or_else(|| self.take_first(fingerprint, key, n)) {
-                return taken;
+            let taken = if is_seen {
+                self.visit_in_tier(fingerprint, |tier, line, word, at| match line.take(word, at, n) {
+                    Ok(after) => (after, Ok((Allowed::new(line, after, at), Receipt { at, tier, is_shared: false }))),
+                    Err(refusal) => (word, Err(Denied::new(line, word, at, refusal))),
+                })
+            } else {
+                self.take_first(fingerprint, key, n)
+            };
+            match taken {
+                Some(taken) => return taken,
+                None => is_seen = !is_seen,
             }
         }
     }
 
     /// The first sight of a key; `None` if another thread was first with the same.
-    #[cold]
     fn take_first(&self, fingerprint: Fingerprint, key: &K, n: u32) -> Option<Taken> {
-        let own = self.own_tier(key);
-        self.lock(fingerprint).while_held(|| self.take_as_newcomer(fingerprint, self.tier(fingerprint, own), n))
+        let own = self.tiers.own(key);
+        self.locks
+            .of(fingerprint)
+            .write(|counts| self.take_as_newcomer(fingerprint, self.tiers.of(fingerprint, own), n, counts))
     }
 }
 
 impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
-    fn lock(&self, fingerprint: Fingerprint) -> &Lock {
-        &self.locks[fingerprint.get() as usize % self.locks.len()]
-    }
-
-    /// The slot of a key, if it has one that nobody is taking from it.
-    fn slot_of(&self, fingerprint: Fingerprint) -> Option<&Slot> {
-        let slot = self.table.find(fingerprint)?;
-        if !slot.word().is_claimed() {
-            return Some(slot);
-        }
-        // One that is being taken from the key may stand before the one that it got since.
-        let is_its = |slot: &&Slot| slot.seems_of(fingerprint.get()) && !slot.word().is_claimed();
-        self.table.candidates(fingerprint).into_iter().flatten().find(is_its)
-    }
-
-    /// The word of a key's slot.
-    fn visit_word(&self, fingerprint: Fingerprint) -> Option<Word> {
-        let slot = self.slot_of(fingerprint)?;
-        let word = slot.word();
-        (!word.is_claimed() && slot.is_of(fingerprint.get())).then_some(word)
-    }
-
-    /// The line, the position of now and the bucket's full word, of what a slot was seen to have; `None` if the quota is just changing.
-    #[inline]
-    fn look(&self, word: Word) -> Option<(Timeline, u64, u64)> {
-        let tier = &self.tiers[word.tier()];
-        let (epoch, line) = tier.quota.read(&self.clock);
-        let at = line.position(self.clock.now());
-        let full = line.word_ahead(word.ahead_of(at), at, &self.clock);
-        tier.quota.is_current(epoch).then_some((line, at, full))
-    }
-
-    /// Decides about the bucket of a key, until a decision stands; `None` if the key has no slot. A decision that leaves the word as it is
-    /// writes nothing.
-    #[inline]
-    fn visit<T>(&self, fingerprint: Fingerprint, decide: impl Fn(&Timeline, u64, u64) -> (u64, T)) -> Option<T> {
-        self.visit_in_tier(fingerprint, |_, line, word, at| decide(line, word, at))
-    }
-
-    /// As [`visit`](Self::visit), told which tier it is.
-    #[inline]
-    fn visit_in_tier<T>(
-        &self,
-        fingerprint: Fingerprint,
-        decide: impl Fn(usize, &Timeline, u64, u64) -> (u64, T),
-    ) -> Option<T> {
-        let backoff = Backoff::new();
-        loop {
-            let slot = self.slot_of(fingerprint)?;
-            // The tier says which epoch is to be read before the word.
-            let index = if self.tiers.len() == 1 { 0 } else { slot.word().tier() };
-            let tier = &self.tiers[index];
-            let (epoch, line) = match tier.quota.read_published() {
-                Some(published) => published,
-                None => tier.quota.read(&self.clock),
-            };
-            let word = slot.word();
-            if word.is_claimed() {
-                return None;
-            }
-            if slot.is_of(fingerprint.get()) && word.tier() == index {
-                // After the word, as in `OneWord::look`.
-                let at = line.position(self.clock.now());
-                let full = line.word_ahead(word.ahead_of(at), at, &self.clock);
-                if tier.quota.is_current(epoch) {
-                    let (after, answer) = decide(index, &line, full, at);
-                    let stands =
-                        if after == full { slot.still_has(word) } else { slot.replace(word, word.at_level(after)) };
-                    if stands {
-                        return Some(answer);
-                    }
-                }
-            }
-            backoff.spin();
-        }
-    }
-
-    /// Decides about the bucket that the keys of a tier share which have no slot.
-    fn visit_overflow<T>(&self, tier: usize, decide: impl Fn(&Timeline, u64, u64) -> (u64, T)) -> T {
-        let tier = &self.tiers[tier];
-        let backoff = Backoff::new();
-        loop {
-            let (epoch, line) = tier.quota.read(&self.clock);
-            // ORDERING: Relaxed, because the fence in `is_current` follows, as in `OneWord::look`.
-            let old = tier.overflow.load(Ordering::Relaxed);
-            let at = line.position(self.clock.now());
-            if tier.quota.is_current(epoch) {
-                let word = line.heal(old, at, &self.clock).unwrap_or(old);
-                let (after, answer) = decide(&line, word, at);
-                // ORDERING: Release, as in `OneWord::replace`.
-                let is_done = after == old
-                    || tier.overflow.compare_exchange(old, after, Ordering::Release, Ordering::Relaxed).is_ok();
-                if is_done {
-                    return answer;
-                }
-            }
-            backoff.spin();
-        }
-    }
-
-    /// Takes tokens for a key that has no slot, and gives it one if it can; called with its lock held. `None` if it has one by now.
-    fn take_as_newcomer(&self, fingerprint: Fingerprint, tier: usize, n: u32) -> Option<Taken> {
-        let backoff = Backoff::new();
-        loop {
-            if self.slot_of(fingerprint).is_some() {
-                return None;
-            }
-            if let Some(taken) = self.try_take_as_newcomer(fingerprint, tier, n) {
-                return Some(taken);
-            }
-            backoff.spin();
-        }
-    }
-
-    /// One try of it; `None` if others came between.
-    fn try_take_as_newcomer(&self, fingerprint: Fingerprint, index: usize, n: u32) -> Option<Taken> {
-        let tier = &self.tiers[index];
-        let (epoch, line) = tier.quota.read(&self.clock);
-        // ORDERING: Relaxed, because the fence in `is_current` follows.
-        let overflow = tier.overflow.load(Ordering::Relaxed);
-        let words = self.table.candidates(fingerprint).map(|set| set.map(|slot| (slot, slot.word())));
-        let [first, second] = words.map(|set| set.map(|(slot, word)| Some((self.victim(slot, word)?, word))));
-        // Where there are slots of nobody, they are what is filled evenly; else those whose owners owe nothing.
-        let is_any_nobodys = first.iter().chain(&second).flatten().any(|(slot, _)| !slot.is_taken);
-        let [room, room_elsewhere] = [&first, &second].map(|set| {
-            let is_room = |slot: &Victim<'_>| if is_any_nobodys { !slot.is_taken } else { slot.is_idle() };
-            set.iter().flatten().filter(|(slot, _)| is_room(slot)).count()
-        });
-        let sets = if room <= 1 && room_elsewhere > room { [second, first] } else { [first, second] };
-        let (_, (victim, word)) = sets
-            .into_iter()
-            .enumerate()
-            .flat_map(|(order, set)| set.into_iter().flatten().map(move |slot| (order, slot)))
-            .min_by_key(|(order, (victim, _))| (victim.full_in, victim.is_taken, *order))?;
-        // Anew, after the words.
-        let at = line.position(self.clock.now());
-        if !tier.quota.is_current(epoch) {
-            return None;
-        }
-        let mut owed = match victim.full_in {
-            Ticks::ZERO => 0,
-            wait => match self.when_full {
-                WhenFull::DenyNew if line.take(at, at, n).is_ok_and(|after| after != at) => {
-                    count(&self.counts.refused_newcomers);
-                    return Some(Err(Denied::counted(&line, 0, wait, wait)));
-                }
-                // What is always allowed, or never.
-                WhenFull::DenyNew => line.deepest_debt_in_units(),
-                WhenFull::SharedOverflow => return Some(self.take_of_overflow(index, n)),
-                WhenFull::EvictLeastIndebted if word.tier() == index => {
-                    Timeline::debt(line.word_ahead(word.ahead_of(at), at, &self.clock), at)
-                }
-                WhenFull::EvictLeastIndebted => line.units_in(wait).min(line.deepest_debt_in_units()),
-            },
-        };
-        if self.when_full == WhenFull::SharedOverflow {
-            // It may have been one of those who share.
-            owed = owed.max(Timeline::debt(line.heal(overflow, at, &self.clock).unwrap_or(overflow), at));
-        }
-        let word_before = at.wrapping_add(owed);
-        let after = match line.take(word_before, at, n) {
-            Ok(after) if n == 0 || line.is_unlimited() => {
-                let receipt = Receipt { at, tier: index, is_shared: false };
-                return Some(Ok((Allowed::new(&line, after, at), receipt)));
-            }
-            Ok(after) => after,
-            Err(refusal) => {
-                count(&self.counts.refused_newcomers);
-                return Some(Err(Denied::new(&line, word_before, at, refusal)));
-            }
-        };
-        let claim = victim.slot.claim(word)?;
-        if claim.fingerprint() == 0 {
-            count(&self.counts.keys);
-        } else if victim.full_in > Ticks::ZERO {
-            count(&self.counts.evictions);
-        }
-        claim.publish(fingerprint.get(), index, after);
-        Some(Ok((Allowed::new(&line, after, at), Receipt { at, tier: index, is_shared: false })))
-    }
-
-    fn take_of_overflow(&self, tier: usize, n: u32) -> Taken {
-        count(&self.counts.overflows);
-        self.visit_overflow(tier, |line, word, at| match line.take(word, at, n) {
-            Ok(after) => (after, Ok((Allowed::new(line, after, at), Receipt { at, tier, is_shared: true }))),
-            Err(refusal) => (word, Err(Denied::new(line, word, at, refusal))),
-        })
-    }
-
-    /// A slot that may change its owner, and when it is full; `None` if it changes him just now, or its quota.
-    fn victim<'a>(&self, slot: &'a Slot, word: Word) -> Option<Victim<'a>> {
-        if word.is_claimed() {
-            return None;
-        }
-        if slot.is_of(0) {
-            return Some(Victim { slot, full_in: Ticks::ZERO, is_taken: false });
-        }
-        let (line, at, full) = self.look(word)?;
-        Some(Victim { slot, full_in: line.resets_in(full, at), is_taken: true })
-    }
-
-    fn roll_back(&self, fingerprint: Fingerprint, n: u32, receipt: Receipt) {
-        let back = |line: &Timeline, word, at| line.roll_back(word, at, n, receipt.at);
-        if receipt.is_shared {
-            self.visit_overflow(receipt.tier, |line, word, at| (back(line, word, at), ()));
-        } else {
-            // Positions of another tier say nothing here.
-            self.visit_in_tier(fingerprint, |tier, line, word, at| {
-                (if tier == receipt.tier { back(line, word, at) } else { word }, ())
-            });
-        }
-    }
-
     /// Forgets all keys, and what they took.
     pub fn clear(&self) {
         for slot in self.table.slots() {
@@ -577,16 +340,17 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
                     break;
                 }
                 if let Some(claim) = slot.claim(word) {
-                    if claim.fingerprint() != 0 {
-                        self.counts.keys.fetch_sub(1, Ordering::Relaxed);
-                    }
+                    let owner = claim.owner();
                     claim.publish(0, 0, 0);
+                    if let Some(owner) = owner {
+                        self.locks.of(owner).write(|counts| counts.keys = counts.keys.wrapping_sub(1));
+                    }
                     break;
                 }
                 backoff.spin();
             }
         }
-        for tier in 0..self.tiers.len() {
+        for tier in 0..self.tiers.iter().count() {
             self.visit_overflow(tier, |_, _, at| (at, ()));
         }
     }
@@ -598,8 +362,8 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
 
     /// The keys that have a slot, whether they owe something or not: at most two for each of the capacity, rounded up to whole sets of four.
     pub fn len(&self) -> usize {
-        // At most the number of slots.
-        self.counts.keys.load(Ordering::Relaxed) as usize
+        // At most the number of slots, but for keys that come and go while they are counted.
+        self.locks.sum(|counts| counts.keys) as usize
     }
 
     /// Whether no key has a slot.
@@ -609,22 +373,22 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
 
     /// How many keys lost their slot while they owed something.
     pub fn evictions(&self) -> u64 {
-        self.counts.evictions.load(Ordering::Relaxed)
+        self.locks.sum(|counts| counts.evictions)
     }
 
     /// How many calls were decided by the bucket that keys without a slot share.
     pub fn overflows(&self) -> u64 {
-        self.counts.overflows.load(Ordering::Relaxed)
+        self.locks.sum(|counts| counts.overflows)
     }
 
     /// How many calls were refused to keys without a slot, because there was none or because of what its owner owed.
     pub fn refused_newcomers(&self) -> u64 {
-        self.counts.refused_newcomers.load(Ordering::Relaxed)
+        self.locks.sum(|counts| counts.refused_newcomers)
     }
 
     /// The quota of each key; of tiers, the first.
     pub fn quota(&self) -> Quota {
-        self.tiers[0].quota.quota()
+        self.tiers.first().quota.quota()
     }
 
     /// The quota of a tier, if there is one.
@@ -638,7 +402,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
     ///
     /// [`SetQuotaError`], and the quota stays.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
-        self.tiers[0].quota.set(quota, &self.clock)
+        self.tiers.first().quota.set(quota, &self.clock)
     }
 
     /// As [`set_quota`](Self::set_quota) for one of the tiers; `None` if there is no such tier.
@@ -651,23 +415,10 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
     }
 }
 
-/// A slot that may change its owner: that which is full soonest, then of the set where more are, then nobody's.
-struct Victim<'a> {
-    slot: &'a Slot,
-    full_in: Ticks,
-    is_taken: bool,
-}
-
-impl Victim<'_> {
-    fn is_idle(&self) -> bool {
-        self.full_in == Ticks::ZERO
-    }
-}
-
 impl<K: ?Sized, C: fmt::Debug, S> fmt::Debug for KeyedLimiter<K, C, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedLimiter")
-            .field("quota", &self.tiers[0].quota)
+            .field("quota", &self.tiers.first().quota)
             .field("capacity", &self.capacity)
             .field("when_full", &self.when_full)
             .field("clock", &self.clock)

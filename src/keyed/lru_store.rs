@@ -1,6 +1,8 @@
 //! A bounded store of values of any kind.
 
+use super::DefaultHasher;
 use super::second_chance::{Entry, Ring};
+use crate::atomic::Guarded;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -8,10 +10,7 @@ use alloc::vec::Vec;
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
-use core::num::NonZero;
 use crossbeam_utils::CachePadded;
-use parking_lot::RwLock;
-use std::hash::RandomState;
 
 /// The most entries that a store can be made for.
 const MAX_CAPACITY: usize = 1 << 28;
@@ -66,7 +65,8 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 ///
 /// # Examples
 ///
-/// ```
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
 /// use damper::{CircuitBreaker, LruStore};
 ///
 /// let hosts = LruStore::<String, CircuitBreaker>::new(1024);
@@ -74,7 +74,7 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// assert_eq!(answer, Ok(42));
 /// assert!(hosts.get("www.example.com").is_none());
 /// ```
-pub struct LruStore<K, V, S = RandomState> {
+pub struct LruStore<K, V, S = DefaultHasher> {
     /// A power of two of them.
     shards: Box<[Shard<K, V>]>,
     capacity: usize,
@@ -82,13 +82,14 @@ pub struct LruStore<K, V, S = RandomState> {
     hasher: S,
 }
 
-type Shard<K, V> = CachePadded<RwLock<Ring<K, V>>>;
+type Shard<K, V> = CachePadded<Guarded<Ring<K, V>>>;
 
+#[cfg(feature = "std")]
 impl<K, V> LruStore<K, V> {
     /// A store of at most so many entries, 1 to 2^28; what lies outside is brought to the nearer end.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        Self::with_hasher(capacity, RandomState::new())
+        Self::with_hasher(capacity, DefaultHasher::new())
     }
 }
 
@@ -102,7 +103,7 @@ impl<K, V, S> LruStore<K, V, S> {
         let capacity = capacity.clamp(1, MAX_CAPACITY);
         let shards = shards_for(capacity);
         let (each, left) = (capacity / shards, capacity % shards);
-        let ring = |shard| CachePadded::new(RwLock::new(Ring::new(each + usize::from(shard < left))));
+        let ring = |shard| CachePadded::new(Guarded::new(Ring::new(each + usize::from(shard < left))));
         Self { shards: (0..shards).map(ring).collect(), capacity, keep_if: None, hasher }
     }
 
@@ -114,7 +115,8 @@ impl<K, V, S> LruStore<K, V, S> {
     ///
     /// # Examples
     ///
-    /// ```
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
     /// use damper::LruStore;
     /// use std::sync::atomic::{AtomicUsize, Ordering};
     ///
@@ -137,7 +139,7 @@ impl<K, V, S> LruStore<K, V, S> {
 
     /// How many entries there are, counted shard by shard.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.read().entries().len()).sum()
+        self.shards.iter().map(|shard| shard.read(|ring| ring.entries().len())).sum()
     }
 
     /// Whether there are none.
@@ -147,14 +149,14 @@ impl<K, V, S> LruStore<K, V, S> {
 
     /// How many entries had to make room for others so far.
     pub fn evictions(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.read().evictions()).sum()
+        self.shards.iter().map(|shard| shard.read(Ring::evictions)).sum()
     }
 
     /// Removes all entries. What holds them until they are dropped, outside of the locks, is allocated here.
     pub fn clear(&self) {
         for shard in &self.shards {
-            let mut removed = Vec::with_capacity(shard.read().capacity());
-            shard.write().clear(&mut removed);
+            let mut removed = Vec::with_capacity(shard.read(Ring::capacity));
+            shard.write(|ring| ring.clear(&mut removed));
         }
     }
 
@@ -167,8 +169,9 @@ impl<K, V, S> LruStore<K, V, S> {
         K: Clone,
     {
         self.shards.iter().flat_map(|shard| {
-            let mut copies = Vec::with_capacity(shard.read().capacity());
-            copies.extend(shard.read().entries().iter().map(|entry| (entry.key().clone(), Arc::clone(entry.value()))));
+            let mut copies = Vec::with_capacity(shard.read(Ring::capacity));
+            let copy = |entry: &Entry<K, V>| (entry.key().clone(), Arc::clone(entry.value()));
+            shard.read(|ring| copies.extend(ring.entries().iter().map(copy)));
             copies
         })
     }
@@ -188,7 +191,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         K: Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
-        self.shard(hash).read().get(hash, key).map(Arc::clone)
+        self.shard(hash).read(|ring| ring.get(hash, key).map(Arc::clone))
     }
 
     /// The value of this key, which is made if there is none. Where the store is full, another entry makes room.
@@ -202,8 +205,8 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let hash = self.hasher.hash_one(key);
-        if let Some(value) = self.shard(hash).read().get(hash, key) {
-            return Arc::clone(value);
+        if let Some(value) = self.shard(hash).read(|ring| ring.get(hash, key).map(Arc::clone)) {
+            return value;
         }
         self.insert(Entry::new(hash, key.to_owned(), Arc::new(make())))
     }
@@ -211,17 +214,15 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
     /// Inserts an entry, unless somebody was faster.
     #[cold]
     fn insert(&self, entry: Entry<K, V>) -> Arc<V> {
-        let mut shard = self.shard(entry.hash()).write();
-        if let Some(earlier) = shard.get(entry.hash(), entry.key()) {
-            let earlier = Arc::clone(earlier);
-            // `entry` is dropped after the lock is released, as are all arguments.
-            return earlier;
-        }
-        let value = Arc::clone(entry.value());
-        let victim = shard.victim(|value| self.keep_if.as_ref().is_some_and(|keep_if| keep_if(value)));
-        let evicted = shard.insert(entry, victim);
-        drop(shard);
-        drop(evicted);
+        // What comes out is dropped after the lock was released: the entry that was evicted, or this one.
+        let (value, _dropped) = self.shard(entry.hash()).write(|ring| {
+            if let Some(earlier) = ring.get(entry.hash(), entry.key()) {
+                return (Arc::clone(earlier), Some(entry));
+            }
+            let value = Arc::clone(entry.value());
+            let victim = ring.victim(|value| self.keep_if.as_ref().is_some_and(|keep_if| keep_if(value)));
+            (value, ring.insert(entry, victim))
+        });
         value
     }
 
@@ -231,7 +232,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         K: Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
-        let removed = self.shard(hash).write().remove(hash, key);
+        let removed = self.shard(hash).write(|ring| ring.remove(hash, key));
         // Its key is dropped here, after the lock was released.
         removed.map(Entry::into_value)
     }
@@ -245,7 +246,10 @@ impl<K, V, S> fmt::Debug for LruStore<K, V, S> {
 
 /// The number of shards, a power of two.
 fn shards_for(capacity: usize) -> usize {
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(1 << 10);
+    #[cfg(feature = "std")]
+    let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get).min(1 << 10);
+    #[cfg(not(feature = "std"))]
+    let threads = 1;
     let fit = (capacity / LEAST_IN_SHARD).max(1);
     (SHARDS_PER_THREAD * threads).next_power_of_two().min(1 << fit.ilog2())
 }
@@ -257,8 +261,8 @@ mod tests {
     #[test]
     fn the_shards_share_exactly_the_capacity() {
         for capacity in [0, 1, 2, 63, 64, 127, 128, 129, 200, 1_000, 1_024, 4_097, 100_003] {
-            let store = LruStore::<u64, ()>::new(capacity);
-            let capacities: Vec<_> = store.shards.iter().map(|shard| shard.read().capacity()).collect();
+            let store = LruStore::<u64, (), _>::with_hasher(capacity, crate::keyed::Seed::new(1, 2));
+            let capacities: Vec<_> = store.shards.iter().map(|shard| shard.read(Ring::capacity)).collect();
             assert_eq!(capacities.iter().sum::<usize>(), capacity.max(1));
             assert!(capacities.len().is_power_of_two());
             assert!(capacities.len() == 1 || capacities.iter().all(|&each| each >= LEAST_IN_SHARD));

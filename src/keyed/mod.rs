@@ -4,27 +4,56 @@
 //! | file | idea |
 //! |---|---|
 //! | `keyed_limiter`, `builder` | one quota, a bucket for every key |
+//! | `visit` | what is decided about the bucket of a key that has a slot |
+//! | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
 //! | `table` | where a key's slot can be |
 //! | `slot` | whose a slot is, and how it changes its owner |
+//! | `tiers` | several quotas, and which of them is a key's |
+//! | `locks` | what is held at a first sight |
 //! | `policy` | what becomes of a newcomer for whom there is no slot |
+//! | `seed` | a hasher for where there is no `std` |
 //! | `client_address` | addresses as keys |
 //! | `lru_store` | a value of any kind for every key: shards and their locks |
 //! | `second_chance` | which entry of a shard makes room |
 //! | `circuit_breakers` | a breaker for every key |
 
+#[cfg(feature = "alloc")]
 mod builder;
+#[cfg(feature = "std")]
 mod circuit_breakers;
 mod client_address;
+mod error;
 mod keyed_limiter;
+mod locks;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod lru_store;
+mod newcomer;
 mod policy;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod second_chance;
+mod seed;
 mod slot;
 mod table;
+mod tiers;
+mod visit;
 
-pub use builder::{KeyedLimiterBuilder, KeyedLimiterError};
+#[cfg(feature = "alloc")]
+pub use builder::KeyedLimiterBuilder;
+#[cfg(feature = "std")]
 pub use circuit_breakers::CircuitBreakers;
 pub use client_address::ClientAddress;
+pub use error::KeyedLimiterError;
 pub use keyed_limiter::KeyedLimiter;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use lru_store::LruStore;
 pub use policy::WhenFull;
+pub use seed::Seed;
+pub use table::KeyedSlots;
+
+/// The hasher of a store that names none: std's, seeded at random, with the feature `std`.
+#[cfg(feature = "std")]
+pub type DefaultHasher = std::hash::RandomState;
+
+/// The hasher of a store that names none: without the feature `std` the caller gives a seed.
+#[cfg(not(feature = "std"))]
+pub type DefaultHasher = Seed;

@@ -18,7 +18,8 @@
 //! - Who refuses exchanges nothing, and so looks at the word again after the fingerprint: only if it is still the same was it the bucket of that
 //!   key that the refusal was computed from.
 
-use crate::atomic::{AtomicU64, Field, Ordering};
+use super::table::Fingerprint;
+use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom};
 
 const LEVEL: Field = Field::lowest(56);
 const TIER: Field = LEVEL.then(4);
@@ -81,8 +82,10 @@ const fn level(position: u64) -> u64 {
 }
 
 impl Slot {
-    pub(super) fn empty() -> Self {
-        Self { fingerprint: AtomicU64::new(0), word: AtomicU64::new(0) }
+    const_unless_loom! {
+        pub(super) const fn empty() -> Self {
+            Self { fingerprint: AtomicU64::new(0), word: AtomicU64::new(0) }
+        }
     }
 
     /// Whose it seems to be.
@@ -138,10 +141,10 @@ pub(super) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Whose it was; 0 for nobody's.
-    pub(super) fn fingerprint(&self) -> u64 {
+    /// Whose it was.
+    pub(super) fn owner(&self) -> Option<Fingerprint> {
         // ORDERING: Relaxed: nobody else writes it while it is claimed.
-        self.slot.fingerprint.load(Ordering::Relaxed)
+        Fingerprint::of_owner(self.slot.fingerprint.load(Ordering::Relaxed))
     }
 
     /// Gives the slot to its new owner; 0 for nobody.

@@ -5,32 +5,75 @@
 //! one hit in ten looks at two lines. (Always the emptier: 1 key in 100,000, and 28 hits in 100. The first until it is full: 36 keys in
 //! 10,000, and 4 hits in 100.) No key is stored, and nothing is allocated after construction.
 
-use super::slot::Slot;
+use super::slot::{Slot, Word};
+use crate::atomic::{array_of, const_unless_loom};
+#[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 
 /// The slots of a set: a cache line of them.
 pub(super) const WAYS: usize = 4;
 
 /// Slots per key of capacity.
-const SLOTS_PER_KEY: usize = 2;
+pub(super) const SLOTS_PER_KEY: usize = 2;
 
 #[derive(Debug)]
 #[repr(align(64))]
-struct Set([Slot; WAYS]);
+pub(super) struct Set([Slot; WAYS]);
 
 impl Set {
+    const_unless_loom! {
+        const fn empty() -> Self {
+            Self(array_of!(WAYS, Slot::empty()))
+        }
+    }
+
+    pub(super) fn slots(&self) -> &[Slot; WAYS] {
+        &self.0
+    }
+
+    /// The words of its slots.
+    #[inline]
+    pub(super) fn words(&self) -> [Word; WAYS] {
+        self.0.each_ref().map(Slot::word)
+    }
+
     #[inline]
     fn find(&self, key: Fingerprint) -> Option<&Slot> {
         // All four are compared, for which of them it is no processor can guess.
-        let found =
-            self.0.iter().enumerate().fold(0u32, |found, (way, slot)| found | u32::from(slot.seems_of(key.0)) << way);
-        self.0.get(found.trailing_zeros() as usize)
+        let seems = |found: u32, (way, slot): (usize, &Slot)| found | u32::from(slot.seems_of(key.0)) << way;
+        self.0.get(self.0.iter().enumerate().fold(0, seems).trailing_zeros() as usize)
+    }
+}
+
+/// The memory of a [`KeyedLimiter`](super::KeyedLimiter) that allocates none: `SETS` times 64 bytes, for two keys each.
+///
+/// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](super::KeyedLimiter::in_slots), to one limiter only: others would count in
+/// one another's buckets.
+#[derive(Debug)]
+pub struct KeyedSlots<const SETS: usize>([Set; SETS]);
+
+impl<const SETS: usize> KeyedSlots<SETS> {
+    const_unless_loom! {
+        /// Slots of nobody, at least one set of them and less than 2^28.
+        #[must_use]
+        pub const fn new() -> Self {
+            const { assert!(SETS > 0 && SETS < 1 << 28, "there are 1 to 2^28 - 1 sets of slots") };
+            Self(array_of!(SETS, Set::empty()))
+        }
+    }
+}
+
+impl<const SETS: usize> Default for KeyedSlots<SETS> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Table {
-    sets: Box<[Set]>,
+pub(super) enum Table {
+    Lent(&'static [Set]),
+    #[cfg(feature = "alloc")]
+    Allocated(Box<[Set]>),
 }
 
 /// The hash of a key as the table takes it: never 0.
@@ -45,6 +88,11 @@ impl Fingerprint {
         Self((mixed ^ mixed >> 32).max(1))
     }
 
+    /// Of a slot's owner, who may be nobody.
+    pub(super) fn of_owner(fingerprint: u64) -> Option<Self> {
+        (fingerprint != 0).then_some(Self(fingerprint))
+    }
+
     pub(super) fn get(self) -> u64 {
         self.0
     }
@@ -52,9 +100,14 @@ impl Fingerprint {
 
 impl Table {
     /// A table for so many keys.
+    #[cfg(feature = "alloc")]
     pub(super) fn new(capacity: usize) -> Self {
         let sets = (capacity * SLOTS_PER_KEY).div_ceil(WAYS);
-        Self { sets: (0..sets).map(|_| Set([(); WAYS].map(|()| Slot::empty()))).collect() }
+        Self::Allocated((0..sets).map(|_| Set::empty()).collect())
+    }
+
+    pub(super) const fn lent<const SETS: usize>(slots: &'static KeyedSlots<SETS>) -> Self {
+        Self::Lent(&slots.0)
     }
 
     /// The slot that seems to be that of a key.
@@ -63,13 +116,23 @@ impl Table {
         self.first(key).find(key).or_else(|| self.second(key).find(key))
     }
 
-    /// The slots that a key may have, by set.
-    pub(super) fn candidates(&self, key: Fingerprint) -> [[&Slot; WAYS]; 2] {
-        [self.first(key), self.second(key)].map(|set| set.0.each_ref())
+    /// The sets that a key may have a slot in.
+    #[inline]
+    pub(super) fn candidates(&self, key: Fingerprint) -> [&Set; 2] {
+        [self.first(key), self.second(key)]
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.sets.iter().flat_map(|set| &set.0)
+        self.sets().iter().flat_map(|set| &set.0)
+    }
+
+    #[inline]
+    fn sets(&self) -> &[Set] {
+        match self {
+            Self::Lent(sets) => sets,
+            #[cfg(feature = "alloc")]
+            Self::Allocated(sets) => sets,
+        }
     }
 
     #[inline]
@@ -85,6 +148,7 @@ impl Table {
     /// The set of a half of a hash: scaled to the number of sets, which are less than 2^32.
     #[inline]
     fn set(&self, half: u64) -> &Set {
-        &self.sets[((half * self.sets.len() as u64) >> 32) as usize]
+        let sets = self.sets();
+        &sets[((half * sets.len() as u64) >> 32) as usize]
     }
 }

@@ -15,7 +15,6 @@ pub(crate) enum Measure {
     /// Tokens, as they drip in.
     Tokens,
     /// Tokens whose positions are kept in 56 bits: the deepest debt is a quarter of their circle at the most.
-    #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "only the keyed table has them"))]
     Levels,
     /// Windows of the quota: the whole part of a position is the number of a window.
     Windows(Alignment),

@@ -267,7 +267,6 @@ impl Timeline {
 
     /// The word that lies so far `ahead` of a position: what is out of the range of debts is a full bucket, for what is kept in few bits
     /// circles while nobody looks at it.
-    #[cfg(feature = "std")]
     #[inline]
     pub(crate) fn word_ahead(&self, ahead: i64, at: u64, clock: &impl Clock) -> u64 {
         let word = at.wrapping_add_signed(ahead.max(0));
@@ -275,7 +274,6 @@ impl Timeline {
     }
 
     /// As [`word_ahead`](Self::word_ahead) of a bucket that is not below empty; `None` if it may be.
-    #[cfg(feature = "std")]
     #[inline]
     pub(crate) fn word_near(&self, ahead: i64, at: u64) -> Option<u64> {
         let ahead = ahead.max(0) as u64;
@@ -283,13 +281,11 @@ impl Timeline {
     }
 
     /// The deepest debt, in units.
-    #[cfg(feature = "std")]
     pub(crate) const fn deepest_debt_in_units(&self) -> u64 {
         self.deepest_debt << self.fraction_bits
     }
 
     /// The units that so many ticks bring, rounded up.
-    #[cfg(feature = "std")]
     pub(crate) const fn units_in(&self, ticks: Ticks) -> u64 {
         self.scale.saturating_units(ticks.count()).saturating_add(1)
     }

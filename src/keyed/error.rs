@@ -1,0 +1,31 @@
+//! What was refused of a keyed limiter's settings.
+
+use super::slot::MOST_TIERS;
+use core::fmt;
+
+/// The most keys that a limiter can be built for: 8 GiB of slots.
+pub(super) const MAX_CAPACITY: usize = 1 << 28;
+
+/// Which setting of a [`KeyedLimiter`](super::KeyedLimiter) was refused, with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyedLimiterError {
+    /// `capacity` is not in 1..=2^28.
+    Capacity(usize),
+    /// There are more than 16 tiers.
+    Tiers(usize),
+    /// There is no such tier.
+    Tier(usize),
+}
+
+impl fmt::Display for KeyedLimiterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capacity(keys) => write!(f, "capacity is {keys}, it must be 1 to {MAX_CAPACITY}"),
+            Self::Tiers(tiers) => write!(f, "there are {tiers} tiers, there must be 1 to {MOST_TIERS}"),
+            Self::Tier(tier) => write!(f, "there is no tier {tier}, they are counted from 0"),
+        }
+    }
+}
+
+impl core::error::Error for KeyedLimiterError {}

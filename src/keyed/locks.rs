@@ -1,0 +1,59 @@
+//! The locks of first sights, and what they counted.
+
+use super::table::Fingerprint;
+use crate::atomic::{Guarded, const_unless_loom};
+#[cfg(feature = "alloc")]
+use {alloc::boxed::Box, crossbeam_utils::CachePadded};
+
+/// What happened to keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counts {
+    /// Of the slots that this lock gave away, those that are taken. It wraps: who takes a slot from its owner does so under another lock.
+    pub(super) keys: u64,
+    pub(super) evictions: u64,
+    pub(super) overflows: u64,
+    pub(super) refused_newcomers: u64,
+}
+
+impl Counts {
+    const NONE: Self = Self { keys: 0, evictions: 0, overflows: 0, refused_newcomers: 0 };
+}
+
+/// A lock for each part of the keys, held while a key is given a slot, so that none gets two.
+pub(super) enum Locks {
+    One(Guarded<Counts>),
+    #[cfg(feature = "alloc")]
+    Many(Box<[CachePadded<Guarded<Counts>>]>),
+}
+
+impl Locks {
+    const_unless_loom! {
+        pub(super) const fn one() -> Self {
+            Self::One(Guarded::new(Counts::NONE))
+        }
+    }
+
+    #[cfg(feature = "alloc")]
+    pub(super) fn new(locks: usize) -> Self {
+        Self::Many((0..locks).map(|_| CachePadded::new(Guarded::new(Counts::NONE))).collect())
+    }
+
+    /// The lock of a key.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one lock only"))]
+    pub(super) fn of(&self, fingerprint: Fingerprint) -> &Guarded<Counts> {
+        match self {
+            Self::One(lock) => lock,
+            #[cfg(feature = "alloc")]
+            Self::Many(locks) => &locks[fingerprint.get() as usize % locks.len()],
+        }
+    }
+
+    /// Adds up what each lock counted.
+    pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
+        match self {
+            Self::One(lock) => lock.read(of),
+            #[cfg(feature = "alloc")]
+            Self::Many(locks) => locks.iter().fold(0, |sum, lock| sum.wrapping_add(lock.read(&of))),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The quotas of a keyed limiter, and which of them is a key's.
+
+use super::KeyedLimiterError;
+use super::table::Fingerprint;
+use crate::atomic::{AtomicU64, const_unless_loom};
+use crate::quota::{LiveQuota, Measure, Quota};
+use core::marker::PhantomData;
+use crossbeam_utils::CachePadded;
+#[cfg(feature = "alloc")]
+use {crate::atomic::Guarded, alloc::boxed::Box, hashbrown::HashMap};
+
+/// A quota, and what the keys without a slot share of it.
+#[derive(Debug)]
+pub(super) struct Tier {
+    pub(super) quota: LiveQuota,
+    /// A position on the quota's line. Apart from the quota, which all checks read.
+    pub(super) overflow: CachePadded<AtomicU64>,
+}
+
+impl Tier {
+    const_unless_loom! {
+        const fn new(quota: Quota) -> Self {
+            let overflow = CachePadded::new(AtomicU64::new(0));
+            Self { quota: LiveQuota::new(quota, Measure::Levels, 0), overflow }
+        }
+    }
+}
+
+/// Which tier a key belongs to.
+#[cfg(feature = "alloc")]
+pub(super) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
+
+#[cfg_attr(
+    feature = "alloc",
+    expect(clippy::large_enum_variant, reason = "one tier is the rule, and is found without a pointer")
+)]
+pub(super) enum Tiers<K: ?Sized> {
+    One(Tier, PhantomData<fn(&K)>),
+    #[cfg(feature = "alloc")]
+    Several(Several<K>),
+}
+
+#[cfg(feature = "alloc")]
+pub(super) struct Several<K: ?Sized> {
+    /// At least one.
+    tiers: Box<[Tier]>,
+    tier_of: TierOf<K>,
+    /// The tiers of single keys, by their fingerprints.
+    overrides: Guarded<HashMap<u64, usize>>,
+}
+
+impl<K: ?Sized> Tiers<K> {
+    const_unless_loom! {
+        pub(super) const fn one(quota: Quota) -> Self {
+            Self::One(Tier::new(quota), PhantomData)
+        }
+    }
+
+    #[cfg(feature = "alloc")]
+    pub(super) fn several(first: Quota, others: &[Quota], tier_of: TierOf<K>) -> Self {
+        let tiers = core::iter::once(first).chain(others.iter().copied()).map(Tier::new).collect();
+        Self::Several(Several { tiers, tier_of, overrides: Guarded::new(HashMap::new()) })
+    }
+
+    /// The tier of this number, and the number; what is beyond the last is the last. Not asked for where there is one only.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
+    #[inline]
+    pub(super) fn at(&self, index: impl FnOnce() -> usize) -> (usize, &Tier) {
+        match self {
+            Self::One(tier, _) => (0, tier),
+            #[cfg(feature = "alloc")]
+            Self::Several(several) => {
+                let index = index().min(several.tiers.len() - 1);
+                (index, &several.tiers[index])
+            }
+        }
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Tier> {
+        match self {
+            Self::One(tier, _) => (index == 0).then_some(tier),
+            #[cfg(feature = "alloc")]
+            Self::Several(several) => several.tiers.get(index),
+        }
+    }
+
+    pub(super) fn first(&self) -> &Tier {
+        self.at(|| 0).1
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Tier> {
+        (0..).map_while(|index| self.get(index))
+    }
+
+    /// The tier of a key that was given none; asked without a lock, for who is asked may use the limiter.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `at`"))]
+    pub(super) fn own(&self, key: &K) -> usize {
+        match self {
+            Self::One(..) => 0,
+            #[cfg(feature = "alloc")]
+            Self::Several(several) => (several.tier_of)(key).min(several.tiers.len() - 1),
+        }
+    }
+
+    /// The tier of a key: that which it was given, or else its own.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `at`"))]
+    pub(super) fn of(&self, fingerprint: Fingerprint, own: usize) -> usize {
+        match self {
+            Self::One(..) => 0,
+            #[cfg(feature = "alloc")]
+            Self::Several(several) => {
+                several.overrides.read(|overrides| overrides.get(&fingerprint.get()).copied()).unwrap_or(own)
+            }
+        }
+    }
+
+    /// Gives a key a tier, or takes it away; there has to be such a tier.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `at`"))]
+    pub(super) fn give(&self, fingerprint: Fingerprint, tier: Option<usize>) -> Result<(), KeyedLimiterError> {
+        match (tier, self) {
+            (Some(tier), _) if self.get(tier).is_none() => return Err(KeyedLimiterError::Tier(tier)),
+            (_, Self::One(..)) => {}
+            #[cfg(feature = "alloc")]
+            (Some(tier), Self::Several(several)) => {
+                several.overrides.write(|overrides| overrides.insert(fingerprint.get(), tier));
+            }
+            #[cfg(feature = "alloc")]
+            (None, Self::Several(several)) => {
+                several.overrides.write(|overrides| overrides.remove(&fingerprint.get()));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! What is decided about the bucket of a key that has a slot, and about the one that those without share.
+
+use super::keyed_limiter::{KeyedLimiter, Receipt, Taken};
+use super::slot::{Slot, Word};
+use super::table::{Fingerprint, Set};
+use crate::atomic::{Backoff, Ordering};
+use crate::clock::Clock;
+use crate::limit::{Allowed, Denied};
+use crate::quota::Timeline;
+
+impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
+    /// Takes tokens from a slot, of a key that is not below empty and a quota with a limit, if nobody comes between.
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    pub(super) fn take_straight(&self, slot: &Slot, fingerprint: Fingerprint, n: u32) -> Option<Taken> {
+        let (index, tier) = self.tiers.at(|| slot.word().tier());
+        let (epoch, line) = tier.quota.read_straight()?;
+        let word = slot.word();
+        if n == 0 || word.is_claimed() || word.tier() != index || !slot.is_of(fingerprint.get()) {
+            return None;
+        }
+        let at = line.position(self.clock.now());
+        let full = line.word_near(word.ahead_of(at), at)?;
+        if !tier.quota.is_current(epoch) {
+            return None;
+        }
+        // No closures here: a call that is given the line makes all the others keep it in memory.
+        match line.take(full, at, n) {
+            Ok(after) if slot.replace(word, word.at_level(after)) => {
+                Some(Ok((Allowed::new(&line, after, at), Receipt { at, tier: index, is_shared: false })))
+            }
+            Err(refusal) if slot.still_has(word) => Some(Err(Denied::new(&line, full, at, refusal))),
+            _ => None,
+        }
+    }
+
+    /// The slot of a key, if it has one that nobody is taking from it.
+    pub(super) fn slot_of(&self, fingerprint: Fingerprint) -> Option<&Slot> {
+        let slot = self.table.find(fingerprint)?;
+        if !slot.word().is_claimed() {
+            return Some(slot);
+        }
+        // One that is being taken from the key may stand before the one that it got since.
+        let is_its = |slot: &&Slot| slot.seems_of(fingerprint.get()) && !slot.word().is_claimed();
+        self.table.candidates(fingerprint).into_iter().flat_map(Set::slots).find(is_its)
+    }
+
+    /// The word of a key's slot.
+    pub(super) fn visit_word(&self, fingerprint: Fingerprint) -> Option<Word> {
+        let slot = self.slot_of(fingerprint)?;
+        let word = slot.word();
+        (!word.is_claimed() && slot.is_of(fingerprint.get())).then_some(word)
+    }
+
+    /// The line, the position of now and the bucket's full word, of what a slot was seen to have; `None` if the quota is just changing.
+    #[inline]
+    pub(super) fn look(&self, word: Word) -> Option<(Timeline, u64, u64)> {
+        let (_, tier) = self.tiers.at(|| word.tier());
+        let (epoch, line) = tier.quota.read(&self.clock);
+        let at = line.position(self.clock.now());
+        let full = line.word_ahead(word.ahead_of(at), at, &self.clock);
+        tier.quota.is_current(epoch).then_some((line, at, full))
+    }
+
+    /// Decides about the bucket of a key, until a decision stands; `None` if the key has no slot. A decision that leaves the word as it is
+    /// writes nothing.
+    #[inline]
+    pub(super) fn visit<T>(
+        &self,
+        fingerprint: Fingerprint,
+        decide: impl Fn(&Timeline, u64, u64) -> (u64, T),
+    ) -> Option<T> {
+        self.visit_in_tier(fingerprint, |_, line, word, at| decide(line, word, at))
+    }
+
+    /// As [`visit`](Self::visit), told which tier it is.
+    #[inline]
+    pub(super) fn visit_in_tier<T>(
+        &self,
+        fingerprint: Fingerprint,
+        decide: impl Fn(usize, &Timeline, u64, u64) -> (u64, T),
+    ) -> Option<T> {
+        let backoff = Backoff::new();
+        loop {
+            let slot = self.slot_of(fingerprint)?;
+            // The tier says which epoch is to be read before the word.
+            let (index, tier) = self.tiers.at(|| slot.word().tier());
+            let (epoch, line) = tier.quota.read(&self.clock);
+            let word = slot.word();
+            if word.is_claimed() {
+                return None;
+            }
+            if slot.is_of(fingerprint.get()) && word.tier() == index {
+                // After the word, as in `OneWord::look`.
+                let at = line.position(self.clock.now());
+                let full = line.word_ahead(word.ahead_of(at), at, &self.clock);
+                if tier.quota.is_current(epoch) {
+                    let (after, answer) = decide(index, &line, full, at);
+                    let stands =
+                        if after == full { slot.still_has(word) } else { slot.replace(word, word.at_level(after)) };
+                    if stands {
+                        return Some(answer);
+                    }
+                }
+            }
+            backoff.spin();
+        }
+    }
+
+    /// Decides about the bucket that the keys of a tier share which have no slot.
+    pub(super) fn visit_overflow<T>(&self, tier: usize, decide: impl Fn(&Timeline, u64, u64) -> (u64, T)) -> T {
+        let (_, tier) = self.tiers.at(|| tier);
+        let backoff = Backoff::new();
+        loop {
+            let (epoch, line) = tier.quota.read(&self.clock);
+            // ORDERING: Relaxed, because the fence in `is_current` follows, as in `OneWord::look`.
+            let old = tier.overflow.load(Ordering::Relaxed);
+            let at = line.position(self.clock.now());
+            if tier.quota.is_current(epoch) {
+                let word = line.heal(old, at, &self.clock).unwrap_or(old);
+                let (after, answer) = decide(&line, word, at);
+                // ORDERING: Release, as in `OneWord::replace`.
+                let is_done = after == old
+                    || tier.overflow.compare_exchange(old, after, Ordering::Release, Ordering::Relaxed).is_ok();
+                if is_done {
+                    return answer;
+                }
+            }
+            backoff.spin();
+        }
+    }
+
+    /// Gives back what was taken, less what has been refilled since.
+    pub(super) fn roll_back(&self, fingerprint: Fingerprint, n: u32, receipt: Receipt) {
+        let back = |line: &Timeline, word, at| line.roll_back(word, at, n, receipt.at);
+        if receipt.is_shared {
+            self.visit_overflow(receipt.tier, |line, word, at| (back(line, word, at), ()));
+        } else {
+            // Positions of another tier say nothing here.
+            self.visit_in_tier(fingerprint, |tier, line, word, at| {
+                (if tier == receipt.tier { back(line, word, at) } else { word }, ())
+            });
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Keyed limiters that allocate nothing, in slots that the caller lends: with every set of features.
+
+use damper::keyed::{KeyedSlots, Seed};
+use damper::{KeyedLimiter, ManualClock, Quota, WhenFull};
+use std::thread;
+use std::time::Duration;
+
+const SEED: Seed = Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210);
+
+#[test]
+fn a_static_limits_each_key() {
+    static TIME: ManualClock = ManualClock::new();
+    static SLOTS: KeyedSlots<32> = KeyedSlots::new();
+    static NODES: KeyedLimiter<u16, &ManualClock, Seed> =
+        KeyedLimiter::in_slots(Quota::per_minute(6).burst(2), &SLOTS, &TIME, SEED);
+
+    assert_eq!(NODES.capacity(), 64);
+    for node in 0..64 {
+        assert_eq!(NODES.check_n(&node, 2).map(|allowed| allowed.remaining()), Ok(0));
+    }
+    for node in 0..64 {
+        assert_eq!(NODES.check(&node).unwrap_err().retry_after(), Some(Duration::from_secs(10)));
+    }
+    TIME.advance(Duration::from_secs(10));
+    for node in 0..64 {
+        assert!(NODES.check(&node).is_ok() && NODES.check(&node).is_err());
+    }
+    assert_eq!(NODES.len() as u64 + NODES.overflows() / 5, 64);
+    NODES.set_quota(Quota::per_minute(6).burst(5)).unwrap();
+    assert_eq!(NODES.peek(&7).used(), 2, "what was taken stays taken");
+    NODES.clear();
+    assert!(NODES.is_empty());
+    assert_eq!(NODES.peek(&7).remaining(), 5);
+}
+
+/// Eight slots and a thousand keys: those without a slot share one bucket, and whoever had his burst gets no other.
+#[test]
+fn one_set_is_enough() {
+    static TIME: ManualClock = ManualClock::new();
+    static SLOTS: KeyedSlots<1> = KeyedSlots::new();
+    static LIMITS: KeyedLimiter<u32, &ManualClock, Seed> =
+        KeyedLimiter::in_slots(Quota::per_hour(1).burst(3), &SLOTS, &TIME, SEED);
+
+    let admitted: u32 = (0..10).map(|_| (0..1_000).filter(|key| LIMITS.check(key).is_ok()).count() as u32).sum();
+    assert_eq!((admitted, LIMITS.len()), (4 * 3 + 3, 4));
+    assert_eq!(LIMITS.overflows(), 10 * 996);
+}
+
+#[test]
+fn a_policy_of_its_own() {
+    static TIME: ManualClock = ManualClock::new();
+    static SLOTS: KeyedSlots<1> = KeyedSlots::new();
+    let limits = KeyedLimiter::<u8, _, _>::in_slots(Quota::per_hour(1).burst(1), &SLOTS, &TIME, SEED)
+        .when_full(WhenFull::DenyNew);
+
+    assert_eq!((0..100).filter(|key| limits.check(key).is_ok()).count(), 4);
+    assert_eq!((limits.refused_newcomers(), limits.overflows(), limits.evictions()), (96, 0, 0));
+    TIME.advance(Duration::from_secs(3_600));
+    assert_eq!((0..100).filter(|key| limits.check(key).is_ok()).count(), 4, "idle slots are given away");
+}
+
+/// One lock for all first sights, and none for hits: each key gets its burst, whoever asks first.
+#[test]
+fn threads_share_the_slots() {
+    static TIME: ManualClock = ManualClock::new();
+    static SLOTS: KeyedSlots<512> = KeyedSlots::new();
+    static LIMITS: KeyedLimiter<u32, &ManualClock, Seed> =
+        KeyedLimiter::in_slots(Quota::per_hour(1).burst(10), &SLOTS, &TIME, SEED);
+    const KEYS: u32 = 300;
+
+    let admitted: usize = thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| (0..20 * KEYS).filter(|turn| LIMITS.check(&(turn % KEYS)).is_ok()).count()))
+            .collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+    });
+    assert_eq!((admitted, LIMITS.len(), LIMITS.overflows()), (10 * KEYS as usize, KEYS as usize, 0));
+}
+
+/// The store of anything, where the caller gives the seed.
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+#[test]
+fn a_store_with_a_seed_of_the_caller() {
+    let store = damper::LruStore::<String, u32, _>::with_hasher(100, SEED);
+    for key in 0..1_000 {
+        assert_eq!(*store.get_or_insert_with(key.to_string().as_str(), || key), key);
+    }
+    assert!(store.len() <= 100 && store.evictions() >= 900);
+    assert_eq!(store.remove("999").as_deref(), Some(&999));
+    assert!(store.get("999").is_none());
+}
+
+/// A table that is allocated, on a clock and with a seed of the caller's.
+#[cfg(feature = "alloc")]
+#[test]
+fn a_builder_without_defaults() {
+    let clock = ManualClock::new();
+    let builder = damper::keyed::KeyedLimiterBuilder::<str, _, _>::new(Quota::per_second(1), &clock, SEED);
+    let limits = builder.capacity(10).tiers([Quota::per_second(3)], |key| usize::from(key == "gold")).build().unwrap();
+    assert!(limits.check_n("gold", 3).is_ok() && limits.check_n("tin", 2).is_err());
+    limits.set_tier("tin", 1).unwrap();
+    assert!(limits.check_n("tin", 3).is_ok());
+    assert!(limits.set_tier("tin", 2).is_err());
+}
