@@ -1,22 +1,22 @@
 //! `Forwarded` (RFC 7239): each proxy adds an element such as `for=192.0.2.7;proto=https` at the right end.
 //!
-//! Strings in quotes may contain what else separates elements and their parameters, and a client can open one that it never
-//! closes, so that a reader who starts at the left takes all that the proxies added for a part of it. This one starts at the
-//! right. There the quotes are those of proxies, which close what they open, and wherever an element of theirs ends is known
-//! before anything to its left is looked at:
+//! Strings in quotes may contain what else separates elements and their parameters, and a client can open one that it
+//! never closes, so that a reader who starts at the left takes all that the proxies added for a part of it. This one
+//! starts at the right. There the quotes are those of proxies, which close what they open, and wherever an element of
+//! theirs ends is known before anything to its left is looked at:
 //!
-//! - a quote that is met outside of a string ends one, which starts at the next quote to the left that is not escaped, as those are
-//!   which have an odd number of backslashes before them;
-//! - a backslash outside of a string, a string that ends with an escaped quote, and one without a start are in no element that is
-//!   well formed: that element and all of the line to its left are one hop that is not known.
+//! - a quote that is met outside of a string ends one, which starts at the next quote to the left that is not escaped,
+//!   as those are which have an odd number of backslashes before them;
+//! - a backslash outside of a string, a string that ends with an escaped quote, and one without a start are in no
+//!   element that is well formed: that element and all of the line to its left are one hop that is not known.
 
 use super::node;
 use core::net::IpAddr;
 use http::HeaderMap;
 use http::header::FORWARDED;
 
-/// The hops from the right, all lines of the header being one list; `None` for a hop that is not told, is hidden, is not an address,
-/// or is in an element that is empty or not well formed.
+/// The hops from the right, all lines of the header being one list; `None` for a hop that is not told, is hidden, is
+/// not an address, or is in an element that is empty or not well formed.
 pub(super) fn hops_from_the_right(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all(FORWARDED).into_iter().rev();
     lines.flat_map(|line| Parts { rest: Some(line.as_bytes()), separator: b',' }).map(hop)

@@ -3,12 +3,13 @@
 //! | header | written or read by | source |
 //! |---|---|---|
 //! | `Retry-After` | [`retry_after`] | RFC 9110, section 10.2.3 |
-//! | `RateLimit-Policy`, `RateLimit` | [`RateLimitHeaders`] | draft-ietf-httpapi-ratelimit-headers, and RFC 9651 for their form |
+//! | `RateLimit-Policy`, `RateLimit` | [`RateLimitHeaders`] | draft-ietf-httpapi-ratelimit-headers, RFC 9651 |
 //! | `X-RateLimit-Limit`, `-Remaining`, `-Reset` | [`x_rate_limit`] | custom, without a document |
 //! | `X-Forwarded-For` | [`TrustedProxies`] | custom, without a document |
 //! | `Forwarded` | [`TrustedProxies::forwarded`] | RFC 7239 |
 //!
-//! All times are whole seconds from now, rounded up: who waits for them has waited long enough, whatever its clock says.
+//! All times are whole seconds from now, rounded up: who waits for them has waited long enough, whatever its clock
+//! says.
 
 mod forwarded;
 mod leftmost;

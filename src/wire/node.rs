@@ -27,11 +27,16 @@ pub(super) fn address(node: &[u8]) -> Option<IpAddr> {
 /// IPv4 if it is mapped into IPv6.
 fn ipv6(address: &str) -> Option<IpAddr> {
     let address = match address.split_once('%') {
-        Some((_, "")) => return None,
-        Some((address, _zone)) => address,
+        Some((address, zone)) if is_zone(zone) => address,
+        Some(_) => return None,
         None => address,
     };
     address.parse::<Ipv6Addr>().ok().map(|address| IpAddr::V6(address).to_canonical())
+}
+
+/// What may name one in a URL (RFC 6874), its percent sign as it is or encoded.
+fn is_zone(zone: &str) -> bool {
+    !zone.is_empty() && zone.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-~%".contains(&b))
 }
 
 /// Digits, or an obfuscated one.

@@ -24,16 +24,17 @@ const RESET: &KeyRef = KeyRef::constant("t");
 
 /// Tells clients what a limit allows, and what is left of it, by `RateLimit-Policy` and `RateLimit`.
 ///
-/// | parameter | what it says | what a client can rely on |
-/// |---|---|---|
-/// | `q` | [`Quota::capacity`], in tokens | so much at once, when all of it is there |
-/// | `w` | the seconds in which `q` tokens are refilled, rounded up; absent where they never are | `q` tokens in every `w` seconds, evenly |
-/// | `r` | the tokens that are left, rounded down | so much now |
-/// | `t` | the seconds until all of `q` is there, rounded up; absent if it never will be | no more than `r` is needed before then |
+/// | parameter | what it says |
+/// |---|---|
+/// | `q` | [`Quota::capacity`]: so many tokens at once, when all are there |
+/// | `w` | the seconds in which `q` tokens are refilled, rounded up; absent where they never are |
+/// | `r` | the tokens that are left, rounded down |
+/// | `t` | the seconds until all of `q` is there if nothing is taken, rounded up; absent if it never will be |
 ///
-/// The draft's `q` is what is allotted per window `w`. A bucket has no windows, and 50 tokens a second with a burst of 100 are
-/// told as `q=100;w=2`: the same rate, and no less at once than what is said. Windows of less than a second are
-/// told as a second, which says less than what is allowed, and never more.
+/// The draft's `q` is what is allotted per window `w`. A bucket has no windows: 50 tokens a second with a burst of 100
+/// are told as `q=100;w=2`, which is their rate. A client may rely on `q` tokens in every `w` seconds if it takes them
+/// evenly, and on `q` at once after `t` seconds of silence. A window of less than a second is told as a second, which
+/// says less than what is allowed; nothing that is told is more.
 ///
 /// Nothing is written of [`Quota::UNLIMITED`].
 ///
@@ -99,8 +100,8 @@ impl RateLimitHeaders {
         }
     }
 
-    /// An item with a parameter of tokens, and one of seconds if there are some and RFC 9651 has an integer for them (31
-    /// million years). Always a value, for it is printable ASCII.
+    /// An item with a parameter of tokens, and one of seconds if there are some and RFC 9651 has an integer for them
+    /// (31 million years). Always a value, for it is printable ASCII.
     fn item(&self, amount: &KeyRef, tokens: u32, time: &KeyRef, duration: Option<Duration>) -> Option<HeaderValue> {
         let mut item = ItemSerializer::new().bare_item(&*self.name).parameter(amount, tokens);
         if let Some(seconds) = duration.and_then(|duration| Integer::try_from(whole_seconds(duration)).ok()) {

@@ -9,23 +9,25 @@ use core::net::IpAddr;
 use http::HeaderMap;
 use ipnet::{IpNet, Ipv4Net};
 
-/// Tells the address of a client behind proxies, from the header that these write, such that no client can choose its own.
+/// Tells the address of a client behind proxies, from the header that these write, such that no client can choose its
+/// own.
 ///
-/// A proxy adds the address of whoever asked it at the right end of the header, and passes on the rest as it came. So what a
-/// trusted one says last is true, and if that is a trusted one too, so is what stands before it; to the left of the first
-/// address that is not trusted is only what that one made up. [`client_of`](Self::client_of) therefore walks from the peer, through
-/// the header from its right end, past all that are trusted, and the first that is not is the client.
+/// A proxy adds the address of whoever asked it at the right end of the header, and passes on the rest as it came. So
+/// what a trusted one says last is true, and if that is a trusted one too, so is what stands before it; to the left of
+/// the first address that is not trusted is only what that one made up. [`client_of`](Self::client_of) therefore walks
+/// from the peer, through the header from its right end, past all that are trusted, and the first that is not is the
+/// client.
 ///
 /// # Which header
 ///
-/// `X-Forwarded-For`, or [`Forwarded`](Self::forwarded) if asked for: whichever the proxies write. Only one is read, because a header
-/// that a proxy does not write it passes on as the client sent it, and who reads both believes the client. For the same reason
-/// nothing is read if the peer is not trusted.
+/// `X-Forwarded-For`, or [`Forwarded`](Self::forwarded) if asked for: whichever the proxies write. Only one is read,
+/// because a header that a proxy does not write it passes on as the client sent it, and who reads both believes the
+/// client. For the same reason nothing is read if the peer is not trusted.
 ///
 /// # What a client can still do
 ///
-/// Trusted means trusted to tell the truth: a client that itself connects from a trusted network can name any address. Networks
-/// should have proxies in them, and nobody else. For limits, group IPv6 addresses by
+/// Trusted means trusted to tell the truth: a client that itself connects from a trusted network can name any address.
+/// Networks should have proxies in them, and nobody else. For limits, group IPv6 addresses by
 /// [`ClientAddress`](crate::ClientAddress), for a client has many of them.
 ///
 /// # Examples
@@ -57,8 +59,9 @@ enum Header {
 }
 
 impl TrustedProxies {
-    /// Trusts the proxies in these networks: each an address and the length of its prefix (`10.0.0.0/8`, `fd00::/8`), or an address
-    /// alone. Bits behind the prefix mean nothing. Default: trusts nobody, so that every peer is the client.
+    /// Trusts the proxies in these networks: each an address and the length of its prefix (`10.0.0.0/8`, `fd00::/8`),
+    /// or an address alone. Bits behind the prefix mean nothing. Default: trusts nobody, so that every peer is the
+    /// client.
     ///
     /// IPv4 that is mapped into IPv6 is IPv4, here as in the addresses that are looked at.
     ///
@@ -73,7 +76,8 @@ impl TrustedProxies {
         Ok(Self { networks, header: Header::default() })
     }
 
-    /// Reads `Forwarded` (RFC 7239) in the place of `X-Forwarded-For`: for proxies that write it. Default: `X-Forwarded-For`.
+    /// Reads `Forwarded` (RFC 7239) in the place of `X-Forwarded-For`: for proxies that write it. Default:
+    /// `X-Forwarded-For`.
     #[must_use]
     pub fn forwarded(self) -> Self {
         Self { header: Header::Forwarded, ..self }
@@ -81,13 +85,13 @@ impl TrustedProxies {
 
     /// The address of the client whose request came from `peer` with these headers.
     ///
-    /// That is the first that is not trusted: the peer, or else an address of the header, from its right end; or the leftmost of
-    /// them if all are. All lines of the header are one list, in their order. Ports and zones mean nothing, and
-    /// IPv4 that is mapped into IPv6 is IPv4.
+    /// That is the first that is not trusted: the peer, or else an address of the header, from its right end; or the
+    /// leftmost of them if all are. All lines of the header are one list, in their order. Ports and zones mean nothing,
+    /// and IPv4 that is mapped into IPv6 is IPv4.
     ///
-    /// An entry that is not an address (`unknown`, `_hidden`, a name, nothing at all) ends the walk at the proxy that wrote it, which
-    /// is then the client: its clients share one address, and none of them can be another. Never allocates; reads no
-    /// more of the header than it walks, so that a client which sends a long one gains nothing.
+    /// An entry that is not an address (`unknown`, `_hidden`, a name, nothing at all) ends the walk at the proxy that
+    /// wrote it, which is then the client: its clients share one address, and none of them can be another. Never
+    /// allocates; reads no more of the header than it walks, so that a client which sends a long one gains nothing.
     #[must_use]
     pub fn client_of(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         match self.header {
@@ -146,22 +150,22 @@ fn unmapped(network: IpNet) -> IpNet {
 pub enum TrustedProxiesError {
     /// It is neither an address nor one with the length of a prefix.
     NotANetwork(String),
-    /// It is the network of all addresses. If everybody is trusted to tell the truth, each client chooses its own address.
+    /// It is the network of all addresses. If everybody is trusted to tell the truth, each client chooses its own
+    /// address.
     Everyone(String),
 }
 
 impl fmt::Display for TrustedProxiesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotANetwork(text) => write!(
-                f,
-                "a trusted proxy is {text:?}, it must be a network such as 10.0.0.0/8 or fd00::/8, or an address"
-            ),
-            Self::Everyone(text) => {
+            Self::NotANetwork(text) => {
                 write!(
                     f,
-                    "the trusted proxies are {text:?}, they must be fewer than all addresses: clients would choose theirs"
+                    "a trusted proxy is {text:?}, it must be an address, or a network such as 10.0.0.0/8 or fd00::/8"
                 )
+            }
+            Self::Everyone(text) => {
+                write!(f, "the trusted proxies are {text:?}, they must be fewer than all addresses")
             }
         }
     }

@@ -1,0 +1,146 @@
+//! What clients are told of a limit.
+
+use damper::wire::{
+    self, RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders, X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING,
+    X_RATE_LIMIT_RESET,
+};
+use damper::{ManualClock, Quota, RateLimiter};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use proptest::prelude::*;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn told(name: &str, quota: Quota, remaining: u32, resets_in: Option<Duration>) -> [String; 2] {
+    let mut headers = HeaderMap::new();
+    RateLimitHeaders::new(name).unwrap().write(&mut headers, quota, remaining, resets_in);
+    [RATE_LIMIT_POLICY, RATE_LIMIT].map(|header| headers[header].to_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_limit_is_an_item_in_each_header() {
+    let long = Quota::per(1, Duration::from_nanos(u64::MAX)).unwrap().burst(u32::MAX);
+    for (quota, remaining, resets_in, policy, left) in [
+        (Quota::per_minute(100), 50, Some(30 * SECOND), "q=100;w=60", "r=50;t=30"),
+        (Quota::per_second(50).burst(100), 0, Some(Duration::from_millis(1_001)), "q=100;w=2", "r=0;t=2"),
+        (Quota::per_second(3).burst(10), 10, Some(Duration::ZERO), "q=10;w=4", "r=10;t=0"),
+        (Quota::per(10, Duration::from_millis(250)).unwrap(), 3, Some(Duration::from_nanos(1)), "q=10;w=1", "r=3;t=1"),
+        (Quota::every(Duration::from_nanos(1_000_000_001)).unwrap(), 0, Some(SECOND), "q=1;w=2", "r=0;t=1"),
+        (Quota::per_second(0).burst(5), 4, None, "q=5", "r=4"),
+        (Quota::per_second(0), 0, None, "q=0", "r=0"),
+        (Quota::per_second(u32::MAX), u32::MAX, Some(Duration::ZERO), "q=4294967295;w=1", "r=4294967295;t=0"),
+        // RFC 9651 has integers of 15 digits.
+        (long, 0, Some(Duration::from_secs(999_999_999_999_999)), "q=4294967295", "r=0;t=999999999999999"),
+        (long, 0, Some(Duration::from_secs(1_000_000_000_000_000)), "q=4294967295", "r=0"),
+        (long, 0, Some(Duration::MAX), "q=4294967295", "r=0"),
+    ] {
+        let expected = [format!("\"default\";{policy}"), format!("\"default\";{left}")];
+        assert_eq!(told("default", quota, remaining, resets_in), expected, "{quota}");
+    }
+}
+
+#[test]
+fn limits_stand_side_by_side() {
+    let mut headers = HeaderMap::new();
+    for (name, quota) in [("second", Quota::per_second(10)), ("hour", Quota::per_hour(1_000))] {
+        RateLimitHeaders::new(name).unwrap().write(&mut headers, quota, 7, Some(SECOND));
+    }
+    let items = |header: HeaderName| headers.get_all(header).iter().collect::<Vec<_>>();
+    assert_eq!(items(RATE_LIMIT_POLICY), [r#""second";q=10;w=1"#, r#""hour";q=1000;w=3600"#]);
+    assert_eq!(items(RATE_LIMIT), [r#""second";r=7;t=1"#, r#""hour";r=7;t=1"#]);
+}
+
+#[test]
+fn names_are_strings_of_structured_fields() {
+    assert_eq!(RateLimitHeaders::default(), RateLimitHeaders::new("default").unwrap());
+    assert_eq!(RateLimitHeaders::new("per client").unwrap().name(), "per client");
+    assert_eq!(told(r#"a "b" \c"#, Quota::per_second(1), 1, None)[1], r#""a \"b\" \\c";r=1"#);
+    assert_eq!(told("", Quota::per_second(1), 1, None)[1], r#""";r=1"#);
+    for name in ["grün", "a\nb", "a\r\nSet-Cookie: b", "\0", "\x7f", "\t"] {
+        let error = RateLimitHeaders::new(name).unwrap_err();
+        assert_eq!(error.name(), name);
+        assert_eq!(error.to_string(), format!("the name of a limit is {name:?}, it must be of printable ASCII only"));
+    }
+}
+
+#[test]
+fn a_refusal_names_the_moment_of_its_retry_after() {
+    let quota = Quota::per_minute(4);
+    let limiter = RateLimiter::with_clock(quota, ManualClock::new());
+    limiter.check_n(4).unwrap();
+    let denied = limiter.check().unwrap_err();
+    let [_, left] = told("default", quota, denied.remaining(), denied.retry_after());
+    assert_eq!(left, "\"default\";r=0;t=15");
+    assert_eq!(wire::retry_after(denied.retry_after().unwrap()), "15");
+}
+
+#[test]
+fn the_older_headers_are_of_one_limit() {
+    let names = [X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET];
+    let mut headers = HeaderMap::new();
+    let told =
+        |headers: &HeaderMap| names.clone().map(|name| headers.get_all(name).iter().cloned().collect::<Vec<_>>());
+    wire::x_rate_limit(&mut headers, Quota::per_second(50).burst(100), 99, Some(Duration::from_millis(20)));
+    assert_eq!(told(&headers), [["100"], ["99"], ["1"]]);
+    wire::x_rate_limit(&mut headers, Quota::per_hour(1_000), 0, Some(Duration::MAX));
+    assert_eq!(told(&headers), [["1000"], ["0"], ["18446744073709551615"]]);
+    wire::x_rate_limit(&mut headers, Quota::per_second(0).burst(5), 4, None);
+    assert_eq!(told(&headers), [vec!["5"], vec!["4"], vec![]]);
+}
+
+#[test]
+fn nothing_is_told_of_no_limit() {
+    let mut headers = HeaderMap::new();
+    for quota in [Quota::UNLIMITED, Quota::UNLIMITED.burst(5)] {
+        RateLimitHeaders::default().write(&mut headers, quota, u32::MAX, Some(Duration::ZERO));
+        wire::x_rate_limit(&mut headers, quota, u32::MAX, Some(Duration::ZERO));
+    }
+    assert!(headers.is_empty());
+}
+
+#[test]
+fn a_map_that_is_full_is_left_as_it_is() {
+    let mut headers = HeaderMap::new();
+    for i in 0.. {
+        let name = HeaderName::try_from(format!("x-{i}")).unwrap();
+        if headers.try_insert(name, HeaderValue::from_static("")).is_err() {
+            break;
+        }
+    }
+    let full = headers.len();
+    RateLimitHeaders::default().write(&mut headers, Quota::per_second(1), 1, None);
+    wire::x_rate_limit(&mut headers, Quota::per_second(1), 1, Some(SECOND));
+    assert_eq!(headers.len(), full);
+}
+
+proptest! {
+    /// Who takes `q` every `w` seconds takes no more than what drips in.
+    #[test]
+    fn what_is_told_is_never_too_much(limit in 1..=u32::MAX, window in 1..=u64::from(u32::MAX), burst: u32) {
+        let quota = Quota::per(limit, Duration::from_nanos(window)).unwrap().burst(burst);
+        let [policy, _] = told("default", quota, 0, None);
+        let (q, w) = policy.strip_prefix("\"default\";q=").unwrap().split_once(";w=").unwrap();
+        let (q, w): (u128, u128) = (q.parse().unwrap(), w.parse().unwrap());
+        prop_assert_eq!(q, u128::from(burst));
+        let second = 1_000_000_000;
+        prop_assert!(q * u128::from(window) <= u128::from(limit) * w * second, "no more");
+        let sooner = w.saturating_sub(1);
+        prop_assert!(w == 0 || q * u128::from(window) > u128::from(limit) * sooner * second, "and to the second");
+    }
+
+    #[test]
+    fn every_name_is_told_as_it_is_or_refused(name in any::<String>()) {
+        match RateLimitHeaders::new(&name) {
+            Ok(headers) => {
+                prop_assert!(name.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+                let [policy, _] = told(headers.name(), Quota::per_second(1), 0, None);
+                let told = policy.strip_prefix('"').unwrap().strip_suffix("\";q=1;w=1").unwrap();
+                prop_assert_eq!(told.replace("\\\"", "\"").replace("\\\\", "\\"), name);
+            }
+            Err(error) => {
+                prop_assert!(name.bytes().any(|byte| !(b' '..=b'~').contains(&byte)));
+                prop_assert_eq!(error.name(), name);
+            }
+        }
+    }
+}
