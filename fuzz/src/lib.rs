@@ -10,6 +10,9 @@ use breaker_model::{Control, Due, Outcome, Plan, Step, WindowOf};
 use damper::{BreakerConfig, Quota};
 use std::time::Duration;
 
+mod forwarding;
+pub use forwarding::forwarding;
+
 #[path = "../../tests/models/breaker.rs"]
 mod breaker_model;
 #[path = "../../tests/models/bucket.rs"]
