@@ -35,8 +35,8 @@
 //! | [`breaker`] | [`CircuitBreaker`], and its permits |
 //! | [`clock`] | [`Clock`], the clocks there are, and how to write one |
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |
-//! | `hyper` | wrappers for hyper's services |
-//! | `wire` | header values |
+//! | `http` | limits before HTTP servers, breakers before HTTP clients |
+//! | `wire` | headers: what a server says of its limits, and whom a request is from |
 //!
 //! # Features
 //!
@@ -48,7 +48,10 @@
 //! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `tokio` | | `ready`: futures that wait for tokens by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
-//! | `hyper` | | wrappers for hyper's servers and clients (with `std`) |
+//! | `http` | | limits and breakers for HTTP (with `std`), to be used by one of the following |
+//! | `tower` | | these as layers and services of tower |
+//! | `hyper` | | these as services of hyper |
+//! | `axum` | | where axum tells the address of a request's peer (with `tower`) |
 //!
 //! Targets without 64-bit atomics get them from `portable-atomic`, through the `critical-section` that the firmware
 //! provides.
@@ -65,12 +68,12 @@ pub mod atomic;
 pub mod breaker;
 pub mod clock;
 pub mod guide;
-#[cfg(feature = "hyper")]
-pub mod hyper;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod keyed;
 pub mod limit;
 pub mod quota;
-#[cfg(feature = "hyper")]
+#[cfg(feature = "http")]
 pub mod wire;
 
 pub use breaker::{
@@ -96,6 +99,6 @@ pub use limit::{SlidingLog, SlidingLogError};
 pub use quota::{Quota, QuotaError, SetQuotaError};
 
 /// The README's examples are tests.
-#[cfg(all(doctest, feature = "hyper"))]
+#[cfg(all(doctest, feature = "hyper", feature = "tower"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -7,10 +7,10 @@ use crate::proxy::{UpstreamCall, UpstreamError};
 use crate::server;
 use crate::watch::BreakerWatch;
 use bytes::Bytes;
-use damper::hyper::{CircuitBreak, RateLimit};
-use damper::{
-    BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Clock, Denied, KeyedLimiter, Monotonic, Quota, wire,
+use damper::http::{
+    Answer, CircuitBreak, CircuitBreakerLayer, Decision, Head, Limit, Limited, MissingPeer, RateLimitLayer,
 };
+use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Clock, KeyedLimiter, Monotonic, Quota, wire};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::header::RETRY_AFTER;
@@ -18,6 +18,7 @@ use hyper::service::{Service, service_fn};
 use hyper::{Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::error::Error;
+use std::future::Ready;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,7 @@ type Body = Either<Incoming, Full<Bytes>>;
 #[derive(Debug)]
 pub(crate) struct Gateway {
     limits: KeyedLimiter<IpAddr>,
-    upstream: CircuitBreak<UpstreamCall>,
+    upstream: CircuitBreak<UpstreamCall, Arc<CircuitBreaker>>,
     watch: Arc<BreakerWatch>,
     flood: FloodMeter,
 }
@@ -50,17 +51,18 @@ impl Gateway {
         let call = UpstreamCall::new(upstream, patience, Arc::clone(&watch));
         Ok(Self {
             limits: KeyedLimiter::builder(quota).build()?,
-            upstream: CircuitBreak::new(call, breaker),
+            upstream: CircuitBreakerLayer::new(breaker).layer(call),
             watch,
             flood: FloodMeter::default(),
         })
     }
 
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
+        let limits = RateLimitLayer::new(Arc::clone(&self)).exempt(|head| head.uri.path() == HEALTH);
         server::serve(listener, |peer| {
-            let (gateway, checks) = (Arc::clone(&self), Arc::clone(&self));
+            let gateway = Arc::clone(&self);
             let proxy = service_fn(move |request| Arc::clone(&gateway).forward(request));
-            RateLimit::new(proxy, move |request: &Request<Incoming>| checks.check(peer.ip(), request))
+            limits.for_peer(peer).layer(proxy)
         })
         .await;
     }
@@ -71,14 +73,6 @@ impl Gateway {
 
     pub(crate) fn flood(&self) -> &FloodMeter {
         &self.flood
-    }
-
-    fn check(&self, client: IpAddr, request: &Request<Incoming>) -> Result<(), Denied> {
-        if request.uri().path() == HEALTH {
-            return Ok(());
-        }
-        let check = || self.limits.check(&client).map(drop);
-        if is_of_flood(client, request) { self.flood.count(check) } else { check() }
     }
 
     async fn forward(self: Arc<Self>, mut request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
@@ -105,10 +99,25 @@ impl Gateway {
     }
 }
 
+/// As `PerClient`, but what the flooder is given is counted.
+impl Limit for Gateway {
+    type Later = Ready<Answer>;
+
+    fn decide(&self, head: &Head<'_>, _: bool) -> Decision<Self::Later> {
+        let Some(client) = head.peer().map(|peer| peer.ip()) else {
+            return Decision::Now(Err(MissingPeer.into()));
+        };
+        let check = || self.limits.check(&client);
+        let checked = if is_of_flood(client, head) { self.flood.count(check) } else { check() };
+        let answer = checked.map(|_| None).map_err(|denied| Limited::by(denied, self.limits.quota()).into());
+        Decision::Now(answer)
+    }
+}
+
 /// The first client floods, and says so.
-fn is_of_flood(client: IpAddr, request: &Request<Incoming>) -> bool {
+fn is_of_flood(client: IpAddr, head: &Head<'_>) -> bool {
     client == IpAddr::from([127, 0, 0, 1])
-        && request.headers().get(PHASE).is_some_and(|phase| phase.as_bytes() == Phase::Flood.name().as_bytes())
+        && head.headers.get(PHASE).is_some_and(|phase| phase.as_bytes() == Phase::Flood.name().as_bytes())
 }
 
 /// The breaker's refusal. While a probe is out nobody knows when to come back: in a second, then.

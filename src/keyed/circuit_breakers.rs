@@ -50,7 +50,7 @@ impl<K: Hash + Eq, C: Clock + Clone> CircuitBreakers<K, C> {
     /// Breakers of this configuration for at most so many keys, on a clock of your own. A reference to a clock is a clock too.
     #[must_use]
     pub fn with_clock(config: BreakerConfig, capacity: usize, clock: C) -> Self {
-        let store = LruStore::new(capacity).keep_if(|breaker: &CircuitBreaker<C>| is_worth_keeping(breaker.status()));
+        let store = LruStore::new(capacity).keep_if(|breaker: &CircuitBreaker<C>| breaker.status().is_worth_keeping());
         Self { store, config, window: None, clock }
     }
 
@@ -116,12 +116,14 @@ impl<K: Hash + Eq, C: Clock + Clone> CircuitBreakers<K, C> {
     }
 }
 
-/// Whether a breaker that starts over would do otherwise.
-fn is_worth_keeping(status: BreakerStatus) -> bool {
-    match status.state() {
-        State::Open | State::ForcedOpen | State::ForcedClosed | State::Disabled => true,
-        State::HalfOpen => status.probes_out() > 0,
-        State::Closed => status.is_metrics_only(),
+impl BreakerStatus {
+    /// Whether a breaker that starts over would do otherwise.
+    pub(crate) fn is_worth_keeping(&self) -> bool {
+        match self.state() {
+            State::Open | State::ForcedOpen | State::ForcedClosed | State::Disabled => true,
+            State::HalfOpen => self.probes_out() > 0,
+            State::Closed => self.is_metrics_only(),
+        }
     }
 }
 

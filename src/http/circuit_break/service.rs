@@ -1,0 +1,106 @@
+//! A service behind breakers.
+
+use super::{Breakers, CircuitBreakFuture, Classify, HeadArrives, Moment, PerHost, ServerErrors};
+use crate::breaker::CallError;
+use crate::http::Head;
+use core::fmt;
+use core::marker::PhantomData;
+use http::{Request, Response};
+
+/// A client's service behind breakers. Made by [`CircuitBreakerLayer`](super::CircuitBreakerLayer).
+///
+/// Ready whenever the service behind it is; an error of its readiness is passed on as [`CallError::Failed`](crate::CallError) and
+/// not counted, for it belongs to no request.
+///
+/// # Cancel safety
+///
+/// A future that is dropped before its answer is there tells no verdict, and a probe gives its place back.
+pub struct CircuitBreak<S, B = PerHost, V = ServerErrors, W = HeadArrives> {
+    service: S,
+    breakers: B,
+    classify: V,
+    moment: PhantomData<fn() -> W>,
+}
+
+impl<S, B, V, W> CircuitBreak<S, B, V, W> {
+    pub(super) fn new(service: S, breakers: B, classify: V) -> Self {
+        Self { service, breakers, classify, moment: PhantomData }
+    }
+
+    /// The service behind the breakers.
+    pub fn get_ref(&self) -> &S {
+        &self.service
+    }
+
+    /// The service behind the breakers.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.service
+    }
+
+    /// The service without the breakers.
+    pub fn into_inner(self) -> S {
+        self.service
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<S, B, V, W, Q, R> tower_service::Service<Request<Q>> for CircuitBreak<S, B, V, W>
+where
+    S: tower_service::Service<Request<Q>, Response = Response<R>>,
+    B: Breakers,
+    V: Classify<S::Error> + Clone,
+    W: Moment<R>,
+{
+    type Response = Response<W::Body<B::Breaker>>;
+    type Error = CallError<S::Error>;
+    type Future = CircuitBreakFuture<S::Future, B::Breaker, V, W>;
+
+    fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
+        self.service.poll_ready(context).map_err(CallError::Failed)
+    }
+
+    #[inline]
+    fn call(&mut self, request: Request<Q>) -> Self::Future {
+        match self.breakers.try_acquire(&Head::of(&request)) {
+            Ok(permit) => CircuitBreakFuture::permit(self.service.call(request), permit, self.classify.clone()),
+            Err(open) => CircuitBreakFuture::refuse(open),
+        }
+    }
+}
+
+#[cfg(feature = "hyper")]
+impl<S, B, V, W, Q, R> hyper::service::Service<Request<Q>> for CircuitBreak<S, B, V, W>
+where
+    S: hyper::service::Service<Request<Q>, Response = Response<R>>,
+    B: Breakers,
+    V: Classify<S::Error> + Clone,
+    W: Moment<R>,
+{
+    type Response = Response<W::Body<B::Breaker>>;
+    type Error = CallError<S::Error>;
+    type Future = CircuitBreakFuture<S::Future, B::Breaker, V, W>;
+
+    #[inline]
+    fn call(&self, request: Request<Q>) -> Self::Future {
+        match self.breakers.try_acquire(&Head::of(&request)) {
+            Ok(permit) => CircuitBreakFuture::permit(self.service.call(request), permit, self.classify.clone()),
+            Err(open) => CircuitBreakFuture::refuse(open),
+        }
+    }
+}
+
+/// Clones share the breakers; they do not share readiness.
+impl<S: Clone, B: Clone, V: Clone, W> Clone for CircuitBreak<S, B, V, W> {
+    fn clone(&self) -> Self {
+        Self::new(self.service.clone(), self.breakers.clone(), self.classify.clone())
+    }
+}
+
+impl<S: fmt::Debug, B: fmt::Debug, V, W> fmt::Debug for CircuitBreak<S, B, V, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CircuitBreak")
+            .field("service", &self.service)
+            .field("breakers", &self.breakers)
+            .finish_non_exhaustive()
+    }
+}

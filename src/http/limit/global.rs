@@ -1,0 +1,52 @@
+//! One limit for all requests.
+
+use super::{Answer, Decision, Limit, Limited, Standing};
+use crate::clock::Clock;
+use crate::http::Head;
+use crate::limit::{Algorithm, Layered, RateLimiter, Usage};
+use crate::quota::Quota;
+use core::future::Ready;
+use core::time::Duration;
+
+/// One limit for all requests.
+impl<A: Algorithm, C: Clock> Limit for RateLimiter<A, C> {
+    type Later = Ready<Answer>;
+
+    #[inline]
+    fn decide(&self, _: &Head<'_>, tell: bool) -> Decision<Self::Later> {
+        Decision::Now(match self.check() {
+            Ok(_) if !tell => Ok(None),
+            Ok(allowed) => {
+                let quota = told_quota(self.quota(), self.peek());
+                Ok(Some(Standing::new(quota, allowed.remaining(), allowed.resets_in())))
+            }
+            Err(denied) => Err(Limited::by(denied, told_quota(self.quota(), self.peek())).into()),
+        })
+    }
+}
+
+/// Several limits for all requests. Headers tell of the one that has the fewest left, or that refused.
+impl<const N: usize, A: Algorithm, C: Clock> Limit for Layered<N, A, C> {
+    type Later = Ready<Answer>;
+
+    fn decide(&self, _: &Head<'_>, tell: bool) -> Decision<Self::Later> {
+        Decision::Now(match self.check() {
+            Ok(_) if !tell => Ok(None),
+            Ok(_) => {
+                Ok(self.peek().into_iter().min_by_key(Usage::remaining).map(|usage| {
+                    Standing::new(told_quota(Quota::UNLIMITED, usage), usage.remaining(), usage.resets_in())
+                }))
+            }
+            Err(refused) => Err(Limited::by(refused.denied(), refused.quota()).into()),
+        })
+    }
+}
+
+/// The quota as headers tell it: so many tokens, and the window in which these are refilled, whatever the algorithm.
+pub(super) fn told_quota(quota: Quota, usage: Usage) -> Quota {
+    match usage.window() {
+        Some(window) => Quota::per(usage.limit(), window).unwrap_or(quota),
+        None if quota.is_unlimited() || usage.limit() == u32::MAX => Quota::UNLIMITED,
+        None => Quota::per(0, Duration::from_secs(1)).map_or(quota, |nothing| nothing.burst(usage.limit())),
+    }
+}

@@ -1,0 +1,63 @@
+//! The answer to a request that may not pass.
+
+use crate::http::Head;
+use crate::http::limit::{LimitError, Limited};
+use crate::wire;
+use alloc::format;
+use alloc::sync::Arc;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+
+/// What the body of a refusal is.
+#[derive(Clone)]
+pub(super) enum Body {
+    /// A line.
+    Text,
+    /// A problem document of RFC 9457.
+    Problem,
+    /// Somebody else's: the content type, and the bytes.
+    Own(Own),
+}
+
+type Own = Arc<dyn Fn(&Head<'_>, &Limited) -> (&'static str, Bytes) + Send + Sync>;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// `429 Too Many Requests`.
+pub(super) fn too_many_requests(body: &Body, head: &Head<'_>, limited: &Limited) -> Response<Bytes> {
+    let (content_type, bytes) = match body {
+        Body::Text => (TEXT, format!("{limited}\n").into()),
+        Body::Problem => ("application/problem+json", problem(limited)),
+        Body::Own(body) => body(head, limited),
+    };
+    let mut response = answer(StatusCode::TOO_MANY_REQUESTS, content_type, bytes);
+    if let Some(wait) = limited.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
+    }
+    response
+}
+
+/// A sentence of ours has nothing that JSON would have to escape.
+fn problem(limited: &Limited) -> Bytes {
+    format!(r#"{{"type":"about:blank","title":"Too Many Requests","status":429,"detail":"{limited}"}}"#).into()
+}
+
+/// `500 Internal Server Error`: what the server lacks is said, what else went wrong is not the client's business.
+pub(super) fn internal_error(error: &LimitError) -> Response<Bytes> {
+    let text = match error {
+        LimitError::MissingPeer(missing) => format!("{missing}\n"),
+        LimitError::Other(_) => format!("{error}\n"),
+    };
+    answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text.into())
+}
+
+fn answer(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(bytes);
+    *response.status_mut() = status;
+    // A content type that is none is left out.
+    if let Ok(value) = HeaderValue::from_str(content_type) {
+        response.headers_mut().insert(CONTENT_TYPE, value);
+    }
+    response
+}

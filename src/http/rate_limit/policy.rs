@@ -1,0 +1,134 @@
+//! What all services of a layer share: whether a request is asked about, and what then happens.
+
+use super::answer::{self, Body};
+use crate::http::Head;
+use crate::http::limit::{Answer, Decision, Limit, LimitError, Limited, Refusal, Standing};
+use crate::wire::{self, RateLimitHeaders};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use bytes::Bytes;
+use core::fmt;
+use http::{HeaderMap, Response};
+
+type Predicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
+
+type Hook<T> = Arc<dyn Fn(&Head<'_>, &T) + Send + Sync>;
+
+/// A limit, and what is told of its decisions.
+#[derive(Clone)]
+pub(super) struct Policy<L> {
+    pub(super) limit: L,
+    pub(super) exempt: Option<Predicate>,
+    pub(super) tells_allowed: bool,
+    pub(super) tells_x: bool,
+    headers: RateLimitHeaders,
+    pub(super) body: Body,
+    pub(super) on_limited: Option<Hook<Limited>>,
+    pub(super) on_error: Option<Hook<LimitError>>,
+}
+
+/// What is to be done with a request.
+pub(super) enum Admission<F> {
+    /// It may pass; how the limit stands, if the answer is to tell.
+    Pass(Option<Standing>),
+    /// It is answered.
+    Refuse(Box<Response<Bytes>>),
+    /// It waits for the decision.
+    Wait(F),
+}
+
+impl<L> Policy<L> {
+    pub(super) fn new(limit: L) -> Self {
+        Self {
+            limit,
+            exempt: None,
+            tells_allowed: false,
+            tells_x: false,
+            headers: RateLimitHeaders::default(),
+            body: Body::Text,
+            on_limited: None,
+            on_error: None,
+        }
+    }
+
+    pub(super) fn rename(&mut self, headers: RateLimitHeaders) {
+        self.headers = headers;
+    }
+
+    /// Writes how the limit stands.
+    pub(super) fn tell(&self, headers: &mut HeaderMap, standing: Standing) {
+        let Standing { quota, remaining, resets_in } = standing;
+        self.headers.write(headers, quota, remaining, resets_in);
+        if self.tells_x {
+            wire::x_rate_limit(headers, quota, remaining, resets_in);
+        }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<L: Clone> Policy<L> {
+    /// The same policy of another limit.
+    pub(super) fn map<M>(&self, map: impl FnOnce(L) -> M) -> Policy<M> {
+        let Self { limit, exempt, tells_allowed, tells_x, headers, body, on_limited, on_error } = self.clone();
+        Policy { limit: map(limit), exempt, tells_allowed, tells_x, headers, body, on_limited, on_error }
+    }
+}
+
+impl<L: Limit> Policy<L> {
+    /// Decides on a request.
+    #[inline]
+    pub(super) fn admit(&self, head: &Head<'_>) -> Admission<L::Later> {
+        if self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head)) {
+            return Admission::Pass(None);
+        }
+        match self.limit.decide(head, self.tells_allowed) {
+            Decision::Now(answer) => match self.conclude(head, answer) {
+                Ok(standing) => Admission::Pass(standing),
+                Err(response) => Admission::Refuse(response),
+            },
+            Decision::Later(later) => Admission::Wait(later),
+        }
+    }
+
+    /// What follows from a decision.
+    #[inline]
+    pub(super) fn conclude(&self, head: &Head<'_>, answer: Answer) -> Result<Option<Standing>, Box<Response<Bytes>>> {
+        match answer {
+            Ok(standing) => Ok(standing),
+            Err(refusal) => Err(self.refuse(head, &refusal)),
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, head: &Head<'_>, refusal: &Refusal) -> Box<Response<Bytes>> {
+        Box::new(match refusal {
+            Refusal::Limited(limited) => {
+                if let Some(on_limited) = &self.on_limited {
+                    on_limited(head, limited);
+                }
+                let mut response = answer::too_many_requests(&self.body, head, limited);
+                // With a `Retry-After` beside them, both name the same moment.
+                let standing = Standing { resets_in: limited.retry_after, ..limited.standing };
+                self.tell(response.headers_mut(), standing);
+                response
+            }
+            Refusal::Failed(error) => {
+                if let Some(on_error) = &self.on_error {
+                    on_error(head, error);
+                }
+                answer::internal_error(error)
+            }
+        })
+    }
+}
+
+impl<L: fmt::Debug> fmt::Debug for Policy<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("name", &self.headers.name())
+            .field("limit", &self.limit)
+            .field("tells_allowed", &self.tells_allowed)
+            .field("tells_x", &self.tells_x)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! Servers and clients over real sockets.
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use std::convert::Infallible;
+use std::error::Error;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+pub(crate) const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
+pub(crate) const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// Serves every connection, of HTTP/1.1 and of HTTP/2, with the service that is made for its peer.
+pub(crate) async fn serve<S, R>(service: impl Fn(SocketAddr) -> S + Send + 'static) -> SocketAddr
+where
+    S: Service<Request<Incoming>, Response = Response<R>, Future: Send, Error: Into<Box<dyn Error + Send + Sync>>>
+        + Send
+        + 'static,
+    R: http_body::Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+{
+    let listener = TcpListener::bind((LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, peer)) = listener.accept().await {
+            let service = service(peer);
+            tokio::spawn(async move {
+                let server = auto::Builder::new(TokioExecutor::new());
+                // Its error is the client's going away.
+                _ = server.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    address
+}
+
+/// Serves an axum router, which is told its peers' addresses.
+#[cfg(feature = "axum")]
+pub(crate) async fn serve_axum(app: axum::Router) -> SocketAddr {
+    let listener = TcpListener::bind((LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    address
+}
+
+pub(crate) async fn hello<B>(_: Request<B>) -> Result<Response<Full<Bytes>>, Infallible> {
+    Ok(Response::new(Full::from("hello")))
+}
+
+/// One connection.
+pub(crate) enum Client {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Client {
+    /// By HTTP/1.1.
+    pub(crate) async fn of(server: SocketAddr) -> Self {
+        Self::from(LOCALHOST, server).await
+    }
+
+    /// By HTTP/1.1, from an address of this machine.
+    pub(crate) async fn from(address: Ipv4Addr, server: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((address, 0).into()).unwrap();
+        let stream = TokioIo::new(socket.connect(server).await.unwrap());
+        let (sender, connection) = http1::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        Self::Http1(sender)
+    }
+
+    /// By HTTP/2.
+    pub(crate) async fn http2(server: SocketAddr) -> Self {
+        let stream = TokioIo::new(TcpStream::connect(server).await.unwrap());
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+        tokio::spawn(connection);
+        Self::Http2(sender)
+    }
+
+    pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> Response<Bytes> {
+        let answer = match self {
+            Self::Http1(sender) => {
+                sender.ready().await.unwrap();
+                sender.send_request(request).await
+            }
+            Self::Http2(sender) => sender.send_request(request).await,
+        };
+        let (head, body) = answer.unwrap().into_parts();
+        Response::from_parts(head, body.collect().await.unwrap().to_bytes())
+    }
+
+    /// Gets a path, with headers.
+    pub(crate) async fn get_with(&mut self, path: &str, headers: &[(&'static str, &str)]) -> Response<Bytes> {
+        let mut request = Request::get(format!("http://test.example{path}"));
+        if let Self::Http1(_) = self {
+            request = Request::get(path).header("host", "test.example");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(Full::default()).unwrap()).await
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> Response<Bytes> {
+        self.get_with(path, &[]).await
+    }
+
+    /// How many of so many requests were answered with 200, of which the first ones have to be.
+    pub(crate) async fn passes(&mut self, requests: usize) -> usize {
+        let mut passed = 0;
+        for number in 0..requests {
+            let status = self.get("/").await.status();
+            if status == StatusCode::OK {
+                assert_eq!(passed, number, "one was refused and a later one passed");
+                passed += 1;
+            } else {
+                assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+            }
+        }
+        passed
+    }
+}
+
+/// A server whose answers can be chosen, and whose hits are counted.
+#[derive(Clone)]
+pub(crate) struct Upstream {
+    status: Arc<AtomicU16>,
+    hits: Arc<AtomicUsize>,
+    pub(crate) address: SocketAddr,
+}
+
+impl Upstream {
+    pub(crate) async fn start() -> Self {
+        let (status, hits) = (Arc::new(AtomicU16::new(200)), Arc::new(AtomicUsize::new(0)));
+        let (of_server, hits_of_server) = (Arc::clone(&status), Arc::clone(&hits));
+        let address = serve(move |_| {
+            let (status, hits) = (Arc::clone(&of_server), Arc::clone(&hits_of_server));
+            service_fn(move |_: Request<Incoming>| {
+                hits.fetch_add(1, Ordering::Relaxed);
+                let status = StatusCode::from_u16(status.load(Ordering::Relaxed)).unwrap();
+                let answer = Response::builder().status(status).body(Full::<Bytes>::from("upstream"));
+                async move { Ok::<_, Infallible>(answer.unwrap()) }
+            })
+        })
+        .await;
+        Self { status, hits, address }
+    }
+
+    pub(crate) fn answer(&self, status: StatusCode) {
+        self.status.store(status.as_u16(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn hits(&self) -> usize {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn request(&self) -> Request<Empty<Bytes>> {
+        Request::get(format!("http://{}/", self.address)).body(Empty::new()).unwrap()
+    }
+}

@@ -1,0 +1,464 @@
+//! Limits before HTTP servers, over real sockets, on a clock that is moved by hand.
+//!
+//! | what peers get wrong | test |
+//! |---|---|
+//! | permits taken in `poll_ready` starve others | `readiness_takes_nothing` |
+//! | a limiter per connection lets 1,500 through a cap of 5 a second | `connections_share_the_limit` |
+//! | the leftmost `X-Forwarded-For` is believed | `a_client_cannot_choose_its_address` |
+//! | addresses with ports are refused | `proxies_may_write_ports` |
+//! | IPv6 clients have as many limits as addresses | `ipv6_is_grouped_by_its_prefix` |
+//! | `Retry-After: 0` | `two_a_second_refuses_three_of_five` |
+//! | `per_second(n)` means one per n seconds | `two_a_second_refuses_three_of_five` |
+#![cfg(all(feature = "hyper", feature = "tower"))]
+
+#[path = "http/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod support;
+
+use bytes::Bytes;
+use damper::http::{Body, By, Head, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
+use damper::wire::TrustedProxies;
+use damper::{FixedWindow, KeyedLimiter, Layered, ManualClock, Quota, RateLimiter};
+use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use support::{Client, LOCALHOST, NEIGHBOUR, hello, serve};
+use tower::{Layer, Service, ServiceExt};
+
+type Clocked<A = damper::TokenBucket> = Arc<RateLimiter<A, Arc<ManualClock>>>;
+
+fn clocked(quota: Quota) -> (Arc<ManualClock>, Clocked) {
+    let clock = Arc::new(ManualClock::new());
+    (Arc::clone(&clock), Arc::new(RateLimiter::with_clock(quota, clock)))
+}
+
+fn per_client(quota: Quota) -> (Arc<ManualClock>, RateLimitLayer<PerClient<Arc<ManualClock>>>) {
+    let clock = Arc::new(ManualClock::new());
+    let limits = KeyedLimiter::builder(quota).clock(Arc::clone(&clock)).build().unwrap();
+    (clock, RateLimitLayer::new(PerClient::new(Arc::new(limits))))
+}
+
+fn is_healthz(head: &Head<'_>) -> bool {
+    head.uri.path() == "/healthz"
+}
+
+/// The scenario of the specification, by HTTP/1.1 and by HTTP/2: a limit of two a second, five rapid requests, three of them refused.
+#[tokio::test]
+async fn two_a_second_refuses_three_of_five() {
+    for is_http2 in [false, true] {
+        let (clock, limiter) = clocked(Quota::per_second(2));
+        let layer = RateLimitLayer::new(limiter).exempt(is_healthz);
+        let server = serve(move |peer| layer.for_peer(peer).layer(service_fn(hello))).await;
+        let mut client = if is_http2 { Client::http2(server).await } else { Client::of(server).await };
+        for _ in 0..2 {
+            let response = client.get("/").await;
+            assert_eq!((response.status(), &**response.body()), (StatusCode::OK, &b"hello"[..]));
+            assert!(!response.headers().contains_key("ratelimit"), "off by default");
+        }
+        for _ in 0..3 {
+            let response = client.get("/").await;
+            assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+            assert_eq!(response.headers()[RETRY_AFTER], "1", "500 ms, rounded up");
+            assert_eq!(response.headers()["ratelimit-policy"], r#""default";q=2;w=1"#);
+            assert_eq!(response.headers()["ratelimit"], r#""default";r=0;t=1"#);
+            assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
+            assert_eq!(&**response.body(), b"rate limit exceeded, retry in 500 ms\n");
+        }
+        for _ in 0..5 {
+            assert_eq!(client.get("/healthz").await.status(), StatusCode::OK);
+        }
+        clock.advance(Duration::from_millis(500));
+        assert_eq!(client.passes(2).await, 1);
+        clock.advance(Duration::from_secs(100));
+        assert_eq!(client.passes(5).await, 2);
+    }
+}
+
+#[tokio::test]
+async fn addresses_are_limited_apart() {
+    let (_, layer) = per_client(Quota::per_minute(1).burst(3));
+    let server = serve(move |peer| layer.for_peer(peer).layer(service_fn(hello))).await;
+    let mut clients = [Client::from(LOCALHOST, server).await, Client::from(NEIGHBOUR, server).await];
+    for _ in 0..3 {
+        for client in &mut clients {
+            assert_eq!(client.get("/").await.status(), StatusCode::OK);
+        }
+    }
+    for client in &mut clients {
+        let response = client.get("/").await;
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(response.headers()[RETRY_AFTER], "60");
+    }
+}
+
+/// However many connections a client opens, and whatever the limit is of.
+#[tokio::test]
+async fn connections_share_the_limit() {
+    let (_, limiter) = clocked(Quota::per_second(5));
+    let (_, limits) = per_client(Quota::per_second(5));
+    let layer = RateLimitLayer::new(limiter);
+    let global = serve(move |peer| layer.for_peer(peer).layer(service_fn(hello))).await;
+    let each = serve(move |peer| limits.for_peer(peer).layer(service_fn(hello))).await;
+    for server in [global, each] {
+        let mut passed = 0;
+        for _ in 0..30 {
+            passed += Client::of(server).await.passes(2).await;
+        }
+        assert_eq!(passed, 5);
+    }
+}
+
+/// Who polls for readiness and goes away has taken nothing.
+#[tokio::test]
+async fn readiness_takes_nothing() {
+    let (_, limiter) = clocked(Quota::per_second(1));
+    let layer = RateLimitLayer::new(Arc::clone(&limiter));
+    for _ in 0..10 {
+        let mut service = layer.layer(tower::service_fn(hello::<()>));
+        service.ready().await.unwrap();
+    }
+    assert_eq!(limiter.peek().used(), 0);
+    let service = layer.layer(tower::service_fn(hello::<()>));
+    assert_eq!(service.oneshot(Request::new(())).await.unwrap().status(), StatusCode::OK);
+}
+
+/// A refusal is there at the first poll, and neither the service nor the body of the request is touched.
+#[test]
+fn a_refusal_is_ready_at_once() {
+    struct Untouchable;
+    impl http_body::Body for Untouchable {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+            panic!("the body was read")
+        }
+    }
+    let called = Arc::new(AtomicUsize::new(0));
+    let hits = Arc::clone(&called);
+    let inner = tower::service_fn(move |_: Request<Untouchable>| {
+        hits.fetch_add(1, Ordering::Relaxed);
+        std::future::pending::<Result<Response<Full<Bytes>>, Infallible>>()
+    });
+    let mut service = RateLimitLayer::global(Quota::per_second(1).burst(0)).layer(inner);
+    let future = std::pin::pin!(service.call(Request::new(Untouchable)));
+    let polled = future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+    assert!(matches!(polled, std::task::Poll::Ready(Ok(response)) if response.status() == 429));
+    assert_eq!(called.load(Ordering::Relaxed), 0);
+}
+
+/// More than the burst is never there, and a quota of nothing never refills.
+#[tokio::test]
+async fn no_retry_after_where_no_wait_helps() {
+    let layer = RateLimitLayer::global(Quota::per_second(0).burst(1));
+    let server = serve(move |_| layer.layer(service_fn(hello))).await;
+    let mut client = Client::of(server).await;
+    assert_eq!(client.passes(1).await, 1);
+    let response = client.get("/").await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert!(!response.headers().contains_key(RETRY_AFTER));
+    assert_eq!(response.headers()["ratelimit-policy"], r#""default";q=1"#);
+}
+
+/// It neither passes nor shares a bucket with others, and the answer says what to add.
+#[tokio::test]
+async fn a_missing_peer_address_is_an_error_that_says_what_to_add() {
+    let errors = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&errors);
+    let layer = RateLimitLayer::per_client(Quota::per_second(1))
+        .on_error(move |_, error| {
+            assert!(std::error::Error::source(error).is_some_and(|source| source.is::<MissingPeer>()));
+            counted.fetch_add(1, Ordering::Relaxed);
+        })
+        .on_limited(|_, _| panic!("not over any limit"));
+    let server = serve(move |_| layer.layer(service_fn(hello))).await;
+    let mut client = Client::of(server).await;
+    for _ in 0..3 {
+        let response = client.get("/").await;
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let text = std::str::from_utf8(response.body()).unwrap();
+        for what in ["into_make_service_with_connect_info", "for_peer", "PeerAddress"] {
+            assert!(text.contains(what), "{text}");
+        }
+    }
+    assert_eq!(errors.load(Ordering::Relaxed), 3);
+}
+
+/// What a service may do that is no layer's: the address among the extensions.
+#[tokio::test]
+async fn the_peer_may_be_an_extension() {
+    let (_, layer) = per_client(Quota::per_minute(1).burst(1));
+    let server = serve(move |peer| {
+        let limited = layer.layer(tower::service_fn(hello::<Incoming>));
+        let told = tower::util::MapRequest::new(limited, move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(PeerAddress(peer));
+            request
+        });
+        TowerToHyperService::new(told)
+    })
+    .await;
+    assert_eq!(Client::from(LOCALHOST, server).await.passes(2).await, 1);
+    assert_eq!(Client::from(NEIGHBOUR, server).await.passes(2).await, 1);
+}
+
+fn behind(networks: &[&str]) -> RateLimitLayer<PerClient<Arc<ManualClock>>> {
+    per_client(Quota::per_minute(1).burst(2)).1.behind(TrustedProxies::new(networks).unwrap())
+}
+
+async fn statuses(layer: RateLimitLayer<PerClient<Arc<ManualClock>>>, forwarded: &[&str]) -> Vec<u16> {
+    let server = serve(move |peer| layer.for_peer(peer).layer(service_fn(hello))).await;
+    let mut client = Client::of(server).await;
+    let mut statuses = Vec::new();
+    for value in forwarded {
+        statuses.push(client.get_with("/", &[("x-forwarded-for", value)]).await.status().as_u16());
+    }
+    statuses
+}
+
+/// What it writes itself stands to the left of what the proxy adds; and without trusted proxies nothing is believed.
+#[tokio::test]
+async fn a_client_cannot_choose_its_address() {
+    let forged = ["1.1.1.1, 192.0.2.7", "2.2.2.2, 192.0.2.7", "3.3.3.3, 192.0.2.7"];
+    assert_eq!(statuses(behind(&["127.0.0.0/8"]), &forged).await, [200, 200, 429]);
+    let direct = ["1.1.1.1", "2.2.2.2", "3.3.3.3"];
+    assert_eq!(statuses(behind(&["10.0.0.0/8"]), &direct).await, [200, 200, 429]);
+    assert_eq!(statuses(per_client(Quota::per_minute(1).burst(2)).1, &direct).await, [200, 200, 429]);
+    // Those that a proxy tells apart are limited apart.
+    assert_eq!(statuses(behind(&["127.0.0.0/8"]), &direct).await, [200; 3]);
+}
+
+#[tokio::test]
+async fn proxies_may_write_ports() {
+    let ported = ["192.0.2.7:1234", "192.0.2.7:5678", "192.0.2.7", "[2001:db8::1]:443"];
+    assert_eq!(statuses(behind(&["127.0.0.0/8"]), &ported).await, [200, 200, 429, 200]);
+}
+
+#[tokio::test]
+async fn ipv6_is_grouped_by_its_prefix() {
+    let neighbours = ["2001:db8::1", "2001:db8::2", "2001:db8::3:0:0:4", "2001:db8:0:1::1"];
+    assert_eq!(statuses(behind(&["127.0.0.0/8"]), &neighbours).await, [200, 200, 429, 200]);
+    let by_32 = behind(&["127.0.0.0/8"]).ipv6_prefix(32);
+    assert_eq!(statuses(by_32, &neighbours).await, [200, 200, 429, 429]);
+}
+
+/// Of 10,000 keys no more are known than there is room for.
+#[tokio::test]
+async fn a_churn_of_keys_stays_in_bounds() {
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(1)).capacity(100).clock(ManualClock::new());
+    let limits = Arc::new(limits.build().unwrap());
+    let by_id = |head: &Head<'_>| head.headers["x-id"].to_str().unwrap().parse::<u64>().unwrap();
+    let layer = RateLimitLayer::new(By::new(by_id, Arc::clone(&limits)));
+    let mut service = layer.layer(tower::service_fn(hello::<()>));
+    for id in 0..10_000 {
+        let request = Request::get("/").header("x-id", id).body(()).unwrap();
+        service.call(request).await.unwrap();
+    }
+    assert!(limits.len() <= 200, "{} keys", limits.len());
+}
+
+/// All without a key share a bucket, which those with one do not touch.
+#[tokio::test]
+async fn no_key_is_one_key() {
+    let by_user = RateLimitLayer::by(|head| head.headers.get("x-user").cloned(), Quota::per_hour(1).burst(2));
+    let by_header = RateLimitLayer::by_header(http::HeaderName::from_static("x-user"), Quota::per_hour(1).burst(2));
+    let servers = [
+        serve(move |_| by_user.layer(service_fn(hello))).await,
+        serve(move |_| by_header.layer(service_fn(hello))).await,
+    ];
+    for server in servers {
+        assert_eq!(Client::of(server).await.passes(1).await, 1);
+        let mut client = Client::from(NEIGHBOUR, server).await;
+        assert_eq!(client.passes(3).await, 1);
+        for user in ["alice", "bob"] {
+            let mut status = async || client.get_with("/", &[("x-user", user)]).await.status().as_u16();
+            assert_eq!([status().await, status().await, status().await], [200, 200, 429]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn headers_tell_how_the_limits_stand() {
+    let (clock, limiter) = clocked(Quota::per_second(50).burst(100));
+    let outer = RateLimitLayer::new(limiter).headers(true).x_headers(true);
+    let inner = RateLimitLayer::new(Arc::new(RateLimiter::with_clock(Quota::per_minute(10), Arc::clone(&clock))));
+    let inner = inner.headers(true).named("search").unwrap();
+    let server = serve(move |_| outer.layer(inner.layer(service_fn(hello)))).await;
+    let mut client = Client::of(server).await;
+    let all = |headers: &HeaderMap, name: &str| {
+        headers.get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let response = client.get("/").await;
+    let headers = response.headers();
+    assert_eq!(all(headers, "ratelimit-policy"), [r#""search";q=10;w=60"#, r#""default";q=100;w=2"#]);
+    assert_eq!(all(headers, "ratelimit"), [r#""search";r=9;t=6"#, r#""default";r=99;t=1"#]);
+    assert_eq!(headers["x-ratelimit-limit"], "100");
+    assert_eq!(headers["x-ratelimit-remaining"], "99");
+    assert_eq!(headers["x-ratelimit-reset"], "1");
+    assert_eq!(client.passes(9).await, 9);
+    let response = client.get("/").await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(all(response.headers(), "ratelimit")[0], r#""search";r=0;t=6"#);
+    assert_eq!(response.headers()[RETRY_AFTER], "6");
+    assert!(RateLimitLayer::global(Quota::per_second(1)).named("ümlaut").is_err());
+}
+
+/// Windows and several limits are told in the same form.
+#[tokio::test]
+async fn other_algorithms_are_limits_too() {
+    let clock = Arc::new(ManualClock::new());
+    let window = RateLimiter::of(FixedWindow::new(Quota::per_minute(2)), Arc::clone(&clock));
+    let window = RateLimitLayer::new(Arc::new(window)).headers(true);
+    let both = Layered::with_clock([Quota::per_second(10), Quota::per_hour(2)], clock);
+    let both = RateLimitLayer::new(Arc::new(both)).headers(true);
+    let window = serve(move |_| window.layer(service_fn(hello))).await;
+    let both = serve(move |_| both.layer(service_fn(hello))).await;
+    for (server, policy, left) in [
+        (window, r#""default";q=2;w=60"#, r#""default";r=1;t=60"#),
+        (both, r#""default";q=2;w=3600"#, r#""default";r=1;t=1800"#),
+    ] {
+        let mut client = Client::of(server).await;
+        let response = client.get("/").await;
+        assert_eq!(response.headers()["ratelimit-policy"], policy);
+        assert_eq!(response.headers()["ratelimit"], left);
+        assert_eq!(client.passes(2).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn bodies_are_a_line_a_problem_or_the_users_own() {
+    let nothing = Quota::per_second(1).burst(0);
+    let problem = RateLimitLayer::global(nothing).problem_json();
+    let problem = serve(move |_| problem.layer(service_fn(hello))).await;
+    let response = Client::of(problem).await.get("/").await;
+    assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+    let document: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+    assert_eq!(document["status"], 429);
+    assert_eq!(document["title"], "Too Many Requests");
+
+    let own = RateLimitLayer::global(nothing).body(|head, _| ("text/html", format!("<h1>{}</h1>", head.uri.path())));
+    let own = serve(move |_| own.layer(service_fn(hello))).await;
+    let response = Client::of(own).await.get("/a").await;
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(response.headers()[CONTENT_TYPE], "text/html");
+    assert_eq!(&**response.body(), b"<h1>/a</h1>");
+}
+
+#[tokio::test]
+async fn the_hook_sees_every_refusal_before_it_is_answered() {
+    let (_, limiter) = clocked(Quota::per_second(1));
+    let (sender, seen) = std::sync::mpsc::channel();
+    let layer = RateLimitLayer::new(limiter)
+        .on_limited(move |head, limited| sender.send((head.uri.path().to_owned(), *limited)).unwrap());
+    let server = serve(move |peer| layer.for_peer(peer).layer(service_fn(hello))).await;
+    let mut client = Client::of(server).await;
+    client.get("/first").await;
+    assert!(seen.try_recv().is_err());
+    client.get("/second").await;
+    let (path, limited) = seen.try_recv().unwrap();
+    assert_eq!((path.as_str(), limited.retry_after), ("/second", Some(Duration::from_secs(1))));
+    assert_eq!(limited.standing, Standing::new(Quota::per_second(1), 0, Some(Duration::from_secs(1))));
+}
+
+/// A limiter that the caller keeps.
+#[tokio::test]
+async fn the_quota_can_be_changed_while_it_serves() {
+    let (_, limiter) = clocked(Quota::per_second(1));
+    let layer = RateLimitLayer::new(Arc::clone(&limiter));
+    let server = serve(move |_| layer.layer(service_fn(hello))).await;
+    let mut client = Client::of(server).await;
+    assert_eq!(client.passes(3).await, 1);
+    limiter.set_quota(Quota::per_second(4)).unwrap();
+    assert_eq!(client.passes(5).await, 3, "what was taken stays taken");
+}
+
+/// hyper-util's server takes a tower service, and so does axum.
+#[tokio::test]
+async fn tower_services_serve_through_hyper_util() {
+    let (_, layer) = per_client(Quota::per_hour(1).burst(2));
+    let server = serve(move |peer| {
+        TowerToHyperService::new(Layer::layer(&layer.for_peer(peer), tower::service_fn(hello::<Incoming>)))
+    })
+    .await;
+    assert_eq!(Client::of(server).await.passes(3).await, 2);
+}
+
+#[cfg(feature = "axum")]
+#[tokio::test]
+async fn axum_tells_its_peers_and_limits_by_route() {
+    use axum::{Router, routing::get};
+    let clock = Arc::new(ManualClock::new());
+    let (_, clients) = per_client(Quota::per_hour(1).burst(4));
+    let search = RateLimitLayer::new(Arc::new(RateLimiter::with_clock(Quota::per_hour(1).burst(1), clock)));
+    let app = Router::new()
+        .route("/", get(|| async { "home" }))
+        .route("/search", get(|| async { "found" }).layer(search))
+        .route("/healthz", get(|| async { "healthy" }))
+        .layer(clients.exempt(is_healthz));
+    let server = support::serve_axum(app).await;
+    let mut client = Client::of(server).await;
+    assert_eq!(client.get("/search").await.status(), StatusCode::OK);
+    assert_eq!(client.get("/search").await.status(), StatusCode::TOO_MANY_REQUESTS, "the route's limit");
+    assert_eq!(client.passes(3).await, 2, "and the client's, which counts both");
+    assert_eq!(client.get("/healthz").await.status(), StatusCode::OK);
+    let mut other = Client::from(NEIGHBOUR, server).await;
+    assert_eq!(other.get("/search").await.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(other.passes(4).await, 3);
+}
+
+/// What shared memory could get wrong: many connections on several threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_more_pass_under_load_than_the_burst() {
+    let (_, layer) = per_client(Quota::per_hour(1).burst(100));
+    let server = serve(move |peer| layer.for_peer(peer).layer(service_fn(hello))).await;
+    let clients = (0..16).map(|_| {
+        tokio::spawn(async move {
+            let mut client = Client::of(server).await;
+            let mut passed = 0;
+            for _ in 0..20 {
+                passed += usize::from(client.get("/").await.status() == StatusCode::OK);
+            }
+            passed
+        })
+    });
+    let mut passed = 0;
+    for client in clients.collect::<Vec<_>>() {
+        passed += client.await.unwrap();
+    }
+    assert_eq!(passed, 100);
+}
+
+/// The body of a refusal tells its length, and that it is over.
+#[tokio::test]
+async fn the_body_of_a_refusal_has_a_length() {
+    let service = RateLimitLayer::global(Quota::per_second(1).burst(0)).layer(tower::service_fn(hello::<()>));
+    let body: Body<Full<Bytes>> = service.oneshot(Request::new(())).await.unwrap().into_body();
+    let exact = http_body::Body::size_hint(&body).exact();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    assert_eq!(exact, Some(bytes.len() as u64));
+}
+
+#[test]
+fn the_order_in_which_a_peer_is_looked_for() {
+    let address = |last| SocketAddr::from((IpAddr::from([192, 0, 2, last]), 1));
+    let mut request = Request::new(());
+    assert_eq!(Head::of(&request).peer(), None);
+    #[cfg(feature = "axum")]
+    {
+        request.extensions_mut().insert(axum::extract::ConnectInfo(address(1)));
+        assert_eq!(Head::of(&request).peer(), Some(address(1)));
+    }
+    request.extensions_mut().insert(PeerAddress(address(2)));
+    assert_eq!(Head::of(&request).peer(), Some(address(2)));
+    assert_eq!(Head::from(&request.into_parts().0).peer(), Some(address(2)));
+}
