@@ -178,7 +178,8 @@ async fn a_missing_peer_address_is_an_error_that_says_what_to_add() {
     let counted = Arc::clone(&errors);
     let layer = RateLimitLayer::per_client(Quota::per_second(1))
         .on_error(move |_, error| {
-            assert!(std::error::Error::source(error).is_some_and(|source| source.is::<MissingPeer>()));
+            let source = std::error::Error::source(error).unwrap();
+            assert!(source.is::<MissingPeer>());
             counted.fetch_add(1, Ordering::Relaxed);
         })
         .on_limited(|_, _| panic!("not over any limit"));
@@ -365,9 +366,9 @@ async fn the_hook_sees_every_refusal_before_it_is_answered() {
     client.get("/first").await;
     assert!(seen.try_recv().is_err());
     client.get("/second").await;
-    let (path, limited) = seen.try_recv().unwrap();
-    assert_eq!((path.as_str(), limited.retry_after), ("/second", Some(Duration::from_secs(1))));
-    assert_eq!(limited.standing, Standing::new(Quota::per_second(1), 0, Some(Duration::from_secs(1))));
+    let (path, refusal) = seen.try_recv().unwrap();
+    assert_eq!((path.as_str(), refusal.retry_after), ("/second", Some(Duration::from_secs(1))));
+    assert_eq!(refusal.standing, Standing::new(Quota::per_second(1), 0, Some(Duration::from_secs(1))));
 }
 
 /// A limiter that the caller keeps.

@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use std::convert::Infallible;
 use std::error::Error;
+use std::future::{Ready, ready};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -51,8 +52,8 @@ pub(crate) async fn serve_axum(app: axum::Router) -> SocketAddr {
     address
 }
 
-pub(crate) async fn hello<B>(_: Request<B>) -> Result<Response<Full<Bytes>>, Infallible> {
-    Ok(Response::new(Full::from("hello")))
+pub(crate) fn hello<B>(_: Request<B>) -> Ready<Result<Response<Full<Bytes>>, Infallible>> {
+    ready(Ok(Response::new(Full::from("hello"))))
 }
 
 /// One connection.

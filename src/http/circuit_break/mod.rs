@@ -33,3 +33,17 @@ pub use one::One;
 pub use per_host::PerHost;
 pub use service::CircuitBreak;
 pub use told::Told;
+
+use crate::breaker::CallError;
+use alloc::boxed::Box;
+use core::error::Error;
+
+impl<E: Into<Box<dyn Error + Send + Sync>>> CallError<E> {
+    /// In a box, for services whose errors are in boxes already, and so are no errors themselves: the refusal, or the error of the call as it is.
+    pub fn into_boxed(self) -> Box<dyn Error + Send + Sync> {
+        match self {
+            Self::Open(open) => Box::new(open),
+            Self::Failed(error) => error.into(),
+        }
+    }
+}

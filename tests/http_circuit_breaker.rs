@@ -1,0 +1,488 @@
+//! Breakers before HTTP clients, over real sockets, on a clock that is moved by hand.
+//!
+//! | what peers get wrong | test |
+//! |---|---|
+//! | permits taken in `poll_ready` starve others | `readiness_takes_no_probe` |
+//! | half-open admits everyone | `only_so_many_probes_at_once` |
+//! | one sick host shuts off the healthy ones | `hosts_are_apart` |
+#![cfg(all(feature = "hyper", feature = "tower"))]
+
+#[path = "http/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod support;
+
+use bytes::Bytes;
+use damper::http::{CircuitBreakerLayer, Head, ResponseHead};
+use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitBreakers, CircuitOpen, ManualClock, State, Verdict};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self, Client};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::{Ready, pending, ready};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use support::{Upstream, serve};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tower::{Service, ServiceBuilder, ServiceExt};
+
+const COOLDOWN: Duration = Duration::from_secs(30);
+
+type Clocked = Arc<CircuitBreaker<Arc<ManualClock>>>;
+
+fn config(failures: u32) -> BreakerConfig {
+    BreakerConfig::builder().failure_threshold(failures).build().unwrap()
+}
+
+fn clocked(failures: u32) -> (Arc<ManualClock>, Clocked) {
+    let clock = Arc::new(ManualClock::new());
+    (Arc::clone(&clock), Arc::new(CircuitBreaker::with_clock(config(failures), clock)))
+}
+
+fn client() -> Client<HttpConnector, Empty<Bytes>> {
+    Client::builder(TokioExecutor::new()).build_http()
+}
+
+fn empty<B: Default>() -> Request<B> {
+    Request::new(B::default())
+}
+
+/// An address at which nobody listens.
+async fn nobody() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap()
+}
+
+/// Sends a request and reads the answer to its end.
+async fn status<S, R>(client: &mut S, upstream: &Upstream) -> Result<StatusCode, S::Error>
+where
+    S: Service<Request<Empty<Bytes>>, Response = Response<R>>,
+    R: http_body::Body<Error: std::fmt::Debug>,
+{
+    let answer = client.ready().await?.call(upstream.request()).await?;
+    let (head, body) = answer.into_parts();
+    body.collect().await.unwrap_or_else(|error| panic!("{error:?}"));
+    Ok(head.status)
+}
+
+/// 5xx trip it, and reach the caller unchanged; open, the service is not called; after the cooldown one probe is, whose failure starts
+/// the cooldown again and whose success closes it.
+#[tokio::test]
+async fn server_errors_trip_and_a_probe_closes() {
+    let (clock, breaker) = clocked(5);
+    let upstream = Upstream::start().await;
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(client());
+    upstream.answer(StatusCode::SERVICE_UNAVAILABLE);
+    for _ in 0..5 {
+        assert_eq!(status(&mut client, &upstream).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE, "unchanged");
+    }
+    for left in [COOLDOWN, Duration::from_secs(1)] {
+        let CallError::Open(open) = status(&mut client, &upstream).await.unwrap_err() else { panic!("let pass") };
+        assert_eq!(open.retry_after(), Some(left));
+        assert_eq!(upstream.hits(), 5, "not called");
+        clock.advance(left.min(Duration::from_secs(29)));
+    }
+    assert_eq!(breaker.state(), State::HalfOpen);
+    assert_eq!(status(&mut client, &upstream).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE, "the probe");
+    clock.advance(Duration::from_secs(29));
+    assert!(status(&mut client, &upstream).await.is_err(), "the cooldown began again");
+    assert_eq!(upstream.hits(), 6);
+    clock.advance(Duration::from_secs(1));
+    upstream.answer(StatusCode::OK);
+    assert_eq!(status(&mut client, &upstream).await.unwrap(), StatusCode::OK);
+    assert_eq!(breaker.state(), State::Closed);
+    upstream.answer(StatusCode::INTERNAL_SERVER_ERROR);
+    for _ in 0..4 {
+        status(&mut client, &upstream).await.unwrap();
+    }
+    assert_eq!(breaker.state(), State::Closed, "counted from nothing");
+}
+
+#[tokio::test]
+async fn client_errors_and_429_are_successes() {
+    let (_, breaker) = clocked(2);
+    let upstream = Upstream::start().await;
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(client());
+    for code in [StatusCode::NOT_FOUND, StatusCode::TOO_MANY_REQUESTS, StatusCode::FOUND] {
+        for _ in 0..5 {
+            upstream.answer(code);
+            assert_eq!(status(&mut client, &upstream).await.unwrap(), code);
+        }
+        upstream.answer(StatusCode::BAD_GATEWAY);
+        status(&mut client, &upstream).await.unwrap();
+    }
+    assert_eq!(breaker.state(), State::Closed, "no two failures in a row");
+}
+
+#[tokio::test]
+async fn transport_errors_trip_and_reach_the_caller() {
+    let (_, breaker) = clocked(2);
+    let uri = format!("http://{}/", nobody().await);
+    let mut client = CircuitBreakerLayer::new(breaker).layer(client());
+    let mut get = async || {
+        let request = Request::get(&uri).body(Empty::<Bytes>::new()).unwrap();
+        client.ready().await?.call(request).await.map(drop)
+    };
+    for _ in 0..2 {
+        let CallError::Failed(error) = get().await.unwrap_err() else { panic!("not called") };
+        assert!(error.is_connect(), "unchanged");
+    }
+    assert!(matches!(get().await, Err(CallError::Open(_))));
+}
+
+/// A host is its name in lower case and its port; a sick one does not shut off others.
+#[tokio::test]
+async fn hosts_are_apart() {
+    let (sick, healthy) = (Upstream::start().await, Upstream::start().await);
+    sick.answer(StatusCode::BAD_GATEWAY);
+    let (sender, changes) = std::sync::mpsc::channel();
+    let layer = CircuitBreakerLayer::per_host(config(2))
+        .capacity(64)
+        .on_state_change(move |change, host| sender.send((change.to(), host.to_owned())).unwrap());
+    let mut client = layer.layer(client());
+    for _ in 0..2 {
+        status(&mut client, &sick).await.unwrap();
+    }
+    assert!(status(&mut client, &sick).await.is_err());
+    assert_eq!(status(&mut client, &healthy).await.unwrap(), StatusCode::OK);
+    assert_eq!(changes.try_iter().collect::<Vec<_>>(), [(State::Open, sick.address.to_string())]);
+}
+
+/// Breakers that the caller keeps, by the same names of hosts; connections of hyper name them in `Host`.
+#[tokio::test]
+async fn breakers_per_host_can_be_kept() {
+    let clock = Arc::new(ManualClock::new());
+    let hosts = Arc::new(CircuitBreakers::<String, _>::with_clock(config(1), 64, Arc::clone(&clock)));
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&hosts)).layer(tower::service_fn(failing));
+    let request = |uri: &str| Request::get(uri).header("host", "Api.Example.com:8080").body(()).unwrap();
+    client.call(request("/")).await.unwrap();
+    client.call(request("https://Other.example.com/")).await.unwrap();
+    assert!(client.call(request("http://API.example.com:8080")).await.is_err());
+    clock.advance(COOLDOWN);
+    assert!(client.call(request("http://API.example.com:8080")).await.is_ok(), "a probe");
+    let mut names: Vec<_> = hosts.store().iter().map(|(name, _)| name).collect();
+    names.sort();
+    assert_eq!(names, ["api.example.com:8080", "other.example.com:443"]);
+}
+
+fn failing<B>(_: Request<B>) -> Ready<Result<Response<()>, Infallible>> {
+    ready(Ok(Response::builder().status(503).body(()).unwrap()))
+}
+
+/// Of many calls that come when the cooldown is over, as many as there may be probes reach the server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn only_so_many_probes_at_once() {
+    let clock = Arc::new(ManualClock::new());
+    let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build().unwrap();
+    let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
+    breaker.try_acquire().unwrap().failure();
+    clock.advance(COOLDOWN);
+    let hits = Arc::new(AtomicUsize::new(0));
+    let (release, _) = tokio::sync::watch::channel(false);
+    let (counted, gate) = (Arc::clone(&hits), release.clone());
+    let address = serve(move |_| {
+        let (hits, gate) = (Arc::clone(&counted), gate.subscribe());
+        hyper::service::service_fn(move |_: Request<Incoming>| {
+            hits.fetch_add(1, Ordering::Relaxed);
+            let mut gate = gate.clone();
+            async move {
+                gate.wait_for(|is_open| *is_open).await.unwrap();
+                Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("at last")))
+            }
+        })
+    })
+    .await;
+    let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(client());
+    let calls: Vec<_> = (0..64)
+        .map(|_| {
+            let client = client.clone();
+            let request = Request::get(format!("http://{address}/")).body(Empty::new()).unwrap();
+            tokio::spawn(async move { client.oneshot(request).await.map(drop) })
+        })
+        .collect();
+    // All that are refused are refused while the probes are out.
+    let mut outcomes = futures_util::stream::FuturesUnordered::from_iter(calls);
+    let mut refused = 0;
+    while refused < 61 {
+        let outcome = futures_util::StreamExt::next(&mut outcomes).await.unwrap().unwrap();
+        let open = CircuitOpen::find_in(outcome.as_ref().unwrap_err()).expect("refused by the breaker");
+        assert_eq!(open.retry_after(), None, "a probe is in progress");
+        refused += 1;
+    }
+    release.send_replace(true);
+    while let Some(outcome) = futures_util::StreamExt::next(&mut outcomes).await {
+        outcome.unwrap().unwrap();
+    }
+    assert_eq!(hits.load(Ordering::Relaxed), 3);
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+/// Who polls for readiness and goes away has taken no probe.
+#[tokio::test]
+async fn readiness_takes_no_probe() {
+    let (clock, breaker) = clocked(1);
+    breaker.try_acquire().unwrap().failure();
+    clock.advance(COOLDOWN);
+    let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(client());
+    let mut waiting: Vec<_> = (0..10).map(|_| client.clone()).collect();
+    for client in &mut waiting {
+        client.ready().await.unwrap();
+    }
+    let upstream = Upstream::start().await;
+    assert_eq!(status(&mut client.clone(), &upstream).await.unwrap(), StatusCode::OK);
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+#[derive(Debug)]
+struct Wrapped(Box<dyn Error + Send + Sync>);
+
+impl std::fmt::Display for Wrapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the client failed")
+    }
+}
+
+impl Error for Wrapped {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// The refusal is found in whatever other layers make of it; also where the service's own error is in a box already.
+#[tokio::test]
+async fn the_refusal_is_found_in_any_chain_of_sources() {
+    let (_, breaker) = clocked(1);
+    breaker.force_open();
+    let layer = CircuitBreakerLayer::new(breaker);
+    let mut client = ServiceBuilder::new()
+        .map_err(|error| std::io::Error::other(Wrapped(Box::new(error))))
+        .map_err(|error: CallError<legacy::Error>| Wrapped(error.into()))
+        .layer(layer.clone())
+        .service(client());
+    let error = client.ready().await.unwrap().call(empty()).await.unwrap_err();
+    assert!(CircuitOpen::find_in(&error).is_some());
+
+    let boxing =
+        tower::service_fn(|_: Request<()>| ready(Err::<Response<()>, _>(Box::<dyn Error + Send + Sync>::from("no"))));
+    let mut client = ServiceBuilder::new().map_err(CallError::into_boxed).layer(layer).service(boxing);
+    let error: Box<dyn Error + Send + Sync> = client.call(empty()).await.unwrap_err();
+    assert!(CircuitOpen::find_in(&*error).is_some());
+}
+
+/// Tries so often.
+#[derive(Clone)]
+struct Tries(u32);
+
+impl<B: Clone, R, E> tower::retry::Policy<Request<B>, Response<R>, E> for Tries {
+    type Future = Ready<()>;
+
+    fn retry(&mut self, _: &mut Request<B>, result: &mut Result<Response<R>, E>) -> Option<Ready<()>> {
+        let is_failure = result.as_ref().map_or(true, |answer| answer.status().is_server_error());
+        (is_failure && self.0 > 1).then(|| {
+            self.0 -= 1;
+            ready(())
+        })
+    }
+
+    fn clone_request(&mut self, request: &Request<B>) -> Option<Request<B>> {
+        Some(request.clone())
+    }
+}
+
+/// The breaker stands outside of the retry: what used up its tries is one failure, and what succeeded at last is none.
+#[tokio::test]
+async fn a_call_that_used_up_its_tries_is_one_failure() {
+    let (_, breaker) = clocked(2);
+    let upstream = Upstream::start().await;
+    upstream.answer(StatusCode::SERVICE_UNAVAILABLE);
+    let mut client = ServiceBuilder::new()
+        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)))
+        .layer(tower::retry::RetryLayer::new(Tries(3)))
+        .service(client());
+    assert_eq!(status(&mut client, &upstream).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!((upstream.hits(), breaker.state()), (3, State::Closed));
+    assert_eq!(breaker.status().failures_in_a_row(), 1);
+    status(&mut client, &upstream).await.unwrap();
+    assert_eq!((upstream.hits(), breaker.state()), (6, State::Open));
+    assert!(status(&mut client, &upstream).await.is_err());
+    assert_eq!(upstream.hits(), 6, "an open breaker costs no tries");
+}
+
+/// A probe whose future is dropped decides nothing, and its place is free again.
+#[tokio::test]
+async fn a_cancelled_probe_gives_its_place_back() {
+    let (clock, breaker) = clocked(1);
+    breaker.try_acquire().unwrap().failure();
+    clock.advance(COOLDOWN);
+    let hanging = tower::service_fn(|_: Request<()>| pending::<Result<Response<()>, Infallible>>());
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(hanging);
+    let probe = client.call(empty());
+    assert!(client.call(empty()).await.is_err());
+    drop(probe);
+    assert!(breaker.try_acquire().is_ok());
+    assert_eq!(breaker.state(), State::HalfOpen);
+}
+
+/// Answers every connection with these bytes, and closes it.
+async fn answering(bytes: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 1024];
+            _ = stream.read(&mut request).await;
+            _ = stream.write_all(bytes).await;
+        }
+    });
+    address
+}
+
+/// By option a body that fails after a 200 is a failure, one that ends well a success, and one that is dropped before it ended says nothing.
+#[tokio::test]
+async fn the_verdict_may_wait_for_the_body() {
+    let broken = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello").await;
+    let whole = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello").await;
+    let nothing = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+    let get = |address: SocketAddr| Request::get(format!("http://{address}/")).body(Empty::<Bytes>::new()).unwrap();
+
+    let (_, at_head) = clocked(1);
+    let client_at_head = CircuitBreakerLayer::new(Arc::clone(&at_head)).layer(client());
+    let answer = client_at_head.oneshot(get(broken)).await.unwrap();
+    assert!(answer.into_body().collect().await.is_err());
+    assert_eq!(at_head.state(), State::Closed, "the verdict had fallen");
+
+    let (clock, breaker) = clocked(1);
+    let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).when_body_ends().layer(client());
+    let answer = client.clone().oneshot(get(broken)).await.unwrap();
+    assert_eq!((answer.status(), breaker.state()), (StatusCode::OK, State::Closed));
+    assert!(answer.into_body().collect().await.is_err());
+    assert_eq!(breaker.state(), State::Open);
+
+    clock.advance(COOLDOWN);
+    let answer = client.clone().oneshot(get(whole)).await.unwrap();
+    assert!(client.clone().oneshot(get(whole)).await.is_err(), "the probe lasts as long as its body");
+    drop(answer);
+    assert_eq!(breaker.state(), State::HalfOpen, "dropped early, without a verdict");
+    let answer = client.clone().oneshot(get(whole)).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
+    assert_eq!(breaker.state(), State::Closed);
+
+    breaker.try_acquire().unwrap().failure();
+    clock.advance(COOLDOWN);
+    let _unread = client.clone().oneshot(get(nothing)).await.unwrap();
+    assert_eq!(breaker.state(), State::Closed, "there is no body to wait for");
+}
+
+/// A closure says what is a failure.
+#[tokio::test]
+async fn what_is_a_failure_can_be_chosen() {
+    let (_, breaker) = clocked(1);
+    let upstream = Upstream::start().await;
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker))
+        .classify(|answer: Result<&ResponseHead, &legacy::Error>| match answer {
+            Ok(head) => Verdict::failure_if(head.status == StatusCode::NOT_FOUND),
+            Err(_) => Verdict::Ignored,
+        })
+        .layer(client());
+    upstream.answer(StatusCode::BAD_GATEWAY);
+    status(&mut client, &upstream).await.unwrap();
+    let uri = format!("http://{}/", nobody().await);
+    assert!(client.call(Request::get(uri).body(Empty::new()).unwrap()).await.is_err());
+    assert_eq!(breaker.state(), State::Closed);
+    upstream.answer(StatusCode::NOT_FOUND);
+    status(&mut client, &upstream).await.unwrap();
+    assert_eq!(breaker.state(), State::Open);
+}
+
+/// A server that asks to be left alone is, for as long as it asks.
+#[tokio::test]
+async fn retry_after_of_a_server_error_is_respected() {
+    let (_, breaker) = clocked(1);
+    let busy =
+        answering(b"HTTP/1.1 503 Busy\r\nretry-after: 120\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
+    let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(client());
+    let request = Request::get(format!("http://{busy}/")).body(Empty::new()).unwrap();
+    client.oneshot(request).await.unwrap();
+    assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_mins(2)));
+}
+
+#[tokio::test]
+async fn one_breaker_for_all_tells_of_its_changes() {
+    let (sender, changes) = std::sync::mpsc::channel();
+    let mut client = CircuitBreakerLayer::one(config(1))
+        .on_state_change(move |change| sender.send(change.to_string()).unwrap())
+        .layer(tower::service_fn(failing));
+    client.call(Request::get("http://a.example/").body(()).unwrap()).await.unwrap();
+    assert!(client.call(Request::get("http://b.example/").body(()).unwrap()).await.is_err());
+    assert_eq!(changes.try_iter().collect::<Vec<_>>(), ["circuit closed -> open: failures in a row"]);
+}
+
+/// hyper's own services, without tower: a connection of HTTP/2.
+#[tokio::test]
+async fn connections_of_hyper_are_services() {
+    use hyper::service::{Service, service_fn};
+    let (_, breaker) = clocked(2);
+    let upstream = Upstream::start().await;
+    let stream = TokioIo::new(TcpStream::connect(upstream.address).await.unwrap());
+    let (sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    let send = service_fn(move |request: Request<Empty<Bytes>>| {
+        let mut sender = sender.clone();
+        async move { sender.send_request(request).await }
+    });
+    let client = CircuitBreakerLayer::new(breaker).layer(send);
+    upstream.answer(StatusCode::BAD_GATEWAY);
+    for _ in 0..2 {
+        assert_eq!(client.call(upstream.request()).await.unwrap().status(), StatusCode::BAD_GATEWAY);
+    }
+    assert!(matches!(client.call(upstream.request()).await, Err(CallError::Open(_))));
+    assert_eq!(upstream.hits(), 2);
+}
+
+/// reqwest has requests and answers of its own, which are made of those of `http` and back.
+#[tokio::test]
+async fn reqwest_is_a_service_by_a_closure() {
+    let (_, breaker) = clocked(2);
+    let upstream = Upstream::start().await;
+    let client = reqwest::Client::new();
+    let send = tower::service_fn(move |request: Request<reqwest::Body>| {
+        let client = client.clone();
+        async move { client.execute(request.try_into()?).await.map(Response::<reqwest::Body>::from) }
+    });
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(send);
+    let request = || Request::get(format!("http://{}/", upstream.address)).body(reqwest::Body::default()).unwrap();
+    assert_eq!(client.call(request()).await.unwrap().status(), StatusCode::OK);
+    upstream.answer(StatusCode::BAD_GATEWAY);
+    for _ in 0..2 {
+        assert_eq!(client.call(request()).await.unwrap().status(), StatusCode::BAD_GATEWAY);
+    }
+    let error = client.call(request()).await.unwrap_err();
+    assert!(CircuitOpen::find_in(&error).is_some());
+    assert_eq!(upstream.hits(), 3);
+}
+
+/// What tells breakers apart may be of the caller's own making.
+#[derive(Clone, Default)]
+struct ByMethod([Arc<CircuitBreaker>; 2]);
+
+impl damper::http::Breakers for ByMethod {
+    type Breaker = Arc<CircuitBreaker>;
+
+    fn try_acquire(&self, head: &Head<'_>) -> Result<damper::breaker::Permit<Self::Breaker>, CircuitOpen> {
+        self.0[usize::from(head.method.is_safe())].try_acquire_owned()
+    }
+}
+
+#[tokio::test]
+async fn breakers_of_ones_own() {
+    let breakers = ByMethod::default();
+    breakers.0[0].force_open();
+    let mut client = CircuitBreakerLayer::new(breakers).layer(tower::service_fn(failing));
+    assert!(client.call(Request::post("/").body(()).unwrap()).await.is_err());
+    assert!(client.call(Request::get("/").body(()).unwrap()).await.is_ok());
+}

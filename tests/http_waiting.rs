@@ -1,0 +1,173 @@
+//! Clients that wait for their turn at a limit, in tokio's own time.
+#![cfg(all(feature = "tokio", feature = "tower"))]
+
+use damper::http::{Answer, Decision, Head, Limit, LimitError, RateLimitLayer, Refusal};
+use damper::{ManualClock, Quota, RateLimiter};
+use http::{Request, Response, StatusCode, header::RETRY_AFTER};
+use http_body_util::{BodyExt, Empty};
+use std::convert::Infallible;
+use std::future::Ready;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tower::{Service, ServiceExt};
+
+type Answered = Response<Empty<bytes::Bytes>>;
+
+/// tokio's time as a clock: it stands still where tokio's does, and goes on when all tasks wait.
+#[derive(Clone, Copy)]
+struct TokioClock(Instant);
+
+impl damper::Clock for TokioClock {
+    fn now(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000_000_000
+    }
+}
+
+/// Answers with the moment at which it was called, in milliseconds.
+fn server(
+    start: Instant,
+) -> impl Service<Request<()>, Response = Answered, Error = Infallible, Future: Send> + Clone + Send {
+    tower::service_fn(move |_: Request<()>| {
+        let at = start.elapsed().as_millis().to_string();
+        async move { Ok(Response::builder().header("at", at).body(Empty::new()).unwrap()) }
+    })
+}
+
+/// Ten a second: first come, first served, each a tenth of a second after the one before.
+#[tokio::test(start_paused = true)]
+async fn requests_wait_their_turn_in_their_order() {
+    let start = Instant::now();
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(10).burst(1), TokioClock(start)));
+    let layer = RateLimitLayer::new(Arc::clone(&limiter)).wait(Duration::from_secs(1)).headers(true);
+    let mut client = layer.layer(server(start));
+    let calls: Vec<_> = (0..5).map(|_| tokio::spawn(client.call(Request::new(())))).collect();
+    for (turn, call) in calls.into_iter().enumerate() {
+        let answer = call.await.unwrap().unwrap();
+        assert_eq!(answer.headers()["at"].to_str().unwrap().parse::<usize>().unwrap(), turn * 100);
+        assert_eq!(answer.headers()["ratelimit-policy"], r#""default";q=1;w=1"#);
+    }
+    assert_eq!(limiter.debt(), 0);
+}
+
+/// Who would have to wait longer is refused when first polled, and told how long it would have to wait before.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_would_be_too_long_is_refused_at_once() {
+    let start = Instant::now();
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1), TokioClock(start)));
+    let mut client = RateLimitLayer::new(limiter).wait(Duration::from_secs(2)).layer(server(start));
+    let waiting: Vec<_> = (0..3).map(|_| tokio::spawn(client.call(Request::new(())))).collect();
+    tokio::task::yield_now().await;
+    let refused = client.call(Request::new(())).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers()[RETRY_AFTER], "1");
+    assert!(refused.into_body().collect().await.unwrap().to_bytes().starts_with(b"rate limit exceeded"));
+    for call in waiting {
+        assert_eq!(call.await.unwrap().unwrap().status(), StatusCode::OK);
+    }
+}
+
+/// Dropped while it waits, a call gives its place back, and the service is not called.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_wait_gives_its_place_back() {
+    let start = Instant::now();
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1), TokioClock(start)));
+    let mut client = RateLimitLayer::new(Arc::clone(&limiter)).wait(Duration::from_secs(9)).layer(server(start));
+    client.call(Request::new(())).await.unwrap();
+    let mut waiting = Box::pin(client.call(Request::new(())));
+    assert!(poll(waiting.as_mut()).is_pending());
+    assert_eq!(limiter.debt(), 1);
+    drop(waiting);
+    assert_eq!(limiter.debt(), 0);
+    client.call(Request::new(())).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+}
+
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(std::task::Waker::noop()))
+}
+
+/// A limit that asks somebody else.
+#[derive(Clone)]
+struct Remote(Arc<std::sync::Mutex<Vec<oneshot::Sender<Answer>>>>);
+
+impl Limit for Remote {
+    type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+    fn decide(&self, _: &Head<'_>, _: bool) -> Decision<Self::Later> {
+        let (sender, receiver) = oneshot::channel();
+        self.0.lock().unwrap().push(sender);
+        Decision::Later(Box::pin(async move {
+            receiver.await.unwrap_or_else(|error| Err(Refusal::Failed(LimitError::other(error))))
+        }))
+    }
+}
+
+/// Is ready once each time it is polled for that, and panics if it is called otherwise.
+struct OncePerReady {
+    is_ready: bool,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Clone for OncePerReady {
+    fn clone(&self) -> Self {
+        Self { is_ready: false, calls: Arc::clone(&self.calls) }
+    }
+}
+
+impl Service<Request<()>> for OncePerReady {
+    type Response = Answered;
+    type Error = Infallible;
+    type Future = Ready<Result<Answered, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.is_ready = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<()>) -> Self::Future {
+        assert!(std::mem::take(&mut self.is_ready), "called before it was ready");
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        std::future::ready(Ok(Response::default()))
+    }
+}
+
+/// The decision may take its time: the service that was ready is called when it is there, and not before.
+#[tokio::test]
+async fn a_decision_may_come_later() {
+    let remote = Remote(Arc::default());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let service = OncePerReady { is_ready: false, calls: Arc::clone(&calls) };
+    let mut service = RateLimitLayer::new(remote.clone()).layer(service);
+    let mut asked = async || {
+        let mut future = Box::pin(service.ready().await.unwrap().call(Request::new(())));
+        assert!(poll(future.as_mut()).is_pending());
+        (future, remote.0.lock().unwrap().pop().unwrap())
+    };
+    let (allowed, sender) = asked().await;
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
+    sender.send(Ok(None)).unwrap();
+    assert_eq!(allowed.await.unwrap().status(), StatusCode::OK);
+
+    let (refused, sender) = asked().await;
+    let denied = RateLimiter::with_clock(Quota::per_second(1).burst(0), ManualClock::new()).check().unwrap_err();
+    sender.send(Err(damper::http::Limited::by(denied, Quota::per_second(1)).into())).unwrap();
+    assert_eq!(refused.await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+
+    let (failed, sender) = asked().await;
+    drop(sender);
+    let failed = failed.await.unwrap();
+    assert_eq!(failed.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    let text = failed.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(&*text, b"the rate limit could not decide\n", "why is not the client's business");
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
