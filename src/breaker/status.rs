@@ -22,10 +22,11 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         } else {
             (Tally::default(), current.generation)
         };
-        // What was counted in an earlier closed state is no longer looked at.
-        let is_of_before = generation != current.generation;
         let tally = match current.phase {
-            Phase::Closed { .. } | Phase::Disabled { .. } if is_of_before => Tally::default(),
+            // What tripped it was counted in the last closed state.
+            Phase::Open { .. } | Phase::HalfOpen(_) => tally,
+            // What was counted in an earlier state is no longer looked at.
+            _ if generation != current.generation => Tally::default(),
             _ => tally,
         };
         let failures_in_a_row = match current.phase {
@@ -99,9 +100,9 @@ impl BreakerStatus {
         self.failures_in_a_row
     }
 
-    /// The calls in the window, where there is a rate to be taken: those of the closed state, or of the last one
-    /// while it is not closed. In a bucket of time with so many that they do not fit they are halved, with their
-    /// failures.
+    /// The calls in the window, where there is a rate to be taken: those of the closed state; while it is open
+    /// or half-open those of the last one, and while it is forced open or closed none. In a bucket of time with so many
+    /// that they do not fit they are halved, with their failures.
     #[must_use]
     pub fn calls(&self) -> u32 {
         self.calls

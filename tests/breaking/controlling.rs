@@ -33,14 +33,26 @@ fn forced_closed_passes_all_and_counts_nothing() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(by_rate(|config| config.failure_rate(1).minimum_calls(1)), &clock);
     trip(&breaker);
+    assert_eq!(breaker.status().calls(), 1, "of the last closed state");
     breaker.force_closed();
     make(&breaker, 100, |_| true);
     assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::ForcedClosed, 0));
-    assert_eq!(breaker.status().calls(), 1, "of the last closed state");
+    assert_eq!(breaker.status().calls(), 0);
     breaker.reset();
     assert_eq!(breaker.status().calls(), 0);
     make(&breaker, 1, |_| true);
     assert_eq!(breaker.state(), State::Open);
+}
+
+/// The last closed state had no call; those of the one before are not told as its own.
+#[test]
+fn forced_open_tells_no_calls_of_an_earlier_closed_state() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(by_rate(|config| config.failure_rate(50)), &clock);
+    make(&breaker, 4, |_| true);
+    breaker.reset();
+    breaker.force_open();
+    assert_eq!((breaker.status().calls(), breaker.status().failures()), (0, 0));
 }
 
 #[test]

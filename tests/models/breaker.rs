@@ -361,10 +361,11 @@ impl PlainBreaker {
         }
     }
 
-    /// What the status tells of the window: the calls of this closed state, or while it is not closed those of the last one that had any.
+    /// What the status tells of the window: the calls of this closed state, or while it is open or half-open those of the
+    /// last one, which had some.
     fn counts_told(&self, now: u128) -> Counts {
-        let is_of_before = self.calls_are_of != self.turn && matches!(self.state, State::Closed | State::Disabled);
-        if is_of_before { Counts::default() } else { self.counts(now) }
+        let is_tripped = matches!(self.state, State::Open | State::HalfOpen);
+        if self.calls_are_of != self.turn && !is_tripped { Counts::default() } else { self.counts(now) }
     }
 
     pub(crate) fn control(&mut self, control: Control) {
