@@ -24,7 +24,10 @@
 //! |---|---|---|
 //! | 1 | it was stamped | it is due a window after its stamp |
 //! | 2 | who took the token before was stopped before stamping it, for a whole round | it is stamped on their behalf, with a reading made now, which their call lasts beyond (on a core whose clock is behind theirs, early by so much) |
-//! | 0 | the token was given back, and the head moved back | a stamp of the lap before is put there that is due when the token was taken |
+//! | 0 | somebody who was stopped stamped it on behalf of a token that was given back meanwhile | a stamp of the lap before is put there that is due when the token was taken |
+//!
+//! **To give back** tokens is to put such stamps into their slots and then to move the head back, if they are still the last; if
+//! not, they are stamped again.
 //!
 //! Two bits are enough, because who sees a head sees all slots as they were when it was put there, or later.
 
@@ -309,6 +312,28 @@ impl SlidingLog {
         }
     }
 
+    /// Takes the stamp from a slot that is one's own, as if its token had been due when it was taken.
+    fn unstamp(&self, mine: Place, window: u64) {
+        let slot = &self.slots[mine.index];
+        // ORDERING: as in `stamp`.
+        let word = slot.load(Ordering::Relaxed);
+        if let Slot::SameLap(stamp) = Slot::of(word, mine.lap) {
+            let due = stamped(stamp.wrapping_sub(window), mine.lap.wrapping_sub(1));
+            _ = slot.compare_exchange(word, due, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
+    /// Undoes [`unstamp`](Self::unstamp), unless somebody stamped the slot meanwhile.
+    fn restamp(&self, mine: Place, window: u64) {
+        let slot = &self.slots[mine.index];
+        // ORDERING: as in `stamp`.
+        let word = slot.load(Ordering::Relaxed);
+        if let Slot::LapBefore(stamp) = Slot::of(word, mine.lap) {
+            let taken = stamped(stamp.wrapping_add(window), mine.lap);
+            _ = slot.compare_exchange(word, taken, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
     /// Brings stamps that lie further ahead than a window and what the clock may step back to where the clock is now: they
     /// can only be from before it stepped back.
     #[cold]
@@ -387,14 +412,23 @@ impl Algorithm for SlidingLog {
         self.check(n, clock)
     }
 
-    fn roll_back(&self, n: u32, taken: Taken, _: &impl Clock) {
+    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
         if taken == Taken::NOWHERE {
             return;
         }
         // Only what is the last can be given back: its tokens are the next ones again.
-        let start = self.before(Place::of(taken.at), n as usize).word();
+        let start = self.before(Place::of(taken.at), n as usize);
+        let window = self.quota.read(clock).1.window();
+        // First the slots, then the head: who sees the head sees them as they were before.
+        for mine in (0..n as usize).map(|n| self.after(start, n)) {
+            self.unstamp(mine, window);
+        }
         // ORDERING: Release, as in `try_check`.
-        _ = self.head.compare_exchange(taken.at, start, Ordering::Release, Ordering::Relaxed);
+        if self.head.compare_exchange(taken.at, start.word(), Ordering::Release, Ordering::Relaxed).is_err() {
+            for mine in (0..n as usize).map(|n| self.after(start, n)) {
+                self.restamp(mine, window);
+            }
+        }
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
