@@ -11,4 +11,6 @@
 //! | `circuit_breaker` | how a breaker trips, probes and closes |
 //! | `keyed` | a limit per client address |
 //! | `custom_clock` | a timer of one's own as the clock |
-//! | `hyper_server` | a hyper server that answers 429 |
+//! | `axum_server` | limits for all, for each user and for a route of an axum server |
+//! | `hyper_server` | a hyper server with a limit per client, without tower |
+//! | `own_middleware` | limits and breakers in a framework that nobody has adapted |
