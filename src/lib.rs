@@ -33,6 +33,7 @@
 //! | [`limit`] | [`RateLimiter`], and its answers |
 //! | [`keyed`] | [`KeyedLimiter`]: a limit per key; [`CircuitBreakers`], and [`LruStore`] for anything else |
 //! | [`breaker`] | [`CircuitBreaker`], and its permits |
+//! | [`small`] | the same in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`clock`] | [`Clock`], the clocks there are, and how to write one |
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |
 //! | `http` | limits before HTTP servers, breakers before HTTP clients |
@@ -73,6 +74,7 @@ pub mod http;
 pub mod keyed;
 pub mod limit;
 pub mod quota;
+pub mod small;
 #[cfg(feature = "http")]
 pub mod wire;
 
@@ -97,6 +99,7 @@ pub use limit::{
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};
 pub use quota::{Quota, QuotaError, SetQuotaError};
+pub use small::{CircuitBreaker32, RateLimiter32};
 
 /// The README's examples are tests.
 #[cfg(all(doctest, feature = "hyper", feature = "tower"))]

@@ -14,12 +14,12 @@ mod preference;
 #[cfg(feature = "std")]
 mod signal;
 #[cfg(not(loom))]
-pub(crate) use native::{AtomicU64, Backoff, fence};
+pub(crate) use native::{AtomicU32, AtomicU64, Backoff, fence};
 
 #[cfg(loom)]
 mod model;
 #[cfg(loom)]
-pub(crate) use model::{AtomicU64, Backoff, fence};
+pub(crate) use model::{AtomicU32, AtomicU64, Backoff, fence};
 #[cfg(loom)]
 pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 

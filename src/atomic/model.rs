@@ -47,65 +47,72 @@ pub fn with_loads_as_rmw(model: impl FnOnce()) {
     LOADS_AS_RMW.set(false);
 }
 
-/// loom's `AtomicU64` with the interface of `core`'s, as far as this crate uses it.
-#[derive(Debug)]
-pub(crate) struct AtomicU64(loom::sync::atomic::AtomicU64);
+/// An atomic of so many bits.
+macro_rules! atomic {
+    ($atomic:ident, $value:ident) => {
+        /// loom's atomic with the interface of `core`'s, as far as this crate uses it.
+        #[derive(Debug)]
+        pub(crate) struct $atomic(loom::sync::atomic::$atomic);
 
-impl AtomicU64 {
-    pub(crate) fn new(value: u64) -> Self {
-        Self(loom::sync::atomic::AtomicU64::new(value))
-    }
+        impl $atomic {
+            pub(crate) fn new(value: $value) -> Self {
+                Self(loom::sync::atomic::$atomic::new(value))
+            }
 
-    pub(crate) fn load(&self, order: Ordering) -> u64 {
-        let order = flawed(order);
-        if LOADS_AS_RMW.get() { self.0.fetch_or(0, order) } else { self.0.load(order) }
-    }
+            pub(crate) fn load(&self, order: Ordering) -> $value {
+                let order = flawed(order);
+                if LOADS_AS_RMW.get() { self.0.fetch_or(0, order) } else { self.0.load(order) }
+            }
 
-    pub(crate) fn store(&self, value: u64, order: Ordering) {
-        let order = flawed(order);
-        if LOADS_AS_RMW.get() {
-            self.0.swap(value, order);
-        } else {
-            self.0.store(value, order);
+            pub(crate) fn store(&self, value: $value, order: Ordering) {
+                let order = flawed(order);
+                if LOADS_AS_RMW.get() {
+                    self.0.swap(value, order);
+                } else {
+                    self.0.store(value, order);
+                }
+            }
+
+            pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_add(value, flawed(order))
+            }
+
+            pub(crate) fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_sub(value, flawed(order))
+            }
+
+            pub(crate) fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                if FLAW.get() == Some(Flaw::BlindExchange) {
+                    return Ok(self.0.swap(new, success));
+                }
+                self.0.compare_exchange(current, new, flawed(success), failure)
+            }
+
+            /// Never fails spuriously: loom models the strong one, and the loops around it are the same.
+            pub(crate) fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.compare_exchange(current, new, success, failure)
+            }
         }
-    }
-
-    pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
-        self.0.fetch_add(value, flawed(order))
-    }
-
-    pub(crate) fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
-        self.0.fetch_sub(value, flawed(order))
-    }
-
-    pub(crate) fn compare_exchange(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u64, u64> {
-        if FLAW.get() == Some(Flaw::BlindExchange) {
-            return Ok(self.0.swap(new, success));
-        }
-        self.0.compare_exchange(current, new, flawed(success), failure)
-    }
-
-    /// Never fails spuriously: loom models the strong one, and the loops around it are the same.
-    pub(crate) fn compare_exchange_weak(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u64, u64> {
-        self.compare_exchange(current, new, success, failure)
-    }
+    };
 }
+
+atomic!(AtomicU32, u32);
+atomic!(AtomicU64, u64);
 
 #[cfg(feature = "std")]
 pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
-
 /// loom's lock. A reader keeps the others out too: which of them comes first matters all the same.
 #[derive(Debug)]
 pub(super) struct RawLock<T>(loom::sync::Mutex<T>);

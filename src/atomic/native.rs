@@ -1,7 +1,11 @@
 //! The atomics of the target, and crossbeam's backoff.
 
+#[cfg(target_has_atomic = "32")]
+pub(crate) use core::sync::atomic::AtomicU32;
 #[cfg(target_has_atomic = "64")]
 pub(crate) use core::sync::atomic::AtomicU64;
+#[cfg(not(target_has_atomic = "32"))]
+pub(crate) use portable_atomic::AtomicU32;
 #[cfg(not(target_has_atomic = "64"))]
 pub(crate) use portable_atomic::AtomicU64;
 

@@ -124,7 +124,7 @@ impl BreakerConfig {
     }
 
     /// By what the cooldown grows each time that probes fail, in thousandths.
-    pub(super) const fn factor_in_thousandths(&self) -> u32 {
+    pub(crate) const fn factor_in_thousandths(&self) -> u32 {
         self.cooldown_factor
     }
 

@@ -19,10 +19,10 @@ enum Refusal {
 }
 
 impl CircuitOpen {
-    pub(super) const PROBING: Self = Self(Refusal::Probing);
-    pub(super) const FORCED: Self = Self(Refusal::Forced);
+    pub(crate) const PROBING: Self = Self(Refusal::Probing);
+    pub(crate) const FORCED: Self = Self(Refusal::Forced);
 
-    pub(super) const fn for_micros(micros: u64) -> Self {
+    pub(crate) const fn for_micros(micros: u64) -> Self {
         Self(Refusal::For(Duration::from_micros(micros)))
     }
 

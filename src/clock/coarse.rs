@@ -115,6 +115,10 @@ impl Default for CoarseClock {
     }
 }
 
+impl super::FixedFrequency for CoarseClock {
+    const HERTZ: u64 = 1_000_000_000;
+}
+
 impl Clock for CoarseClock {
     #[inline]
     fn now(&self) -> u64 {

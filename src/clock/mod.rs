@@ -5,13 +5,15 @@
 //! | [`Monotonic`] | the processor's counter, read directly | the default with the feature `std` |
 //! | [`StdClock`] | nanoseconds of the standard library's `Instant` | what must keep pace with the system's clock (`std`) |
 //! | [`CoarseClock`] | nanoseconds, refreshed now and then by a [`CoarseTicker`] (`std`) or a timer of yours | the cheapest reading |
+//! | [`ExtendedTimer`] | those of a [`Timer`] of 32 bits or fewer, which wraps | firmware |
 //! | [`ManualClock`] | moved by hand | tests, simulations |
-//! | your own [`Clock`] | a hardware timer, say | firmware |
+//! | your own [`Clock`] | what you have | the rest |
 //!
 //! No clock hides anything global: what is shared is a value that you own. The one exception is [`Monotonic`], whose
 //! calibration is quanta's and holds for the process.
 
 mod coarse;
+mod extended_timer;
 mod frequency;
 mod human;
 mod manual;
@@ -25,6 +27,7 @@ mod std_clock;
 mod ticker;
 
 pub use coarse::CoarseClock;
+pub use extended_timer::{ExtendedTimer, Timer};
 pub use manual::ManualClock;
 #[cfg(feature = "std")]
 pub use monotonic::Monotonic;
@@ -58,7 +61,7 @@ pub struct NoClock;
 /// - `now` never steps back by more than [`max_step_back`](Clock::max_step_back) ticks, whichever threads or cores
 ///   read it. A larger step is survived: nothing is credited twice, and nobody is locked out for longer than the
 ///   deepest debt takes to refill.
-/// - `now` is 64 bits wide and may wrap; where it starts does not matter. A 32-bit timer is extended by its `Clock`.
+/// - `now` is 64 bits wide and may wrap; where it starts does not matter. A timer of fewer is extended by [`ExtendedTimer`].
 /// - `frequency` and `max_step_back` return the same at every call.
 /// - No method blocks or panics; `now` is called once in every decision of a limiter.
 ///
@@ -109,6 +112,39 @@ pub trait Clock {
     fn max_step_back(&self) -> u64 {
         0
     }
+}
+
+/// A clock whose frequency is known when the program is compiled, as that of a timer in firmware is: what depends on it is then computed there.
+///
+/// # Examples
+///
+/// ```
+/// use damper::Clock;
+/// use damper::clock::FixedFrequency;
+///
+/// #[derive(Clone, Copy)]
+/// struct Timer;
+///
+/// impl FixedFrequency for Timer {
+///     const HERTZ: u64 = 25_000_000;
+/// }
+///
+/// impl Clock for Timer {
+///     fn now(&self) -> u64 {
+///         0 // read the timer here
+///     }
+///     fn frequency(&self) -> u64 {
+///         Self::HERTZ
+///     }
+/// }
+/// ```
+pub trait FixedFrequency: Clock {
+    /// What [`frequency`](Clock::frequency) returns.
+    const HERTZ: u64;
+}
+
+impl<C: FixedFrequency + ?Sized> FixedFrequency for &C {
+    const HERTZ: u64 = C::HERTZ;
 }
 
 impl<C: Clock + ?Sized> Clock for &C {

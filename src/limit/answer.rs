@@ -37,7 +37,13 @@ impl Allowed {
     /// As `new`, of a level that was computed otherwise.
     #[inline]
     pub(super) fn counted(line: &Timeline, remaining: u32, resets_in: Ticks) -> Self {
-        Self { level: Level { resets_in, remaining, frequency: line.frequency() }, near_limit: false }
+        Self::counted_by(line.frequency(), remaining, resets_in)
+    }
+
+    /// As `counted`, of a line of other arithmetic.
+    #[inline]
+    pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks) -> Self {
+        Self { level: Level { resets_in, remaining, frequency }, near_limit: false }
     }
 
     /// By a limit that has none.
@@ -102,7 +108,13 @@ impl Denied {
     /// there can ever be.
     #[inline]
     pub(crate) fn counted(line: &Timeline, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
-        Self { level: Level { resets_in, remaining, frequency: line.frequency() }, wait }
+        Self::counted_by(line.frequency(), remaining, resets_in, wait)
+    }
+
+    /// As `counted`, of a line of other arithmetic.
+    #[inline]
+    pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
+        Self { level: Level { resets_in, remaining, frequency }, wait }
     }
 
     /// The shortest wait after which the same call could succeed if nobody else takes tokens first.

@@ -1,0 +1,156 @@
+//! The limiter and the breaker in 32 bits. In brackets: the weakening of the code under which each model was seen to fail.
+#![cfg(loom)]
+
+use damper::clock::FixedFrequency;
+use damper::{BreakerConfig, CircuitBreaker32, Clock, Quota, RateLimiter32, State};
+use damper_loom_tests::{Flaw, check_flawed, check_preemptions};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+use std::time::Duration;
+
+/// A clock that stands still.
+#[derive(Clone, Copy, Debug)]
+struct At(u64);
+
+impl FixedFrequency for At {
+    const HERTZ: u64 = 1_000;
+}
+
+impl Clock for At {
+    fn now(&self) -> u64 {
+        self.0
+    }
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+/// A clock that is set before the threads of a model start, and adds no interleavings.
+#[derive(Clone, Copy, Debug)]
+struct Set(&'static std::sync::atomic::AtomicU64);
+
+impl Set {
+    fn at(tick: u64) -> Self {
+        Self(Box::leak(Box::new(tick.into())))
+    }
+
+    fn to(self, tick: u64) {
+        self.0.store(tick, Ordering::Relaxed);
+    }
+}
+
+impl FixedFrequency for Set {
+    const HERTZ: u64 = 1_000;
+}
+
+impl Clock for Set {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+/// Two threads race for a burst of two, with three calls: two are allowed.
+fn burst() {
+    let limiter = Arc::new(RateLimiter32::new(Quota::per_second(1).burst(2), At(7)).unwrap());
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || usize::from(limiter.check().is_ok()) + usize::from(limiter.check().is_ok()))
+    };
+    let mine = usize::from(limiter.check().is_ok());
+    assert_eq!(mine + rival.join().unwrap(), 2, "two tokens, two winners");
+}
+
+#[test]
+fn burst_is_never_exceeded() {
+    check_preemptions(3, burst);
+}
+
+/// [A word that is stored and not exchanged.]
+#[test]
+#[should_panic(expected = "two tokens, two winners")]
+fn a_blind_exchange_mints() {
+    check_flawed(Flaw::BlindExchange, burst);
+}
+
+fn breaker<C: FixedFrequency + Copy>(max_probes: u32, clock: C) -> CircuitBreaker32<C> {
+    let config = BreakerConfig::builder()
+        .failure_threshold(1)
+        .cooldown(Duration::from_secs(1))
+        .max_cooldown(Duration::from_secs(1))
+        .max_probes(max_probes)
+        .successes_to_close(2);
+    CircuitBreaker32::new(config.build().unwrap(), clock).unwrap()
+}
+
+/// The cooldown is over: of three threads no more than two are probes at a time, and their places come back.
+fn probes() {
+    let clock = Set::at(7);
+    let breaker = Arc::new(breaker(2, clock));
+    breaker.try_acquire().unwrap().failure();
+    clock.to(2_000);
+    let out = Arc::new(AtomicUsize::new(0));
+    let probe = |breaker: &CircuitBreaker32<Set>, out: &AtomicUsize| match breaker.try_acquire() {
+        Ok(permit) => {
+            assert!(out.fetch_add(1, Ordering::Relaxed) < 2, "at most two probes at a time");
+            out.fetch_sub(1, Ordering::Relaxed);
+            permit.ignore();
+            1
+        }
+        Err(_) => 0,
+    };
+    let rivals: Vec<_> = (0..2)
+        .map(|_| {
+            let (breaker, out) = (Arc::clone(&breaker), Arc::clone(&out));
+            thread::spawn(move || probe(&breaker, &out))
+        })
+        .collect();
+    let passed = probe(&breaker, &out) + rivals.into_iter().map(|rival| rival.join().unwrap()).sum::<u32>();
+    assert!(passed >= 2, "two places, two probes");
+    let again = [breaker.try_acquire().is_ok(), breaker.try_acquire().is_ok()];
+    assert_eq!(again, [true, true], "places come back");
+}
+
+#[test]
+fn probes_are_limited() {
+    check_preemptions(2, probes);
+}
+
+/// [A word that is stored and not exchanged.]
+#[test]
+#[should_panic]
+fn a_blind_exchange_lets_more_pass() {
+    check_flawed(Flaw::BlindExchange, probes);
+}
+
+/// A failure of the closed state races a control that starts another turn: it is counted there or nowhere.
+fn late() {
+    let breaker = Arc::new(breaker(1, At(7)));
+    let permit = breaker.try_acquire().unwrap();
+    let control = {
+        let breaker = Arc::clone(&breaker);
+        thread::spawn(move || {
+            breaker.force_closed();
+            breaker.reset();
+            breaker.state()
+        })
+    };
+    permit.failure();
+    assert_eq!(control.join().unwrap(), State::Closed, "a turn of its own");
+    assert_eq!(breaker.state(), State::Closed, "a turn of its own");
+}
+
+#[test]
+fn a_late_result_changes_nothing() {
+    check_preemptions(3, late);
+}
+
+/// [A word that is stored and not exchanged.]
+#[test]
+#[should_panic(expected = "a turn of its own")]
+fn a_blind_exchange_lets_a_late_result_through() {
+    check_flawed(Flaw::BlindExchange, late);
+}

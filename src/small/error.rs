@@ -1,0 +1,36 @@
+//! Which setting does not fit into 32 bits.
+
+use super::line::MOST_BURST;
+use super::word::{MOST_FAILURES, MOST_PROBES};
+use core::fmt;
+
+/// Why there is no limiter or breaker of such settings in 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SmallError {
+    /// The quota's burst is 2^28 or more.
+    Burst(u32),
+    /// The failures in a row that open a breaker are 2^21 or more.
+    FailureThreshold(u32),
+    /// The probes in flight, or the successes that close a breaker, are more than 31.
+    Probes(u32),
+    /// A breaker of 32 bits does not have this.
+    Unsupported(&'static str),
+}
+
+impl fmt::Display for SmallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Burst(burst) => write!(f, "the burst is {burst}, of 32 bits it must be at most {MOST_BURST}"),
+            Self::FailureThreshold(failures) => {
+                write!(f, "the failure threshold is {failures}, of 32 bits it must be at most {MOST_FAILURES}")
+            }
+            Self::Probes(probes) => {
+                write!(f, "there are {probes} probes or successes, of 32 bits there must be at most {MOST_PROBES}")
+            }
+            Self::Unsupported(setting) => write!(f, "a breaker of 32 bits has no {setting}"),
+        }
+    }
+}
+
+impl core::error::Error for SmallError {}
