@@ -1,7 +1,9 @@
 //! The clocks through the public API.
 
+use damper::clock::{ExtendedTimer, FixedFrequency, Timer};
 use damper::{Clock, CoarseClock, Quota, RateLimiter, TokenBucket};
 use proptest::prelude::*;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -66,6 +68,145 @@ proptest! {
             }
             prop_assert_eq!(clock.now(), model);
         }
+    }
+}
+
+/// The true time, of which a timer shows the lowest bits, and what interrupts who reads it: how far the time moves before the count is read, and
+/// how far until the reading is used.
+#[derive(Debug, Default)]
+struct Hardware {
+    time: Cell<u64>,
+    /// When it was read last, by whoever was not interrupted meanwhile.
+    read_at: Cell<u64>,
+    interrupts: RefCell<Vec<(u64, u64)>>,
+}
+
+#[derive(Debug)]
+struct Register<'a, const BITS: u32> {
+    hardware: &'a Hardware,
+    /// What the interrupts read, the same as everybody.
+    clock: &'a Cell<Option<&'a ExtendedTimer<Register<'a, BITS>>>>,
+}
+
+impl<const BITS: u32> Register<'_, BITS> {
+    /// Interrupts come, so that no more than half a period passes between two readings, and each knows the time.
+    fn interrupt(&self, ticks: u64) {
+        let Some(clock) = self.clock.get() else { return };
+        let Hardware { time, read_at, .. } = self.hardware;
+        let mut left = ticks;
+        while left > 0 {
+            let step = left.min(read_at.get() + (1 << (BITS - 1)) - time.get());
+            left -= step;
+            time.update(|time| time + step);
+            let at_least = time.get();
+            let read = clock.now();
+            assert!((at_least..=time.get()).contains(&read), "{read} in an interrupt from {at_least} on");
+            read_at.set(read_at.get().max(read));
+        }
+    }
+}
+
+impl<const BITS: u32> Timer for Register<'_, BITS> {
+    const HERTZ: u64 = 1_000_000;
+    const BITS: u32 = BITS;
+
+    fn count(&self) -> u32 {
+        let (before, after) = self.hardware.interrupts.borrow_mut().pop().unwrap_or_default();
+        self.interrupt(before);
+        let count = self.hardware.time.get() as u32;
+        self.interrupt(after);
+        count
+    }
+}
+
+/// A timer of `BITS` bits beside the true time, through steps of at most half of its period and whatever comes between the loads of a reading.
+fn extends<const BITS: u32>(steps: &[(u64, [(u64, u64); 3])]) {
+    let hardware = Hardware::default();
+    let this = Cell::new(None);
+    let clock = ExtendedTimer::new(Register::<BITS> { hardware: &hardware, clock: &this });
+    this.set(Some(&clock));
+    let period = 1 << BITS;
+    assert_eq!(clock.now(), 0);
+    for (step, interrupts) in steps {
+        hardware.time.update(|time| time + step % (period / 2 + 1));
+        // Up to three periods long, all of them.
+        let long = |(before, after): &(u64, u64)| (before % (3 * period), after % (3 * period));
+        *hardware.interrupts.borrow_mut() = interrupts.iter().map(long).collect();
+        let at_least = hardware.time.get();
+        let read = clock.now();
+        assert!((at_least..=hardware.time.get()).contains(&read), "{read} from {at_least} on");
+        hardware.interrupts.borrow_mut().clear();
+        assert_eq!(clock.now(), hardware.time.get(), "undisturbed");
+        hardware.read_at.set(hardware.time.get());
+    }
+}
+
+proptest! {
+    /// Short steps and short interrupts as often as long ones.
+    #[test]
+    fn an_extended_timer_tells_the_true_time(
+        steps in prop::collection::vec(
+            (ticks(), [(ticks(), ticks()), (ticks(), ticks()), (ticks(), ticks())]),
+            0..60,
+        )
+    ) {
+        extends::<2>(&steps);
+        extends::<3>(&steps);
+        extends::<16>(&steps);
+        extends::<24>(&steps);
+        extends::<32>(&steps);
+    }
+}
+
+fn ticks() -> impl Strategy<Value = u64> {
+    (any::<u64>(), 0..64u32).prop_map(|(ticks, fewer)| ticks >> fewer)
+}
+
+/// A timer that is moved by hand.
+#[derive(Debug)]
+struct Count<const BITS: u32>(Cell<u32>);
+
+impl<const BITS: u32> Timer for &Count<BITS> {
+    const HERTZ: u64 = 32_768;
+    const BITS: u32 = BITS;
+
+    fn count(&self) -> u32 {
+        self.0.get()
+    }
+}
+
+#[test]
+fn an_extended_timer_starts_within_its_first_period() {
+    let count = Count::<32>(Cell::new(u32::MAX - 1));
+    let clock = ExtendedTimer::new(&count);
+    assert_eq!(clock.now(), u64::from(u32::MAX) - 1);
+    count.0.set(1);
+    assert_eq!(clock.now(), (1 << 32) + 1);
+    assert_eq!((clock.frequency(), clock.max_step_back()), (32_768, 33));
+    assert_eq!(<ExtendedTimer<&Count<32>> as FixedFrequency>::HERTZ, 32_768);
+}
+
+/// As its documentation says: whole periods are lost, and nothing is gained.
+#[test]
+fn an_extended_timer_that_nobody_reads_loses_periods() {
+    let count = Count::<8>(Cell::new(0));
+    let clock = ExtendedTimer::new(&count);
+    let mut true_time = 100;
+    count.0.set(true_time);
+    assert_eq!(clock.now(), 100);
+    true_time += 200;
+    count.0.set(true_time);
+    assert_eq!(clock.now(), u64::from(true_time) - 256, "back by less than a period");
+}
+
+/// Every half of the timer's period is counted, 2^32 of them; then it starts over.
+#[test]
+fn an_extended_timer_has_31_bits_more() {
+    let count = Count::<2>(Cell::new(0));
+    let clock = ExtendedTimer::new(&count);
+    for time in 0..10_000 {
+        count.0.set(time);
+        assert_eq!(clock.now(), u64::from(time));
     }
 }
 
