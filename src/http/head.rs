@@ -19,11 +19,12 @@ pub struct Head<'a> {
     /// What others added to the request.
     pub extensions: &'a Extensions,
     /// The address that the layer was told.
-    peer: Option<SocketAddr>,
+    peer: Option<&'a SocketAddr>,
 }
 
 impl<'a> Head<'a> {
     /// The head of a request.
+    #[inline]
     pub fn of<B>(request: &'a Request<B>) -> Self {
         Self {
             method: request.method(),
@@ -36,16 +37,18 @@ impl<'a> Head<'a> {
     }
 
     /// The same head, from a peer that is known otherwise.
+    #[inline]
     #[must_use]
-    pub(super) fn told(self, peer: Option<SocketAddr>) -> Self {
+    pub(super) fn told(self, peer: Option<&'a SocketAddr>) -> Self {
         Self { peer, ..self }
     }
 
     /// The other end of the connection: what the layer was [told](super::RateLimitLayer::for_peer), or else the
     /// [`PeerAddress`](super::PeerAddress) among the extensions, or else (with the feature `axum`) axum's `ConnectInfo<SocketAddr>`.
     #[must_use]
+    #[inline]
     pub fn peer(&self) -> Option<SocketAddr> {
-        self.peer.or_else(|| peer::among(self.extensions))
+        self.peer.copied().or_else(|| peer::among(self.extensions))
     }
 }
 

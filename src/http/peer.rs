@@ -19,6 +19,7 @@ use http::Extensions;
 pub struct PeerAddress(pub SocketAddr);
 
 /// The address that somebody added to a request.
+#[inline]
 pub(super) fn among(extensions: &Extensions) -> Option<SocketAddr> {
     if let Some(&PeerAddress(address)) = extensions.get() {
         return Some(address);

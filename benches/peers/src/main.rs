@@ -14,6 +14,7 @@ mod contest;
 mod floor;
 mod harness;
 mod keyed;
+mod layer;
 mod limit;
 mod lru;
 mod memory;
@@ -42,7 +43,9 @@ struct Options {
 }
 
 fn contests() -> impl Iterator<Item = &'static Contest> {
-    [limit::CONTESTS, breaker::CONTESTS, keyed::CONTESTS, lru::CONTESTS, floor::CONTESTS].into_iter().flatten()
+    [limit::CONTESTS, breaker::CONTESTS, keyed::CONTESTS, layer::CONTESTS, lru::CONTESTS, floor::CONTESTS]
+        .into_iter()
+        .flatten()
 }
 
 /// The names of all rows.

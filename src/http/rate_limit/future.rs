@@ -111,7 +111,7 @@ impl<W: Call<Request<B>>, B, L: Limit> Held<W, B, L> {
         let this = self.project();
         let answer: Answer = ready!(this.later.poll(context));
         let Some((service, request)) = this.call.take() else { return Poll::Pending };
-        Poll::Ready(match this.policy.conclude(&Head::of(&request).told(*this.peer), answer) {
+        Poll::Ready(match this.policy.conclude(&Head::of(&request).told(this.peer.as_ref()), answer) {
             Ok(standing) => RateLimitFuture::pass(service.call(request), standing, this.policy).state,
             Err(response) => State::Refused { response: Some(response) },
         })

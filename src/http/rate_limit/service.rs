@@ -60,7 +60,7 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        match self.policy.admit(&Head::of(&request).told(self.peer)) {
+        match self.policy.admit(&Head::of(&request).told(self.peer.as_ref())) {
             Admission::Pass(standing) => RateLimitFuture::pass(self.service.call(request), standing, &self.policy),
             Admission::Refuse(response) => RateLimitFuture::refuse(response),
             Admission::Wait(later) => {
@@ -85,7 +85,7 @@ where
 
     #[inline]
     fn call(&self, request: Request<B>) -> Self::Future {
-        match self.policy.admit(&Head::of(&request).told(self.peer)) {
+        match self.policy.admit(&Head::of(&request).told(self.peer.as_ref())) {
             Admission::Pass(standing) => RateLimitFuture::pass(self.service.call(request), standing, &self.policy),
             Admission::Refuse(response) => RateLimitFuture::refuse(response),
             Admission::Wait(later) => {

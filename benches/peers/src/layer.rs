@@ -1,0 +1,139 @@
+//! What a layer adds to a service: the time of a call through it, less that of the bare service.
+//!
+//! Both are measured here, by turns of so many requests that are made before the time runs. For each the service is cloned, as axum
+//! and hyper-util do, polled for readiness, called, and its future polled once, which answers.
+
+use crate::contest::{Contest, Peer, Side};
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use damper::http::{CircuitBreakerLayer, RateLimitLayer};
+use damper::{BreakerConfig, Quota};
+use http::{Request, Response};
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::hint::black_box;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use tower::{Layer, Service, service_fn};
+
+pub(crate) const CONTESTS: &[Contest] = &[
+    // One breaker that counts failures in a row, and takes answers of 5xx for failures.
+    Contest {
+        name: "layer_breaker",
+        damper: breaker,
+        peer: Some(Peer { name: "tower-resilience", side: peers::breaker, bar: 0.07 }),
+    },
+    // A limit for each of 256 addresses, as axum tells them; all requests pass.
+    Contest {
+        name: "layer_limit_ip",
+        damper: || limit(false),
+        peer: Some(Peer { name: "tower_governor", side: peers::limit, bar: 0.5 }),
+    },
+    // With headers on the answers: RateLimit and RateLimit-Policy, or two of X-RateLimit.
+    Contest {
+        name: "layer_limit_ip_headers",
+        damper: || limit(true),
+        peer: Some(Peer { name: "tower_governor", side: peers::limit_with_headers, bar: 0.35 }),
+    },
+];
+
+/// The requests of a turn.
+const TURN: u64 = 256;
+
+type Answer = Result<Response<Body>, Infallible>;
+
+fn bare(_: Request<()>) -> Ready<Answer> {
+    ready(Ok(Response::new(Body::empty())))
+}
+
+/// A request from one of as many addresses as there are requests in a turn.
+fn request(number: u64) -> Request<()> {
+    let mut request = Request::new(());
+    let from = SocketAddr::from(([10, 0, 0, number as u8], 5_000));
+    request.extensions_mut().insert(ConnectInfo(from));
+    request
+}
+
+/// What `layer` adds to the service.
+fn added<L, B>(layer: &L) -> Side
+where
+    L: Layer<tower::util::ServiceFn<fn(Request<()>) -> Ready<Answer>>>,
+    L::Service: Service<Request<()>, Response = Response<B>> + Clone + 'static,
+{
+    let service = service_fn(bare as fn(_) -> _);
+    let (layered, bare) = (layer.layer(service), service);
+    Box::new(move |n| {
+        let (mut with, mut without, mut left) = (Duration::ZERO, Duration::ZERO, n);
+        while left > 0 {
+            let turn = left.min(TURN);
+            with += calls(&layered, turn);
+            without += calls(&bare, turn);
+            left -= turn;
+        }
+        // Noise may make a few calls look faster with the layer than without.
+        with.saturating_sub(without).max(Duration::from_nanos(1))
+    })
+}
+
+/// How long so many calls take.
+///
+/// # Panics
+///
+/// If one of them does not pass, or waits.
+fn calls<S, B>(service: &S, n: u64) -> Duration
+where
+    S: Service<Request<()>, Response = Response<B>> + Clone,
+{
+    let mut context = Context::from_waker(Waker::noop());
+    let requests: Vec<_> = (0..n).map(request).collect();
+    let mut passed = 0;
+    let started = Instant::now();
+    for request in requests {
+        let mut service = black_box(service).clone();
+        if let Poll::Ready(Ok(())) = service.poll_ready(&mut context) {
+            let polled = pin!(service.call(black_box(request))).poll(&mut context);
+            passed += u64::from(matches!(polled, Poll::Ready(Ok(answer)) if answer.status() == 200));
+        }
+    }
+    let elapsed = started.elapsed();
+    assert_eq!(passed, n, "a call did not pass");
+    elapsed
+}
+
+fn breaker() -> Side {
+    added(&CircuitBreakerLayer::one(BreakerConfig::default()))
+}
+
+/// So fast that nobody is refused.
+fn limit(headers: bool) -> Side {
+    added(&RateLimitLayer::per_client(Quota::per_second(1_000_000_000)).headers(headers))
+}
+
+mod peers {
+    use super::{Body, Response, Side, added};
+    use tower_governor::GovernorLayer;
+    use tower_governor::governor::GovernorConfigBuilder;
+    use tower_resilience_circuitbreaker::CircuitBreakerLayer;
+
+    pub(super) fn breaker() -> Side {
+        let layer = CircuitBreakerLayer::builder()
+            .consecutive_failures(5)
+            .classify_response(|answer: &Response<Body>| answer.status().is_server_error())
+            .build()
+            .expect("a number of failures");
+        added(&layer)
+    }
+
+    pub(super) fn limit() -> Side {
+        let config = GovernorConfigBuilder::default().per_nanosecond(1).burst_size(1_000_000_000).finish();
+        added(&GovernorLayer::new(config.expect("a quota")))
+    }
+
+    pub(super) fn limit_with_headers() -> Side {
+        let config =
+            GovernorConfigBuilder::default().per_nanosecond(1).burst_size(1_000_000_000).use_headers().finish();
+        added(&GovernorLayer::new(config.expect("a quota")))
+    }
+}
