@@ -37,6 +37,7 @@
 //! | [`clock`] | [`Clock`], the clocks there are, and how to write one |
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |
 //! | `http` | limits before HTTP servers, breakers before HTTP clients |
+//! | `tonic` | the same for gRPC |
 //! | `wire` | headers: what a server says of its limits, and whom a request is from |
 //!
 //! # Features
@@ -53,6 +54,8 @@
 //! | `tower` | | these as layers and services of tower |
 //! | `hyper` | | these as services of hyper |
 //! | `axum` | | where axum tells the address of a request's peer (with `tower`) |
+//! | `tonic` | | these for gRPC, with tonic (with `tower`) |
+//! | `tonic-tls` | | where tonic tells the address of a peer over TLS |
 //!
 //! Targets without 64-bit atomics get them from `portable-atomic`, through the `critical-section` that the firmware
 //! provides.
@@ -75,6 +78,8 @@ pub mod keyed;
 pub mod limit;
 pub mod quota;
 pub mod small;
+#[cfg(feature = "tonic")]
+pub mod tonic;
 #[cfg(feature = "http")]
 pub mod wire;
 

@@ -30,7 +30,9 @@ impl<B> Body<B> {
     }
 
     pub(super) fn refusal(text: impl Into<Bytes>) -> Self {
-        Self { kind: Kind::Refusal { text: Some(text.into()) } }
+        let text: Bytes = text.into();
+        // Without a text the answer is its head only, which is what gRPC asks of a status that stands there.
+        Self { kind: Kind::Refusal { text: (!text.is_empty()).then_some(text) } }
     }
 }
 

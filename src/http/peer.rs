@@ -28,6 +28,10 @@ pub(super) fn among(extensions: &Extensions) -> Option<SocketAddr> {
     if let Some(&axum::extract::ConnectInfo(address)) = extensions.get() {
         return Some(address);
     }
+    #[cfg(feature = "tonic")]
+    if let Some(address) = crate::tonic::peer(extensions) {
+        return Some(address);
+    }
     None
 }
 
@@ -40,7 +44,8 @@ impl fmt::Display for MissingPeer {
         f.write_str(
             "a limit per client address, and the request does not tell its peer's: with axum, serve \
              into_make_service_with_connect_info::<SocketAddr>() (and have damper's feature axum); with hyper, make the \
-             service with for_peer(address); else, add damper::http::PeerAddress to the request's extensions",
+             service with for_peer(address); with tonic, serve TCP (and have damper's feature tonic, \
+             over TLS tonic-tls); else, add damper::http::PeerAddress to the request's extensions",
         )
     }
 }

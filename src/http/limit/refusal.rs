@@ -80,6 +80,14 @@ impl LimitError {
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Other(error.into())
     }
+
+    /// What clients are told: what the server lacks; what else went wrong is not their business.
+    pub(crate) fn for_clients(&self) -> &dyn fmt::Display {
+        match self {
+            Self::MissingPeer(missing) => missing,
+            Self::Other(_) => self,
+        }
+    }
 }
 
 impl From<MissingPeer> for LimitError {

@@ -24,8 +24,12 @@ type Own = Arc<dyn Fn(&Head<'_>, &Limited) -> (&'static str, Bytes) + Send + Syn
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// `429 Too Many Requests`.
+/// `429 Too Many Requests`; with gRPC, its status of that.
 pub(super) fn too_many_requests(body: &Body, head: &Head<'_>, limited: &Limited) -> Response<Bytes> {
+    #[cfg(feature = "tonic")]
+    if crate::tonic::is_grpc(head) {
+        return crate::tonic::answer(head, (*limited).into());
+    }
     let (content_type, bytes) = match body {
         Body::Text => (TEXT, format!("{limited}\n").into()),
         Body::Problem => ("application/problem+json", problem(limited)),
@@ -44,12 +48,12 @@ fn problem(limited: &Limited) -> Bytes {
 }
 
 /// `500 Internal Server Error`: what the server lacks is said, what else went wrong is not the client's business.
-pub(super) fn internal_error(error: &LimitError) -> Response<Bytes> {
-    let text = match error {
-        LimitError::MissingPeer(missing) => format!("{missing}\n"),
-        LimitError::Other(_) => format!("{error}\n"),
-    };
-    answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, text.into())
+pub(super) fn internal_error(head: &Head<'_>, error: &LimitError) -> Response<Bytes> {
+    #[cfg(feature = "tonic")]
+    if crate::tonic::is_grpc(head) {
+        return crate::tonic::answer(head, crate::tonic::internal_error(error));
+    }
+    answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{}\n", error.for_clients()).into())
 }
 
 fn answer(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Response<Bytes> {

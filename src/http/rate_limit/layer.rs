@@ -279,6 +279,15 @@ impl<L> RateLimitLayer<L> {
         Self { peer: Some(address), ..self.clone() }
     }
 
+    /// Decides on a request that is answered by somebody else: why it may not pass.
+    #[cfg(feature = "tonic")]
+    pub(crate) fn refusal(&self, head: &Head<'_>) -> Option<crate::http::Refusal>
+    where
+        L: Limit<Later = core::future::Ready<crate::http::Answer>>,
+    {
+        self.policy.refusal(&head.told(self.peer.as_ref()))
+    }
+
     /// Puts a service behind the limit.
     pub fn layer<S>(&self, service: S) -> RateLimit<S, L> {
         RateLimit::new(service, Arc::clone(&self.policy), self.peer)

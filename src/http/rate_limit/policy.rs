@@ -99,25 +99,52 @@ impl<L: Limit> Policy<L> {
         }
     }
 
-    #[cold]
-    fn refuse(&self, head: &Head<'_>, refusal: &Refusal) -> Box<Response<Bytes>> {
-        Box::new(match refusal {
+    /// Decides on a request that is answered by somebody else: why it may not pass.
+    #[cfg(feature = "tonic")]
+    pub(super) fn refusal(&self, head: &Head<'_>) -> Option<Refusal>
+    where
+        L: Limit<Later = core::future::Ready<Answer>>,
+    {
+        if self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head)) {
+            return None;
+        }
+        let answer = match self.limit.decide(head, false) {
+            Decision::Now(answer) => answer,
+            Decision::Later(ready) => ready.into_inner(),
+        };
+        let refusal = answer.err()?;
+        self.note(head, &refusal);
+        Some(refusal)
+    }
+
+    /// Tells who wants to know of it.
+    fn note(&self, head: &Head<'_>, refusal: &Refusal) {
+        match refusal {
             Refusal::Limited(limited) => {
                 if let Some(on_limited) = &self.on_limited {
                     on_limited(head, limited);
                 }
+            }
+            Refusal::Failed(error) => {
+                if let Some(on_error) = &self.on_error {
+                    on_error(head, error);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, head: &Head<'_>, refusal: &Refusal) -> Box<Response<Bytes>> {
+        self.note(head, refusal);
+        Box::new(match refusal {
+            Refusal::Limited(limited) => {
                 let mut response = answer::too_many_requests(&self.body, head, limited);
                 // With a `Retry-After` beside them, both name the same moment.
                 let standing = Standing { resets_in: limited.retry_after, ..limited.standing };
                 self.tell(response.headers_mut(), standing);
                 response
             }
-            Refusal::Failed(error) => {
-                if let Some(on_error) = &self.on_error {
-                    on_error(head, error);
-                }
-                answer::internal_error(error)
-            }
+            Refusal::Failed(error) => answer::internal_error(head, error),
         })
     }
 }

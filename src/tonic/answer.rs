@@ -1,0 +1,52 @@
+//! The answer to a gRPC request that may not pass.
+
+use crate::http::Head;
+use bytes::Bytes;
+use http::Response;
+use http::header::CONTENT_TYPE;
+use tonic::Status;
+
+const GRPC: &[u8] = b"application/grpc";
+
+/// Whether a request is one of gRPC, or of gRPC-Web: by its content type, such as `application/grpc+proto`.
+pub(crate) fn is_grpc(head: &Head<'_>) -> bool {
+    head.headers.get(CONTENT_TYPE).is_some_and(|value| is_grpc_type(value.as_bytes()))
+}
+
+/// Whether a content type is one of gRPC.
+fn is_grpc_type(content_type: &[u8]) -> bool {
+    content_type.split_at_checked(GRPC.len()).is_some_and(|(start, rest)| {
+        start.eq_ignore_ascii_case(GRPC) && matches!(rest, [] | [b'+' | b'-' | b';' | b' ', ..])
+    })
+}
+
+/// A status without anything before it: in the headers, which are the trailers at once.
+pub(crate) fn answer(head: &Head<'_>, status: Status) -> Response<Bytes> {
+    let mut response = status.into_http();
+    // In the form that was asked for: gRPC-Web looks for its own.
+    if let Some(content_type) = head.headers.get(CONTENT_TYPE) {
+        response.headers_mut().insert(CONTENT_TYPE, content_type.clone());
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_grpc_type;
+
+    #[test]
+    fn grpc_is_told_from_others() {
+        for content_type in [
+            "application/grpc",
+            "application/grpc+proto",
+            "application/grpc;charset=utf-8",
+            "Application/GRPC",
+            "application/grpc-web-text+proto",
+        ] {
+            assert!(is_grpc_type(content_type.as_bytes()), "{content_type}");
+        }
+        for content_type in ["", "application/json", "application/grpcs", "text/html; application/grpc"] {
+            assert!(!is_grpc_type(content_type.as_bytes()), "{content_type}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Limits before gRPC servers and breakers before gRPC clients, for tonic.
+//!
+//! A limit is the [`RateLimitLayer`](crate::http::RateLimitLayer) of HTTP: it answers a gRPC request over the limit with
+//! `RESOURCE_EXHAUSTED`, and puts how long to wait into the status, as a `google.rpc.RetryInfo`.
+//!
+//! ```no_run
+//! use damper::Quota;
+//! use damper::http::RateLimitLayer;
+//! # use tonic::{body::Body, server::NamedService};
+//! # #[derive(Clone)]
+//! # struct GreeterServer;
+//! # impl NamedService for GreeterServer { const NAME: &'static str = "hello.Greeter"; }
+//! # impl tower::Service<http::Request<Body>> for GreeterServer {
+//! #     type Response = http::Response<Body>;
+//! #     type Error = std::convert::Infallible;
+//! #     type Future = std::future::Ready<Result<http::Response<Body>, Self::Error>>;
+//! #     fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> { Ok(()).into() }
+//! #     fn call(&mut self, _: http::Request<Body>) -> Self::Future { std::future::ready(Ok(http::Response::default())) }
+//! # }
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let each_client = RateLimitLayer::per_client(Quota::per_second(50).burst(100))
+//!     .exempt(|head| head.uri.path() == "/grpc.health.v1.Health/Check");
+//! let greetings = RateLimitLayer::by(|head| head.uri.path().to_owned(), Quota::per_second(500)); // each method
+//! tonic::transport::Server::builder()
+//!     .layer(each_client) // all services
+//!     .add_service(greetings.layer(GreeterServer)) // this one
+//!     .serve(([127, 0, 0, 1], 50_051).into())
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Metadata are headers ([`by_header`](crate::http::RateLimitLayer::by_header)), the full method is the path, and the address of the
+//! peer is that which tonic's server tells. A stream is limited when it is opened, and not by its messages.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `answer` | the answer to a gRPC request that may not pass |
+//! | `status` | refusals as statuses, for handlers of yours too |
+//! | `peer` | where tonic's server tells the address of a peer |
+//! | `named` | the name of a service behind a limit |
+//! | `interceptor` | a limit as an interceptor |
+
+mod answer;
+mod interceptor;
+mod named;
+mod peer;
+mod status;
+
+pub(crate) use answer::{answer, is_grpc};
+pub use interceptor::RateLimitInterceptor;
+pub(crate) use peer::peer;
+pub(crate) use status::internal_error;
