@@ -26,8 +26,8 @@ mod rate_limit;
 
 pub use body::Body;
 pub use circuit_break::{
-    BodyEnds, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Classify, HeadArrives, Moment, One,
-    PerHost, ServerErrors, Told, WatchedBody,
+    BodyEnd, BodyEnds, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Classify, Ending, HeadArrives,
+    Moment, One, PerHost, ServerErrors, Told, WatchedBody,
 };
 pub use head::{Head, ResponseHead};
 pub use limit::{Answer, By, ByHeader, Decision, Limit, LimitError, Limited, PerClient, Refusal, Standing};

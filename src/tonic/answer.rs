@@ -1,10 +1,10 @@
 //! The answer to a gRPC request that may not pass.
 
-use crate::http::Head;
+use super::status::status_of;
+use crate::http::{Head, Refusal};
 use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
-use tonic::Status;
 
 const GRPC: &[u8] = b"application/grpc";
 
@@ -14,15 +14,15 @@ pub(crate) fn is_grpc(head: &Head<'_>) -> bool {
 }
 
 /// Whether a content type is one of gRPC.
-fn is_grpc_type(content_type: &[u8]) -> bool {
+pub(super) fn is_grpc_type(content_type: &[u8]) -> bool {
     content_type.split_at_checked(GRPC.len()).is_some_and(|(start, rest)| {
         start.eq_ignore_ascii_case(GRPC) && matches!(rest, [] | [b'+' | b'-' | b';' | b' ', ..])
     })
 }
 
 /// A status without anything before it: in the headers, which are the trailers at once.
-pub(crate) fn answer(head: &Head<'_>, status: Status) -> Response<Bytes> {
-    let mut response = status.into_http();
+pub(crate) fn answer(head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
+    let mut response = status_of(refusal).into_http();
     // In the form that was asked for: gRPC-Web looks for its own.
     if let Some(content_type) = head.headers.get(CONTENT_TYPE) {
         response.headers_mut().insert(CONTENT_TYPE, content_type.clone());

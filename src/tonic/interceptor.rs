@@ -1,7 +1,7 @@
 //! A limit as an interceptor.
 
-use super::internal_error;
-use crate::http::{Answer, Head, Limit, RateLimitLayer, Refusal};
+use super::status::status_of;
+use crate::http::{Answer, Head, Limit, RateLimitLayer};
 use core::fmt;
 use core::future::Ready;
 use tonic::metadata::MetadataMap;
@@ -32,6 +32,7 @@ pub struct RateLimitInterceptor<L> {
 
 impl<L: Limit<Later = Ready<Answer>>> RateLimitInterceptor<L> {
     /// By the limit of this layer.
+    #[must_use]
     pub fn new(layer: &RateLimitLayer<L>) -> Self {
         Self { layer: layer.clone() }
     }
@@ -49,8 +50,7 @@ impl<L: Limit<Later = Ready<Answer>>> Interceptor for RateLimitInterceptor<L> {
                 let (parts, ()) = request.into_parts();
                 Ok(Request::from_parts(MetadataMap::from_headers(parts.headers), parts.extensions, ()))
             }
-            Some(Refusal::Limited(limited)) => Err(limited.into()),
-            Some(Refusal::Failed(error)) => Err(internal_error(&error)),
+            Some(refusal) => Err(status_of(&refusal)),
         }
     }
 }

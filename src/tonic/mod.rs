@@ -34,6 +34,8 @@
 //! Metadata are headers ([`by_header`](crate::http::RateLimitLayer::by_header)), the full method is the path, and the address of the
 //! peer is that which tonic's server tells. A stream is limited when it is opened, and not by its messages.
 //!
+//! A breaker is a [`CircuitBreakerLayer`] of this module around a `Channel`, because gRPC says after the last message whether a call succeeded.
+//!
 //! | file | idea |
 //! |---|---|
 //! | `answer` | the answer to a gRPC request that may not pass |
@@ -41,14 +43,16 @@
 //! | `peer` | where tonic's server tells the address of a peer |
 //! | `named` | the name of a service behind a limit |
 //! | `interceptor` | a limit as an interceptor |
+//! | `circuit_break` | clients behind breakers |
 
 mod answer;
+mod circuit_break;
 mod interceptor;
 mod named;
 mod peer;
 mod status;
 
 pub(crate) use answer::{answer, is_grpc};
+pub use circuit_break::{CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Trailers, unavailability};
 pub use interceptor::RateLimitInterceptor;
 pub(crate) use peer::peer;
-pub(crate) use status::internal_error;

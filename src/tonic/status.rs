@@ -7,7 +7,7 @@
 //! | [`CallError`] | as its `CircuitOpen`, or as the error of the call | |
 
 use crate::breaker::{CallError, CircuitOpen};
-use crate::http::{LimitError, Limited};
+use crate::http::{Limited, Refusal};
 use crate::limit::{Denied, LayerDenied};
 use alloc::string::ToString;
 use alloc::sync::Arc;
@@ -79,9 +79,12 @@ impl<E: Into<Status>> From<CallError<E>> for Status {
     }
 }
 
-/// `INTERNAL`, for a limit that could not decide.
-pub(crate) fn internal_error(error: &LimitError) -> Status {
-    Status::internal(error.for_clients().to_string())
+/// `RESOURCE_EXHAUSTED`, or `INTERNAL` where the limit could not decide.
+pub(super) fn status_of(refusal: &Refusal) -> Status {
+    match refusal {
+        Refusal::Limited(limited) => (*limited).into(),
+        Refusal::Failed(error) => Status::internal(error.for_clients().to_string()),
+    }
 }
 
 fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>) -> Status {

@@ -167,6 +167,14 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
     }
 }
 
+#[cfg(feature = "tonic")]
+impl<B, V, W> CircuitBreakerLayer<B, V, W> {
+    /// The breakers, for another protocol.
+    pub(crate) fn breakers(&self) -> &B {
+        &self.breakers
+    }
+}
+
 impl<B: Clone, V: Clone, W> CircuitBreakerLayer<B, V, W> {
     /// Puts a service behind the breakers.
     pub fn layer<S>(&self, service: S) -> CircuitBreak<S, B, V, W> {

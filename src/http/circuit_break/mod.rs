@@ -23,7 +23,7 @@ mod per_host;
 mod service;
 mod told;
 
-pub use body::WatchedBody;
+pub use body::{BodyEnd, Ending, WatchedBody};
 pub use breakers::Breakers;
 pub use classify::{Classify, ServerErrors};
 pub use future::CircuitBreakFuture;

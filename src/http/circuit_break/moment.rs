@@ -49,6 +49,10 @@ impl<R: Body> Moment<R> for BodyEnds {
         permit: Permit<B>,
         verdict: Verdict,
     ) -> Response<WatchedBody<R, B>> {
-        answer.map(|body| WatchedBody::new(body, permit, verdict))
+        // Of a failure no body makes a success.
+        answer.map(|body| match verdict {
+            Verdict::Success => WatchedBody::watch(body, permit, verdict),
+            _ => WatchedBody::settled(body, permit, verdict),
+        })
     }
 }

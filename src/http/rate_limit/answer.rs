@@ -1,7 +1,7 @@
 //! The answer to a request that may not pass.
 
 use crate::http::Head;
-use crate::http::limit::{LimitError, Limited};
+use crate::http::limit::{LimitError, Limited, Refusal};
 use crate::wire;
 use alloc::format;
 use alloc::sync::Arc;
@@ -24,18 +24,26 @@ type Own = Arc<dyn Fn(&Head<'_>, &Limited) -> (&'static str, Bytes) + Send + Syn
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// `429 Too Many Requests`; with gRPC, its status of that.
-pub(super) fn too_many_requests(body: &Body, head: &Head<'_>, limited: &Limited) -> Response<Bytes> {
+/// In the protocol that the request speaks.
+pub(super) fn answer(body: &Body, head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
     #[cfg(feature = "tonic")]
     if crate::tonic::is_grpc(head) {
-        return crate::tonic::answer(head, (*limited).into());
+        return crate::tonic::answer(head, refusal);
     }
+    match refusal {
+        Refusal::Limited(limited) => too_many_requests(body, head, limited),
+        Refusal::Failed(error) => internal_error(error),
+    }
+}
+
+/// `429 Too Many Requests`.
+fn too_many_requests(body: &Body, head: &Head<'_>, limited: &Limited) -> Response<Bytes> {
     let (content_type, bytes) = match body {
         Body::Text => (TEXT, format!("{limited}\n").into()),
         Body::Problem => ("application/problem+json", problem(limited)),
         Body::Own(body) => body(head, limited),
     };
-    let mut response = answer(StatusCode::TOO_MANY_REQUESTS, content_type, bytes);
+    let mut response = response(StatusCode::TOO_MANY_REQUESTS, content_type, bytes);
     if let Some(wait) = limited.retry_after {
         response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
     }
@@ -48,15 +56,11 @@ fn problem(limited: &Limited) -> Bytes {
 }
 
 /// `500 Internal Server Error`: what the server lacks is said, what else went wrong is not the client's business.
-pub(super) fn internal_error(head: &Head<'_>, error: &LimitError) -> Response<Bytes> {
-    #[cfg(feature = "tonic")]
-    if crate::tonic::is_grpc(head) {
-        return crate::tonic::answer(head, crate::tonic::internal_error(error));
-    }
-    answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{}\n", error.for_clients()).into())
+fn internal_error(error: &LimitError) -> Response<Bytes> {
+    response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{}\n", error.for_clients()).into())
 }
 
-fn answer(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Response<Bytes> {
+fn response(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Response<Bytes> {
     let mut response = Response::new(bytes);
     *response.status_mut() = status;
     // A content type that is none is left out.

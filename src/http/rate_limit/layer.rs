@@ -20,7 +20,9 @@ use http::HeaderName;
 ///
 /// The answer carries `Retry-After` (whole seconds, rounded up, at least 1; absent if no wait helps), `RateLimit` and
 /// `RateLimit-Policy`, and a line of text; all but the first can be changed. The request's body is not read, and the service not
-/// called. Around a router it limits all routes, around a handler that one, and [per client](Self::per_client) each address.
+/// called. With the feature `tonic`, a gRPC request is answered with the status `RESOURCE_EXHAUSTED`, as the module `tonic` says.
+///
+/// Around a router it limits all routes, around a handler that one, and [per client](Self::per_client) each address.
 ///
 /// Clones, and all services that one makes, share the limit. It is asked in `call`, never in `poll_ready`: who polls for
 /// readiness may go away, and what was taken for it would be lost.

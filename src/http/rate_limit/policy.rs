@@ -136,16 +136,13 @@ impl<L: Limit> Policy<L> {
     #[cold]
     fn refuse(&self, head: &Head<'_>, refusal: &Refusal) -> Box<Response<Bytes>> {
         self.note(head, refusal);
-        Box::new(match refusal {
-            Refusal::Limited(limited) => {
-                let mut response = answer::too_many_requests(&self.body, head, limited);
-                // With a `Retry-After` beside them, both name the same moment.
-                let standing = Standing { resets_in: limited.retry_after, ..limited.standing };
-                self.tell(response.headers_mut(), standing);
-                response
-            }
-            Refusal::Failed(error) => answer::internal_error(head, error),
-        })
+        let mut response = answer::answer(&self.body, head, refusal);
+        if let Refusal::Limited(limited) = refusal {
+            // With a `Retry-After` beside them, both name the same moment.
+            let standing = Standing { resets_in: limited.retry_after, ..limited.standing };
+            self.tell(response.headers_mut(), standing);
+        }
+        Box::new(response)
     }
 }
 

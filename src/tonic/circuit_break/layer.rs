@@ -1,0 +1,168 @@
+//! Which breakers, and what is a failure.
+
+use super::{CircuitBreak, unavailability};
+use crate::breaker::{BreakerConfig, StateChange, Verdict};
+use crate::http::{self, Breakers, One, PerHost};
+use core::fmt;
+use tonic::Code;
+use tower_layer::Layer;
+
+/// Puts gRPC clients behind circuit breakers: what keeps failing is not called, and the caller is told at once.
+///
+/// The verdict falls where gRPC puts the status: in the headers of an answer without messages, else in the trailers, so that a stream counts when
+/// it ends. `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are failures, and so are errors of the transport; other codes are successes.
+///
+/// | the answer | verdict |
+/// |---|---|
+/// | has a status, in its headers or its trailers | by its code |
+/// | has none, and a status of HTTP that gRPC maps to a code, such as 503 | by that code |
+/// | has none, and is `UNKNOWN` by that mapping: a stream that was cut off, a page of HTML, a 500 | a failure |
+/// | is a stream that the caller drops | none; a probe gives its place back |
+///
+/// With its failure, a server may say by a `google.rpc.RetryInfo` how long it wants to be left alone, and is: see
+/// [`max_retry_after`](crate::breaker::BreakerConfigBuilder::max_retry_after).
+///
+/// The service's error is a [`Status`](tonic::Status): the one that a generated client would have made of the error, or `UNAVAILABLE` where the
+/// call was refused, in whose sources [`CircuitOpen::find_in`](crate::CircuitOpen::find_in) finds the refusal.
+///
+/// Clones, and all services that one makes, share the breakers. Put it outside of what tries again: then a call that used up its tries is one
+/// failure, and an open breaker costs no wait.
+///
+/// # Examples
+///
+/// ```no_run
+/// use damper::tonic::CircuitBreakerLayer;
+/// use damper::{BreakerConfig, CircuitOpen};
+/// use tonic::transport::Channel;
+/// use tower::Layer;
+/// # struct GreeterClient<T>(T);
+/// # impl<T: tonic::client::GrpcService<tonic::body::Body>> GreeterClient<T> {
+/// #     fn new(channel: T) -> Self { Self(channel) }
+/// #     async fn say_hello(&mut self, _: &str) -> Result<String, tonic::Status> { unimplemented!() }
+/// # }
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let channel = Channel::from_static("http://greeter.example.com:50051").connect_lazy();
+/// let breaker = CircuitBreakerLayer::one(BreakerConfig::default()); // 5 failures, 30 s, 1 probe
+/// let mut client = GreeterClient::new(breaker.layer(channel));
+///
+/// match client.say_hello("me").await {
+///     Ok(greeting) => println!("{greeting}"),
+///     Err(status) => match CircuitOpen::find_in(&status) {
+///         Some(open) => println!("{open}"), // circuit open, next probe in 28 s
+///         None => println!("{status}"),
+///     },
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct CircuitBreakerLayer<B = One, V = fn(Code) -> Verdict> {
+    http: http::CircuitBreakerLayer<B>,
+    classify: V,
+}
+
+impl CircuitBreakerLayer<One> {
+    /// One breaker for all requests of all services that the layer makes: for one channel.
+    #[must_use]
+    pub fn one(config: BreakerConfig) -> Self {
+        Self::of(http::CircuitBreakerLayer::one(config))
+    }
+}
+
+impl CircuitBreakerLayer<PerHost> {
+    /// A breaker per host and port, so that a sick host does not shut off healthy ones; of the 1024 hosts that were called last.
+    ///
+    /// Which host a request is for, a generated client says only if it was told: `GreeterClient::with_origin(layer.layer(channel), uri)`.
+    /// Those that do not say so share a breaker.
+    #[must_use]
+    pub fn per_host(config: BreakerConfig) -> Self {
+        Self::of(http::CircuitBreakerLayer::per_host(config))
+    }
+}
+
+impl<V> CircuitBreakerLayer<One, V> {
+    /// Calls this on every change of the state. To be called before there are services.
+    #[must_use]
+    pub fn on_state_change(self, hook: impl Fn(StateChange) + Send + Sync + 'static) -> Self {
+        Self { http: self.http.on_state_change(hook), ..self }
+    }
+}
+
+impl<V> CircuitBreakerLayer<PerHost, V> {
+    /// Sets how many hosts are known at most. Default: 1024. To be called before there are services.
+    #[must_use]
+    pub fn capacity(self, hosts: usize) -> Self {
+        Self { http: self.http.capacity(hosts), ..self }
+    }
+
+    /// Calls this on every change of a state, with the host and port such as `api.example.com:443`. To be called before there are services.
+    #[must_use]
+    pub fn on_state_change(self, hook: impl Fn(StateChange, &str) + Send + Sync + 'static) -> Self {
+        Self { http: self.http.on_state_change(hook), ..self }
+    }
+}
+
+impl<B: Breakers> CircuitBreakerLayer<B> {
+    /// By breakers of yours, as [the layer of HTTP](crate::http::CircuitBreakerLayer::new) has them: a `&'static` or an `Arc` of a
+    /// [`CircuitBreaker`](crate::CircuitBreaker), [`CircuitBreakers`](crate::CircuitBreakers) per host, or of your own making.
+    pub fn new(breakers: B) -> Self {
+        Self::of(http::CircuitBreakerLayer::new(breakers))
+    }
+
+    fn of(http: http::CircuitBreakerLayer<B>) -> Self {
+        Self { http, classify: unavailability }
+    }
+}
+
+impl<B, V> CircuitBreakerLayer<B, V> {
+    /// Sets what a code says about its server. Default: [`unavailability`].
+    ///
+    /// The closure is cloned for every call. It is not asked where there is no status.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use damper::tonic::CircuitBreakerLayer;
+    /// use damper::{BreakerConfig, Verdict};
+    /// use tonic::Code;
+    ///
+    /// let layer = CircuitBreakerLayer::one(BreakerConfig::default()).classify(|code| match code {
+    ///     Code::Unavailable | Code::Internal | Code::DataLoss => Verdict::Failure,
+    ///     Code::Cancelled => Verdict::Ignored,
+    ///     _ => Verdict::Success,
+    /// });
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn classify<F: Fn(Code) -> Verdict>(self, classify: F) -> CircuitBreakerLayer<B, F> {
+        CircuitBreakerLayer { http: self.http, classify }
+    }
+}
+
+impl<B: Clone, V: Clone> CircuitBreakerLayer<B, V> {
+    /// Puts a client's service, such as a `Channel`, behind the breakers.
+    pub fn layer<S>(&self, service: S) -> CircuitBreak<S, B, V> {
+        CircuitBreak::new(service, self.http.breakers().clone(), self.classify.clone())
+    }
+}
+
+impl<B: Clone, V: Clone, S> Layer<S> for CircuitBreakerLayer<B, V> {
+    type Service = CircuitBreak<S, B, V>;
+
+    fn layer(&self, service: S) -> CircuitBreak<S, B, V> {
+        self.layer(service)
+    }
+}
+
+/// Clones share the breakers.
+impl<B: Clone, V: Clone> Clone for CircuitBreakerLayer<B, V> {
+    fn clone(&self) -> Self {
+        Self { http: self.http.clone(), classify: self.classify.clone() }
+    }
+}
+
+impl<B: fmt::Debug, V> fmt::Debug for CircuitBreakerLayer<B, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CircuitBreakerLayer").field("breakers", self.http.breakers()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,88 @@
+//! A client behind breakers.
+
+use super::{CircuitBreakFuture, Trailers};
+use crate::breaker::Verdict;
+use crate::http::{Breakers, Head, One, WatchedBody};
+use alloc::boxed::Box;
+use core::error::Error;
+use core::fmt;
+use core::task::{Context, Poll};
+use http::{Request, Response};
+use http_body::Body;
+use tonic::{Code, Status};
+use tower_service::Service;
+
+/// A gRPC client's service behind breakers, such as a `Channel`. Made by [`CircuitBreakerLayer`](super::CircuitBreakerLayer).
+///
+/// Ready whenever the service behind it is; an error of its readiness is passed on and not counted, for it belongs to no request.
+///
+/// # Cancel safety
+///
+/// A future that is dropped before its answer is there tells no verdict, nor does a stream that is dropped before it ended; a probe then gives its
+/// place back.
+pub struct CircuitBreak<S, B = One, V = fn(Code) -> Verdict> {
+    service: S,
+    breakers: B,
+    classify: V,
+}
+
+impl<S, B, V> CircuitBreak<S, B, V> {
+    pub(super) fn new(service: S, breakers: B, classify: V) -> Self {
+        Self { service, breakers, classify }
+    }
+
+    /// The service behind the breakers.
+    pub fn get_ref(&self) -> &S {
+        &self.service
+    }
+
+    /// The service behind the breakers.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.service
+    }
+
+    /// The service without the breakers.
+    pub fn into_inner(self) -> S {
+        self.service
+    }
+}
+
+impl<S, B, V, Q, R> Service<Request<Q>> for CircuitBreak<S, B, V>
+where
+    S: Service<Request<Q>, Response = Response<R>, Error: Into<Box<dyn Error + Send + Sync>>>,
+    B: Breakers,
+    V: Fn(Code) -> Verdict + Clone,
+    R: Body,
+{
+    type Response = Response<WatchedBody<R, B::Breaker, Trailers<V>>>;
+    type Error = Status;
+    type Future = CircuitBreakFuture<S::Future, B::Breaker, V>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        self.service.poll_ready(context).map_err(|error| Status::from_error(error.into()))
+    }
+
+    #[inline]
+    fn call(&mut self, request: Request<Q>) -> Self::Future {
+        match self.breakers.try_acquire(&Head::of(&request)) {
+            Ok(permit) => CircuitBreakFuture::permit(self.service.call(request), permit, self.classify.clone()),
+            Err(open) => CircuitBreakFuture::refuse(open),
+        }
+    }
+}
+
+/// Clones share the breakers; they do not share readiness.
+impl<S: Clone, B: Clone, V: Clone> Clone for CircuitBreak<S, B, V> {
+    fn clone(&self) -> Self {
+        Self::new(self.service.clone(), self.breakers.clone(), self.classify.clone())
+    }
+}
+
+impl<S: fmt::Debug, B: fmt::Debug, V> fmt::Debug for CircuitBreak<S, B, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CircuitBreak")
+            .field("service", &self.service)
+            .field("breakers", &self.breakers)
+            .finish_non_exhaustive()
+    }
+}
