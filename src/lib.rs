@@ -98,8 +98,9 @@ pub use keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError, WhenFull};
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{
-    Alignment, Allowed, BudgetError, Denied, FixedWindow, LayerDenied, Layered, LeakyBucket, LeakyQueue, Lease,
-    LeaseError, LeasingBucket, RateLimiter, Reservation, SlidingCounter, SlidingCounterError, TokenBucket, Turn, Usage,
+    Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LayerDenied, Layered, LeakyBucket,
+    LeakyQueue, Lease, LeaseError, LeasingBucket, RateLimiter, Reservation, SlidingCounter, SlidingCounterError,
+    TokenBucket, Turn, Usage,
 };
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};

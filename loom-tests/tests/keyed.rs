@@ -6,7 +6,7 @@
 #![cfg(loom)]
 
 use damper::atomic::{with_flaw, with_loads_as_rmw};
-use damper::{KeyedLimiter, Quota, RateLimiter, WhenFull};
+use damper::{FixedWindow, KeyedLimiter, Quota, RateLimiter, WhenFull};
 use damper_loom_tests::{Flaw, Stopped};
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -109,6 +109,40 @@ fn two_first_sightings_make_one_slot_model() {
     assert!(limits.check(&A).is_ok() & rival.join().unwrap(), "there are two tokens");
     assert_eq!((limits.peek(&A).used(), limits.len()), (2, 3), "two of one bucket");
     assert!(limits.check(&A).is_err());
+}
+
+/// A table that counts by windows: two threads spend of one key that is there, and of one that neither has seen. [A `store` in the place of the
+/// exchange.]
+#[test]
+fn a_window_of_a_key_is_never_exceeded() {
+    check_preemptions(2, a_window_of_a_key_is_never_exceeded_model);
+}
+
+#[test]
+#[should_panic]
+fn a_window_of_a_key_is_never_exceeded_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, a_window_of_a_key_is_never_exceeded_model);
+}
+
+fn a_window_of_a_key_is_never_exceeded_model() {
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(3))
+        .capacity(1)
+        .clock(Stopped(7))
+        .hasher(BuildHasherDefault::<Identity>::default())
+        .algorithm::<FixedWindow>()
+        .build()
+        .unwrap();
+    limits.check(&A).unwrap();
+    let limits = Arc::new(limits);
+    let rival = {
+        let limits = Arc::clone(&limits);
+        thread::spawn(move || [limits.check_n(&A, 2).is_ok(), limits.check_n(&B, 2).is_ok()])
+    };
+    let mine = [limits.check_n(&A, 2).is_ok(), limits.check_n(&B, 2).is_ok()];
+    let theirs = rival.join().unwrap();
+    assert!(mine[0] ^ theirs[0], "two tokens, one winner");
+    assert!(mine[1] ^ theirs[1], "two tokens, one winner");
+    assert_eq!(limits.len(), 2);
 }
 
 /// A key spends while a newcomer takes its slot over: what both take is what the slot holds. [The newcomer owes nothing but its own cost.]

@@ -52,7 +52,7 @@ impl Frequency {
 
 /// A wait, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticks(u64);
+pub struct Ticks(u64);
 
 impl Ticks {
     pub(crate) const ZERO: Self = Self(0);

@@ -1,6 +1,7 @@
 //! How a keyed limiter is built.
 
 use super::error::MAX_CAPACITY;
+use super::keyed_limiter::is_kept_by;
 use super::locks::Locks;
 use super::policy::WhenFull;
 use super::slot::MOST_TIERS;
@@ -8,11 +9,13 @@ use super::table::Table;
 use super::tiers::{TierOf, Tiers};
 use super::{DefaultHasher, KeyedLimiter, KeyedLimiterError};
 use crate::clock::{Clock, DefaultClock};
-use crate::quota::Quota;
+use crate::limit::{KeyedAlgorithm, TokenBucket};
+use crate::quota::{Alignment, Measure, Quota};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hash::BuildHasher;
+use core::marker::PhantomData;
 #[cfg(feature = "std")]
 use {crate::clock::Monotonic, std::hash::RandomState};
 
@@ -32,14 +35,16 @@ impl<K: ?Sized> KeyedLimiter<K> {
 
 /// Builds a [`KeyedLimiter`].
 #[must_use]
-pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = DefaultHasher> {
+pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = DefaultHasher, A = TokenBucket> {
     quota: Quota,
     /// The others, and which of all a key has.
     tiers: Option<(Vec<Quota>, TierOf<K>)>,
     capacity: usize,
     when_full: WhenFull,
+    alignment: Alignment,
     clock: C,
     hasher: S,
+    algorithm: PhantomData<fn() -> A>,
 }
 
 impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
@@ -57,8 +62,45 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
     /// # Ok::<(), damper::KeyedLimiterError>(())
     /// ```
     pub fn new(quota: Quota, clock: C, hasher: S) -> Self {
-        let (tiers, capacity, when_full) = (None, DEFAULT_CAPACITY, WhenFull::default());
-        Self { quota, tiers, capacity, when_full, clock, hasher }
+        Self {
+            quota,
+            tiers: None,
+            capacity: DEFAULT_CAPACITY,
+            when_full: WhenFull::default(),
+            alignment: Alignment::default(),
+            clock,
+            hasher,
+            algorithm: PhantomData,
+        }
+    }
+}
+
+impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
+    /// Sets the algorithm of each key's bucket: [`TokenBucket`], [`FixedWindow`](crate::FixedWindow), or
+    /// [`SlidingCounter`](crate::SlidingCounter) for a limit of up to 2^20 - 2. Default: `TokenBucket`. (A leaky bucket as a meter is the token bucket
+    /// seen from the other side: its level is what `peek` tells as used.)
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// use damper::{KeyedLimiter, ManualClock, Quota, SlidingCounter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let builder = KeyedLimiter::<str>::builder(Quota::per_hour(100)).clock(&clock).algorithm::<SlidingCounter>();
+    /// let limits = builder.build()?;
+    /// assert_eq!(limits.check_n("alice", 60)?.remaining(), 40);
+    /// assert!(limits.check_n("alice", 60).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn algorithm<B: KeyedAlgorithm>(self) -> KeyedLimiterBuilder<K, C, S, B> {
+        let Self { quota, tiers, capacity, when_full, alignment, clock, hasher, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, capacity, when_full, alignment, clock, hasher, algorithm: PhantomData }
+    }
+
+    /// Sets where the windows of all keys begin, of an algorithm that has some. Default: with the first use of the limiter.
+    pub fn aligned_to(self, alignment: Alignment) -> Self {
+        Self { alignment, ..self }
     }
 
     /// Sets for how many busy keys the table is sized; 1 to 2^28. Default: 8192.
@@ -102,15 +144,15 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
     }
 
     /// Sets the clock. Default: [`Monotonic`](crate::clock::Monotonic).
-    pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S> {
-        let Self { quota, tiers, capacity, when_full, hasher, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, capacity, when_full, clock, hasher }
+    pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S, A> {
+        let Self { quota, tiers, capacity, when_full, alignment, hasher, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, capacity, when_full, alignment, clock, hasher, algorithm }
     }
 
     /// Sets the hasher, which decides who can choose keys that collide. Default: std's, seeded at random.
-    pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T> {
-        let Self { quota, tiers, capacity, when_full, clock, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, capacity, when_full, clock, hasher }
+    pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T, A> {
+        let Self { quota, tiers, capacity, when_full, alignment, clock, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, capacity, when_full, alignment, clock, hasher, algorithm }
     }
 
     /// Allocates the table.
@@ -118,22 +160,30 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
     /// # Errors
     ///
     /// [`KeyedLimiterError`], which names the setting that is out of its range.
-    pub fn build(self) -> Result<KeyedLimiter<K, C, S>, KeyedLimiterError> {
-        let Self { quota, tiers, capacity, when_full, clock, hasher } = self;
+    pub fn build(self) -> Result<KeyedLimiter<K, C, S, A>, KeyedLimiterError> {
+        let Self { quota, tiers, capacity, when_full, alignment, clock, hasher, algorithm } = self;
         if !(1..=MAX_CAPACITY).contains(&capacity) {
             return Err(KeyedLimiterError::Capacity(capacity));
         }
-        let tiers = match tiers {
-            None => Tiers::one(quota),
-            Some((others, _)) if others.len() >= MOST_TIERS => return Err(KeyedLimiterError::Tiers(others.len() + 1)),
-            Some((others, tier_of)) => Tiers::several(quota, &others, tier_of),
+        let (others, tier_of) = tiers.unzip();
+        let quotas: Vec<_> = core::iter::once(quota).chain(others.into_iter().flatten()).collect();
+        if quotas.len() > MOST_TIERS {
+            return Err(KeyedLimiterError::Tiers(quotas.len()));
+        }
+        if let Some(quota) = quotas.iter().find(|quota| !is_kept_by::<A>(**quota)) {
+            return Err(KeyedLimiterError::Limit(quota.limit()));
+        }
+        let measure = if A::BY_WINDOWS { Measure::Windows(alignment) } else { Measure::Levels };
+        let tiers = match tier_of {
+            None => Tiers::one(quota, measure),
+            Some(tier_of) => Tiers::several(quotas.into_iter(), measure, tier_of),
         };
         let (table, locks) = (Table::new(capacity), Locks::new(LOCKS));
-        Ok(KeyedLimiter { tiers, table, locks, when_full, capacity, clock, hasher })
+        Ok(KeyedLimiter { tiers, table, locks, when_full, capacity, clock, hasher, algorithm })
     }
 }
 
-impl<K: ?Sized, C: fmt::Debug, S> fmt::Debug for KeyedLimiterBuilder<K, C, S> {
+impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiterBuilder<K, C, S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedLimiterBuilder")
             .field("quota", &self.quota)

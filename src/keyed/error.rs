@@ -16,6 +16,8 @@ pub enum KeyedLimiterError {
     Tiers(usize),
     /// There is no such tier.
     Tier(usize),
+    /// The limit of a quota is more than the algorithm can count for a key: 2^20 - 2 of a sliding counter, 2^32 - 2 of a fixed window.
+    Limit(u32),
 }
 
 impl fmt::Display for KeyedLimiterError {
@@ -23,6 +25,9 @@ impl fmt::Display for KeyedLimiterError {
         match self {
             Self::Capacity(keys) => write!(f, "capacity is {keys}, it must be 1 to {MAX_CAPACITY}"),
             Self::Tiers(tiers) => write!(f, "there are {tiers} tiers, there must be 1 to {MOST_TIERS}"),
+            Self::Limit(limit) => {
+                write!(f, "the limit is {limit}, which is more than the algorithm can count for a key")
+            }
             Self::Tier(tier) => write!(f, "there is no tier {tier}, they are counted from 0"),
         }
     }

@@ -4,14 +4,15 @@ use super::locks::Locks;
 use super::policy::WhenFull;
 use super::slot::Word;
 use super::table::{Fingerprint, KeyedSlots, SLOTS_PER_KEY, Table, WAYS};
-use super::tiers::Tiers;
+use super::tiers::{Tier, Tiers};
 use super::{DefaultHasher, KeyedLimiterError};
 use crate::atomic::{Backoff, const_unless_loom};
-use crate::clock::{Clock, DefaultClock, Ticks};
-use crate::limit::{Algorithm, Allowed, Denied, LayerDenied, RateLimiter, Usage};
-use crate::quota::{Quota, SetQuotaError};
+use crate::clock::{Clock, DefaultClock};
+use crate::limit::{Algorithm, Allowed, Denied, KeyedAlgorithm, LayerDenied, RateLimiter, TokenBucket, Usage};
+use crate::quota::{Measure, Quota, SetQuotaError, Timeline};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
+use core::marker::PhantomData;
 
 /// One limit per key, in memory that is fixed at construction.
 ///
@@ -29,11 +30,17 @@ use core::hash::{BuildHasher, Hash};
 /// Keys can belong to [tiers](crate::keyed::KeyedLimiterBuilder::tiers), each with a quota of its own; a key is asked for its tier when it is first seen, and
 /// [`set_tier`](KeyedLimiter::set_tier) overrules it. Every quota can be changed while the limiter is used.
 ///
+/// # Other algorithms
+///
+/// A key's bucket is a [`TokenBucket`]; by [`algorithm`](crate::keyed::KeyedLimiterBuilder::algorithm) it can be a
+/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter), each of which fits a slot. Where these are pushed out, the newcomer
+/// continues the count of the window.
+///
 /// # Range
 ///
 /// A bucket's position has 56 bits, which circle after 208 days of nanoseconds (sooner, where a quota was made much faster): a key that nobody used for so
 /// long may for the time of one refill be judged more strictly. A clock that steps back by more than it should, and further than the deepest debt,
-/// fills the buckets.
+/// fills the buckets. Of windows the number wraps instead: after 2^24 of a fixed window, 2^16 of a sliding counter.
 ///
 /// # Examples
 ///
@@ -50,7 +57,7 @@ use core::hash::{BuildHasher, Hash};
 /// assert!(limits.check(&bob).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = DefaultHasher> {
+pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = DefaultHasher, A = TokenBucket> {
     pub(super) tiers: Tiers<K>,
     pub(super) table: Table,
     pub(super) locks: Locks,
@@ -58,6 +65,7 @@ pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = DefaultHasher> {
     pub(super) capacity: usize,
     pub(super) clock: C,
     pub(super) hasher: S,
+    pub(super) algorithm: PhantomData<fn() -> A>,
 }
 
 /// Where tokens were taken.
@@ -96,17 +104,20 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
         #[must_use]
         pub const fn in_slots<const SETS: usize>(quota: Quota, slots: &'static KeyedSlots<SETS>, clock: C, hasher: S) -> Self {
             Self {
-                tiers: Tiers::one(quota),
+                tiers: Tiers::one(quota, Measure::Levels),
                 table: Table::lent(slots),
                 locks: Locks::one(),
                 when_full: WhenFull::SharedOverflow,
                 capacity: SETS * WAYS / SLOTS_PER_KEY,
                 clock,
                 hasher,
+                algorithm: PhantomData,
             }
         }
     }
+}
 
+impl<K: ?Sized, C, S, A> KeyedLimiter<K, C, S, A> {
     /// The same limiter, before its first use, with a rule for keys for which there is no slot. Default: [`WhenFull::SharedOverflow`].
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
@@ -114,7 +125,7 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
     }
 }
 
-impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
+impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Takes one token of this key's bucket if there is one.
     ///
     /// # Errors
@@ -161,11 +172,11 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// assert_eq!(each.peek("bob").used(), 0, "nothing was taken");
     /// # Ok::<(), damper::KeyedLimiterError>(())
     /// ```
-    pub fn check_n_with<A: Algorithm, D: Clock>(
+    pub fn check_n_with<B: Algorithm, D: Clock>(
         &self,
         key: &K,
         n: u32,
-        all: &RateLimiter<A, D>,
+        all: &RateLimiter<B, D>,
     ) -> Result<Allowed, LayerDenied> {
         let fingerprint = self.fingerprint(key);
         let (own, receipt) = self
@@ -183,18 +194,21 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// Tells how much of this key's limit is used, and takes nothing; a key without a slot has used none.
     pub fn peek(&self, key: &K) -> Usage {
         let fingerprint = self.fingerprint(key);
-        let seen = self.visit(fingerprint, |line, word, at| {
-            (word, (line.remaining(word, at), line.resets_in(word, at).duration(line.frequency())))
-        });
+        let usage = |line: &Timeline, quota, word, at| A::usage(line, quota, word, at, &self.clock);
         let quota = self.quota_of(fingerprint, key);
-        let (remaining, resets_in) = seen.unwrap_or((quota.capacity(), Some(core::time::Duration::ZERO)));
-        Usage::of(quota, remaining, resets_in)
+        let seen = self.visit(fingerprint, |line, word, at| (word, usage(line, quota, word, at)));
+        seen.unwrap_or_else(|| {
+            let (_, tier) = self.tiers.at(|| self.tiers.of(fingerprint, self.tiers.own(key)));
+            let (_, line) = tier.quota.read(&self.clock);
+            let at = line.position(self.clock.now());
+            usage(&line, quota, A::idle(&line, at), at)
+        })
     }
 
     /// Gives back `n` tokens that this key took and did not need; more than a full bucket holds are lost, and so are those of a key
     /// without a slot. While the bucket is below empty, nothing is given back.
     pub fn refund(&self, key: &K, n: u32) {
-        self.visit(self.fingerprint(key), |line, word, at| (line.refund(word, at, n), ()));
+        self.visit(self.fingerprint(key), |line, word, at| (A::refund(line, word, at, n), ()));
     }
 
     /// Books `n` tokens of this key after the fact, whether they are there or not, and returns how many it booked: what something turned
@@ -204,7 +218,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         let fingerprint = self.fingerprint(key);
         loop {
             let booked = self.visit(fingerprint, |line, word, at| {
-                let (booked, after) = line.charge(word, at, n);
+                let (booked, after) = A::charge(line, word, at, n);
                 (after, booked)
             });
             if let Some(booked) = booked {
@@ -216,7 +230,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
                 Some(_) => None,
                 None if self.when_full != WhenFull::SharedOverflow => Some(0),
                 None => Some(self.visit_overflow(self.tiers.of(fingerprint, own), |line, word, at| {
-                    let (booked, after) = line.charge(word, at, n);
+                    let (booked, after) = A::charge(line, word, at, n);
                     (after, booked)
                 })),
             });
@@ -228,7 +242,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
 
     /// Forgets what this key took: its bucket is full again.
     pub fn reset(&self, key: &K) {
-        self.visit(self.fingerprint(key), |_, _, at| (at, ()));
+        self.visit(self.fingerprint(key), |line, _, at| (A::idle(line, at), ()));
     }
 
     /// Makes this key belong to a tier, whatever it would else. What is missing from its bucket takes as long to be refilled as before.
@@ -263,12 +277,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
             let ((_, new), now) = (self.tiers.at(|| tier), slot.word());
             let Some((old, at, word)) = self.look(now) else { continue };
             let (epoch, line) = new.quota.read(&self.clock);
-            let position = line.position(self.clock.now());
-            let debt = match old.resets_in(word, at) {
-                Ticks::ZERO => 0,
-                wait => line.units_in(wait).min(line.deepest_debt_in_units()),
-            };
-            let moved = now.in_tier(tier).at_level(position.wrapping_add(debt));
+            let wait = A::resets_in(&old, word, at, &self.clock);
+            let moved = now.in_tier(tier).at_level(A::owing(&line, line.position(self.clock.now()), wait));
             if slot.is_of(fingerprint.get()) && new.quota.is_current(epoch) && slot.replace(now, moved) {
                 return;
             }
@@ -305,9 +315,11 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     fn take_of(&self, fingerprint: Fingerprint, key: &K, n: u32, mut is_seen: bool) -> Taken {
         loop {
             let taken = if is_seen {
-                self.visit_in_tier(fingerprint, |tier, line, word, at| match line.take(word, at, n) {
-                    Ok(after) => (after, Ok((Allowed::new(line, after, at), Receipt { at, tier, is_shared: false }))),
-                    Err(refusal) => (word, Err(Denied::new(line, word, at, refusal))),
+                self.visit_in_tier(fingerprint, |tier, line, word, at| match A::take(line, word, at, n, &self.clock) {
+                    Ok((after, allowed)) => {
+                        (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier, is_shared: false })))
+                    }
+                    Err(denied) => (word, Err(denied)),
                 })
             } else {
                 self.take_first(fingerprint, key, n)
@@ -328,7 +340,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     }
 }
 
-impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
+impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Forgets all keys, and what they took.
     pub fn clear(&self) {
         for slot in self.table.slots() {
@@ -351,7 +363,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
             }
         }
         for tier in 0..self.tiers.iter().count() {
-            self.visit_overflow(tier, |_, _, at| (at, ()));
+            self.visit_overflow(tier, |line, _, at| (A::idle(line, at), ()));
         }
     }
 
@@ -402,7 +414,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
     ///
     /// [`SetQuotaError`], and the quota stays.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
-        self.tiers.first().quota.set(quota, &self.clock)
+        Self::set(self.tiers.first(), quota, &self.clock)
     }
 
     /// As [`set_quota`](Self::set_quota) for one of the tiers; `None` if there is no such tier.
@@ -411,11 +423,23 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
     ///
     /// [`SetQuotaError`], and the quota stays.
     pub fn set_tier_quota(&self, tier: usize, quota: Quota) -> Option<Result<(), SetQuotaError>> {
-        Some(self.tiers.get(tier)?.quota.set(quota, &self.clock))
+        Some(Self::set(self.tiers.get(tier)?, quota, &self.clock))
+    }
+
+    fn set(tier: &Tier, quota: Quota, clock: &C) -> Result<(), SetQuotaError> {
+        if !is_kept_by::<A>(quota) {
+            return Err(SetQuotaError::TooLarge);
+        }
+        tier.quota.set(quota, clock)
     }
 }
 
-impl<K: ?Sized, C: fmt::Debug, S> fmt::Debug for KeyedLimiter<K, C, S> {
+/// Whether a level has room for what is counted under this quota.
+pub(super) fn is_kept_by<A: KeyedAlgorithm>(quota: Quota) -> bool {
+    quota.is_unlimited() || quota.limit() <= A::LARGEST_LIMIT
+}
+
+impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiter<K, C, S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedLimiter")
             .field("quota", &self.tiers.first().quota)

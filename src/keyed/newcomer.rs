@@ -11,7 +11,7 @@ use super::table::{Fingerprint, Set, WAYS};
 use super::tiers::Tier;
 use crate::atomic::{Backoff, Ordering};
 use crate::clock::{Clock, Ticks};
-use crate::limit::{Allowed, Denied};
+use crate::limit::{Denied, KeyedAlgorithm};
 use crate::quota::Timeline;
 
 /// How many slots of nobody, or of who owes nothing, a first set has to have at least, so that nobody looks at the second.
@@ -22,6 +22,8 @@ const ENOUGH: u32 = 2;
 struct Victim<'a> {
     slot: &'a Slot,
     word: Word,
+    /// The word of who takes its owner's place.
+    heir: u64,
     /// What its owner owes, in units of the newcomer's line, and whether it has an owner: the less the better.
     rank: (u64, bool),
 }
@@ -68,7 +70,7 @@ struct Moment<'a> {
     at: u64,
 }
 
-impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
+impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Takes tokens for a key that has no slot, and gives it one if it can. `None` if it has one by now.
     pub(super) fn take_as_newcomer(
         &self,
@@ -111,123 +113,114 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
             return None;
         }
         match self.when_full {
-            _ if victim.is_idle() => self.replace(&victim, fingerprint, n, &now, 0, counts),
+            WhenFull::SharedOverflow if victim.is_idle() => {
+                // It may have been one of those who share.
+                let before = A::heavier(&line, victim.heir, A::shared(&line, overflow, at, &self.clock), at);
+                self.replace(&victim, fingerprint, n, &now, before, counts)
+            }
+            _ if victim.is_idle() => self.replace(&victim, fingerprint, n, &now, victim.heir, counts),
             WhenFull::SharedOverflow => self.try_take_of_overflow(n, &now, counts),
-            WhenFull::EvictLeastIndebted => self.replace(&victim, fingerprint, n, &now, victim.rank.0, counts),
-            WhenFull::DenyNew if line.take(at, at, n).is_ok_and(|after| after != at) => {
+            WhenFull::EvictLeastIndebted => self.replace(&victim, fingerprint, n, &now, victim.heir, counts),
+            WhenFull::DenyNew if self.takes_tokens(n, &now) => {
                 counts.refused_newcomers += 1;
-                let wait = line.wait_unaligned(victim.rank.0);
+                let wait = A::resets_in(&line, victim.heir, at, &self.clock);
                 Some(Err(Denied::counted(&line, 0, wait, wait)))
             }
             // What is always allowed, or never.
-            WhenFull::DenyNew => self.replace(&victim, fingerprint, n, &now, line.deepest_debt_in_units(), counts),
+            WhenFull::DenyNew => self.replace(&victim, fingerprint, n, &now, A::owing(&line, at, Ticks::NEVER), counts),
         }
+    }
+
+    /// Whether an idle bucket would allow it, and have less then.
+    fn takes_tokens(&self, n: u32, &Moment { line, at, .. }: &Moment<'_>) -> bool {
+        let idle = A::idle(line, at);
+        A::take(line, idle, at, n, &self.clock).is_ok_and(|(after, _)| after != idle)
     }
 
     #[inline]
     fn offer_of<'a>(&self, set: &'a Set, words: &[Word; WAYS], now: &Moment<'_>) -> Offer<'a> {
         let mut offer = Offer::default();
         for (slot, &word) in set.slots().iter().zip(words) {
-            let Some(rank) = self.rank(slot, word, now) else { continue };
-            let victim = Victim { slot, word, rank };
+            let Some(victim) = self.victim(slot, word, now) else { continue };
             offer.nobodys += u32::from(!victim.is_taken());
             offer.idle += u32::from(victim.is_idle());
-            if offer.best.is_none_or(|best| rank < best.rank) {
+            if offer.best.is_none_or(|best| victim.rank < best.rank) {
                 offer.best = Some(victim);
             }
         }
         offer
     }
 
-    /// How hard it is to take a slot from its owner; `None` if it changes him just now, or its quota.
+    /// A slot that may change its owner; `None` if it changes him just now, or its quota.
     #[inline]
-    fn rank(&self, slot: &Slot, word: Word, now: &Moment<'_>) -> Option<(u64, bool)> {
+    fn victim<'a>(&self, slot: &'a Slot, word: Word, now: &Moment<'_>) -> Option<Victim<'a>> {
+        let &Moment { line, index, at, .. } = now;
         if word.is_claimed() {
             None
         } else if slot.is_of(0) {
-            Some((0, false))
-        } else if word.tier() == now.index {
-            Some((Timeline::debt(now.line.word_ahead(word.ahead_of(now.at), now.at, &self.clock), now.at), true))
+            Some(Victim { slot, word, heir: A::idle(line, at), rank: (0, false) })
         } else {
-            self.debt_in_other_tier(word, now).map(|debt| (debt, true))
+            let heir = if word.tier() == index {
+                A::word(line, word.level(), at, &self.clock)
+            } else {
+                self.heir_from_other_tier(word, now)?
+            };
+            Some(Victim { slot, word, heir, rank: (A::weight(line, heir, at, &self.clock), true) })
         }
     }
 
-    /// As much of the newcomer's line as takes as long to be refilled.
+    /// A word that owes on the newcomer's line what takes as long to come back.
     #[cold]
-    fn debt_in_other_tier(&self, word: Word, now: &Moment<'_>) -> Option<u64> {
+    fn heir_from_other_tier(&self, word: Word, now: &Moment<'_>) -> Option<u64> {
         let (line, at, full) = self.look(word)?;
-        match line.resets_in(full, at) {
-            Ticks::ZERO => Some(0),
-            wait => Some(now.line.units_in(wait).min(now.line.deepest_debt_in_units())),
-        }
+        Some(A::owing(now.line, now.at, A::resets_in(&line, full, at, &self.clock)))
     }
 
-    /// Gives a slot to a newcomer who owes so much from the start, if that leaves enough tokens.
+    /// Gives a slot to a newcomer whose bucket has this word before, if that leaves enough tokens.
     fn replace(
         &self,
         victim: &Victim<'_>,
         fingerprint: Fingerprint,
         n: u32,
-        now: &Moment<'_>,
-        owed: u64,
+        &Moment { line, index, at, .. }: &Moment<'_>,
+        before: u64,
         counts: &mut Counts,
     ) -> Option<Taken> {
-        let &Moment { line, index, at, .. } = now;
-        let owed = match self.when_full {
-            // It may have been one of those who share.
-            WhenFull::SharedOverflow => owed.max(Timeline::debt(now.overflow_word(&self.clock), at)),
-            WhenFull::DenyNew | WhenFull::EvictLeastIndebted => owed,
-        };
-        let before = at.wrapping_add(owed);
-        let after = match line.take(before, at, n) {
-            Ok(after) if after == before => return Some(Ok(allowed(line, after, at, index))),
-            Ok(after) => after,
-            Err(refusal) => {
+        let (after, allowed) = match A::take(line, before, at, n, &self.clock) {
+            Ok(taken) => taken,
+            Err(denied) => {
                 counts.refused_newcomers += 1;
-                return Some(Err(Denied::new(line, before, at, refusal)));
+                return Some(Err(denied));
             }
         };
-        let claim = victim.slot.claim(victim.word)?;
-        if !victim.is_taken() {
-            counts.keys = counts.keys.wrapping_add(1);
-        } else if !victim.is_idle() {
-            counts.evictions += 1;
+        if after != before {
+            let claim = victim.slot.claim(victim.word)?;
+            if !victim.is_taken() {
+                counts.keys = counts.keys.wrapping_add(1);
+            } else if !victim.is_idle() {
+                counts.evictions += 1;
+            }
+            claim.publish(fingerprint.get(), index, after);
         }
-        claim.publish(fingerprint.get(), index, after);
-        Some(Ok(allowed(line, after, at, index)))
+        Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, is_shared: false })))
     }
 
     /// Decides by the bucket that the keys of a tier share which have no slot; `None` if another was faster.
     fn try_take_of_overflow(&self, n: u32, now: &Moment<'_>, counts: &mut Counts) -> Option<Taken> {
-        let &Moment { line, index, at, .. } = now;
-        let word = now.overflow_word(&self.clock);
-        let (after, taken) = match line.take(word, at, n) {
-            Ok(after) => (after, Ok((Allowed::new(line, after, at), Receipt { at, tier: index, is_shared: true }))),
-            Err(refusal) => (word, Err(Denied::new(line, word, at, refusal))),
+        let &Moment { tier, line, index, overflow, at } = now;
+        let word = A::shared(line, overflow, at, &self.clock);
+        let (after, taken) = match A::take(line, word, at, n, &self.clock) {
+            Ok((after, allowed)) => {
+                (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, is_shared: true })))
+            }
+            Err(denied) => (word, Err(denied)),
         };
-        now.put_overflow(after).then(|| {
-            counts.overflows += 1;
-            taken
-        })
-    }
-}
-
-fn allowed(line: &Timeline, after: u64, at: u64, tier: usize) -> (Allowed, Receipt) {
-    (Allowed::new(line, after, at), Receipt { at, tier, is_shared: false })
-}
-
-impl Moment<'_> {
-    /// The shared bucket's word, brought back if it can only be from before a clock stepped back.
-    fn overflow_word(&self, clock: &impl Clock) -> u64 {
-        self.line.heal(self.overflow, self.at, clock).unwrap_or(self.overflow)
-    }
-
-    /// Puts this in the place of the shared bucket's word, if nobody else was faster.
-    fn put_overflow(&self, after: u64) -> bool {
         // ORDERING: Release, as in `OneWord::replace`.
-        let put =
-            |old, new| self.tier.overflow.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_ok();
-        after == self.overflow || put(self.overflow, after)
+        let put = || tier.overflow.compare_exchange(overflow, after, Ordering::Release, Ordering::Relaxed).is_ok();
+        if after != overflow && !put() {
+            return None;
+        }
+        counts.overflows += 1;
+        Some(taken)
     }
 }

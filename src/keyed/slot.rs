@@ -7,7 +7,7 @@
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | LEVEL | 56 | the lowest bits of the position at which the bucket is full; all ones while the slot changes its owner |
+//! | LEVEL | 56 | what the algorithm keeps: of a token bucket, the lowest bits of the position at which it is full; all ones while the slot changes its owner |
 //! | TIER | 4 | which quota |
 //! | VERSION | 4 | changes of the owner; wraps |
 //!
@@ -20,8 +20,9 @@
 
 use super::table::Fingerprint;
 use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom};
+use crate::limit::LEVEL_BITS;
 
-const LEVEL: Field = Field::lowest(56);
+const LEVEL: Field = Field::lowest(LEVEL_BITS);
 const TIER: Field = LEVEL.then(4);
 const VERSION: Field = TIER.then(4);
 const _: () = assert!(VERSION.end() == u64::BITS, "fields must tile the word");
@@ -47,9 +48,9 @@ impl Word {
         TIER.get(self.0) as usize
     }
 
-    /// How far the bucket's position is ahead of another.
-    pub(super) const fn ahead_of(self, at: u64) -> i64 {
-        LEVEL.ahead(LEVEL.get(self.0), at)
+    /// What is kept of the bucket's word.
+    pub(super) const fn level(self) -> u64 {
+        LEVEL.get(self.0)
     }
 
     /// Whether the slot is changing its owner.
@@ -57,9 +58,9 @@ impl Word {
         LEVEL.get(self.0) == CLAIMED
     }
 
-    /// The same owner's, with the lowest bits of another position.
-    pub(super) const fn at_level(self, position: u64) -> Self {
-        Self(self.0 & !LEVEL.put(LEVEL.max()) | level(position))
+    /// The same owner's, with the lowest bits of another word.
+    pub(super) const fn at_level(self, word: u64) -> Self {
+        Self(self.0 & !LEVEL.put(LEVEL.max()) | level(word))
     }
 
     /// The same owner's, in another tier.
@@ -73,9 +74,9 @@ impl Word {
     }
 }
 
-/// The lowest bits of a position: never those of a claimed slot, but one unit more.
-const fn level(position: u64) -> u64 {
-    match LEVEL.get(position) {
+/// The lowest bits of a word: never those of a claimed slot, but one unit more.
+const fn level(word: u64) -> u64 {
+    match LEVEL.get(word) {
         CLAIMED => 0,
         level => level,
     }
@@ -148,10 +149,10 @@ impl Claim<'_> {
     }
 
     /// Gives the slot to its new owner; 0 for nobody.
-    pub(super) fn publish(self, fingerprint: u64, tier: usize, position: u64) {
+    pub(super) fn publish(self, fingerprint: u64, tier: usize, word: u64) {
         // ORDERING: Release pairs with the fence that `is_of` speaks of: who sees the fingerprint sees that the slot was claimed.
         self.slot.fingerprint.store(fingerprint, Ordering::Release);
         // ORDERING: Release pairs with the Acquire in `word`: who sees the word sees the fingerprint.
-        self.slot.word.store(self.word.in_tier(tier).at_level(position).0, Ordering::Release);
+        self.slot.word.store(self.word.in_tier(tier).at_level(word).0, Ordering::Release);
     }
 }

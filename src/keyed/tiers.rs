@@ -13,15 +13,15 @@ use {crate::atomic::Guarded, alloc::boxed::Box, hashbrown::HashMap};
 #[derive(Debug)]
 pub(super) struct Tier {
     pub(super) quota: LiveQuota,
-    /// A position on the quota's line. Apart from the quota, which all checks read.
+    /// The word of a bucket. Apart from the quota, which all checks read.
     pub(super) overflow: CachePadded<AtomicU64>,
 }
 
 impl Tier {
     const_unless_loom! {
-        const fn new(quota: Quota) -> Self {
+        const fn new(quota: Quota, measure: Measure) -> Self {
             let overflow = CachePadded::new(AtomicU64::new(0));
-            Self { quota: LiveQuota::new(quota, Measure::Levels, 0), overflow }
+            Self { quota: LiveQuota::new(quota, measure, 0), overflow }
         }
     }
 }
@@ -51,14 +51,14 @@ pub(super) struct Several<K: ?Sized> {
 
 impl<K: ?Sized> Tiers<K> {
     const_unless_loom! {
-        pub(super) const fn one(quota: Quota) -> Self {
-            Self::One(Tier::new(quota), PhantomData)
+        pub(super) const fn one(quota: Quota, measure: Measure) -> Self {
+            Self::One(Tier::new(quota, measure), PhantomData)
         }
     }
 
     #[cfg(feature = "alloc")]
-    pub(super) fn several(first: Quota, others: &[Quota], tier_of: TierOf<K>) -> Self {
-        let tiers = core::iter::once(first).chain(others.iter().copied()).map(Tier::new).collect();
+    pub(super) fn several(quotas: impl Iterator<Item = Quota>, measure: Measure, tier_of: TierOf<K>) -> Self {
+        let tiers = quotas.map(|quota| Tier::new(quota, measure)).collect();
         Self::Several(Several { tiers, tier_of, overrides: Guarded::new(HashMap::new()) })
     }
 

@@ -5,31 +5,31 @@ use super::slot::{Slot, Word};
 use super::table::{Fingerprint, Set};
 use crate::atomic::{Backoff, Ordering};
 use crate::clock::Clock;
-use crate::limit::{Allowed, Denied};
+use crate::limit::KeyedAlgorithm;
 use crate::quota::Timeline;
 
-impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
+impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Takes tokens from a slot, of a key that is not below empty and a quota with a limit, if nobody comes between.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     pub(super) fn take_straight(&self, slot: &Slot, fingerprint: Fingerprint, n: u32) -> Option<Taken> {
         let (index, tier) = self.tiers.at(|| slot.word().tier());
-        let (epoch, line) = tier.quota.read_straight()?;
+        let (epoch, line) = A::read_straight(&tier.quota)?;
         let word = slot.word();
         if n == 0 || word.is_claimed() || word.tier() != index || !slot.is_of(fingerprint.get()) {
             return None;
         }
         let at = line.position(self.clock.now());
-        let full = line.word_near(word.ahead_of(at), at)?;
+        let full = A::word_straight(&line, word.level(), at, &self.clock)?;
         if !tier.quota.is_current(epoch) {
             return None;
         }
         // No closures here: a call that is given the line makes all the others keep it in memory.
-        match line.take(full, at, n) {
-            Ok(after) if slot.replace(word, word.at_level(after)) => {
-                Some(Ok((Allowed::new(&line, after, at), Receipt { at, tier: index, is_shared: false })))
+        match A::take(&line, full, at, n, &self.clock) {
+            Ok((after, allowed)) if slot.replace(word, word.at_level(after)) => {
+                Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, is_shared: false })))
             }
-            Err(refusal) if slot.still_has(word) => Some(Err(Denied::new(&line, full, at, refusal))),
+            Err(denied) if slot.still_has(word) => Some(Err(denied)),
             _ => None,
         }
     }
@@ -52,13 +52,13 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
         (!word.is_claimed() && slot.is_of(fingerprint.get())).then_some(word)
     }
 
-    /// The line, the position of now and the bucket's full word, of what a slot was seen to have; `None` if the quota is just changing.
+    /// The line, the position of now and the bucket's word, of what a slot was seen to have; `None` if the quota is just changing.
     #[inline]
     pub(super) fn look(&self, word: Word) -> Option<(Timeline, u64, u64)> {
         let (_, tier) = self.tiers.at(|| word.tier());
         let (epoch, line) = tier.quota.read(&self.clock);
         let at = line.position(self.clock.now());
-        let full = line.word_ahead(word.ahead_of(at), at, &self.clock);
+        let full = A::word(&line, word.level(), at, &self.clock);
         tier.quota.is_current(epoch).then_some((line, at, full))
     }
 
@@ -93,7 +93,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
             if slot.is_of(fingerprint.get()) && word.tier() == index {
                 // After the word, as in `OneWord::look`.
                 let at = line.position(self.clock.now());
-                let full = line.word_ahead(word.ahead_of(at), at, &self.clock);
+                let full = A::word(&line, word.level(), at, &self.clock);
                 if tier.quota.is_current(epoch) {
                     let (after, answer) = decide(index, &line, full, at);
                     let stands =
@@ -117,7 +117,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
             let old = tier.overflow.load(Ordering::Relaxed);
             let at = line.position(self.clock.now());
             if tier.quota.is_current(epoch) {
-                let word = line.heal(old, at, &self.clock).unwrap_or(old);
+                let word = A::shared(&line, old, at, &self.clock);
                 let (after, answer) = decide(&line, word, at);
                 // ORDERING: Release, as in `OneWord::replace`.
                 let is_done = after == old
@@ -132,7 +132,7 @@ impl<K: ?Sized, C: Clock, S> KeyedLimiter<K, C, S> {
 
     /// Gives back what was taken, less what has been refilled since.
     pub(super) fn roll_back(&self, fingerprint: Fingerprint, n: u32, receipt: Receipt) {
-        let back = |line: &Timeline, word, at| line.roll_back(word, at, n, receipt.at);
+        let back = |line: &Timeline, word, at| A::roll_back(line, word, at, n, receipt.at);
         if receipt.is_shared {
             self.visit_overflow(receipt.tier, |line, word, at| (back(line, word, at), ()));
         } else {

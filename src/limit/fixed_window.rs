@@ -12,15 +12,34 @@
 
 use super::algorithm::{Algorithm, Taken, sealed};
 use super::one_word::{Moment, OneWord, Step};
+use super::per_key::{self, LEVEL_BITS};
 use super::standing::Standing;
 use super::{Allowed, Denied, Usage};
 use crate::atomic::{Field, const_unless_loom};
 use crate::clock::{Clock, Ticks};
-use crate::quota::{Alignment, Measure, Quota, SetQuotaError, Timeline};
+use crate::quota::{Alignment, LiveQuota, Measure, Quota, SetQuotaError, Timeline};
 
-const COUNT: Field = Field::lowest(32);
-const NUMBER: Field = COUNT.then(32);
-const _: () = assert!(NUMBER.end() == u64::BITS, "fields must tile the word");
+/// The fields of a word, or of what the keyed table keeps of it.
+#[derive(Clone, Copy)]
+struct Layout {
+    count: Field,
+    number: Field,
+}
+
+impl Layout {
+    const fn of_bits(bits: u32) -> Self {
+        let count = Field::lowest(32);
+        Self { count, number: count.then(bits - 32) }
+    }
+
+    #[inline]
+    fn put(self, view: &View) -> u64 {
+        self.number.put(view.standing.number) | self.count.put(view.count)
+    }
+}
+
+const WORD: Layout = Layout::of_bits(u64::BITS);
+const LEVEL: Layout = Layout::of_bits(LEVEL_BITS);
 
 /// The fixed window: at most the quota's limit in each of its windows, which follow one another without a gap.
 ///
@@ -63,14 +82,22 @@ struct View {
 
 impl View {
     #[inline]
-    fn of(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> Self {
-        let standing = Standing::of(line, at, NUMBER.get(word), NUMBER, clock);
-        Self { standing, count: if standing.passed == 0 { COUNT.get(word) } else { 0 } }
+    fn of(line: &Timeline, Layout { count, number }: Layout, word: u64, at: u64, clock: &impl Clock) -> Self {
+        let standing = Standing::of(line, at, number.get(word), number, clock);
+        Self { standing, count: if standing.passed == 0 { count.get(word) } else { 0 } }
     }
 
+    /// With `n` more, which are not 0, of a quota with a limit.
     #[inline]
-    fn word(&self) -> u64 {
-        NUMBER.put(self.standing.number) | COUNT.put(self.count)
+    fn take(mut self, line: &Timeline, n: u32) -> Result<(Self, Allowed), Denied> {
+        let remaining = self.remaining(line);
+        if n <= remaining {
+            self.count += u64::from(n);
+            let allowed = Allowed::counted(line, remaining - n, self.resets_in(line));
+            return Ok((self, allowed));
+        }
+        let wait = if n > line.limit() { Ticks::ZERO } else { line.wait(self.standing.ends_in) };
+        Err(Denied::counted(line, remaining, self.resets_in(line), wait))
     }
 
     #[inline]
@@ -104,22 +131,18 @@ impl FixedWindow {
     #[inline(always)]
     fn count(moment: &Moment, n: u32, clock: &impl Clock) -> (u64, Result<(Allowed, Taken), Denied>) {
         let &Moment { ref line, word, at } = moment;
-        let mut view = View::of(line, word, at, clock);
+        let view = View::of(line, WORD, word, at, clock);
         if n == 0 || line.is_unlimited() {
             let allowed = Allowed::counted(line, view.remaining(line), view.resets_in(line));
             return (word, Ok((allowed, Taken::NOWHERE)));
         }
-        let remaining = view.remaining(line);
-        if n <= remaining {
-            view.count += u64::from(n);
-            let allowed = Allowed::counted(line, remaining - n, view.resets_in(line));
-            return (view.word(), Ok((allowed, Taken { at: view.standing.number })));
-        }
-        let wait = if n > line.limit() { Ticks::ZERO } else { line.wait(view.standing.ends_in) };
-        let denied = Denied::counted(line, remaining, view.resets_in(line), wait);
         // A refusal writes nothing, unless the clock stepped back: then the window has to stay the same one from here on.
-        let is_moved = view.standing.passed == 0 && view.standing.number != NUMBER.get(word);
-        (if is_moved { view.word() } else { word }, Err(denied))
+        let is_moved = view.standing.passed == 0 && view.standing.number != WORD.number.get(word);
+        let unmoved = if is_moved { WORD.put(&view) } else { word };
+        match view.take(line, n) {
+            Ok((view, allowed)) => (WORD.put(&view), Ok((allowed, Taken { at: view.standing.number }))),
+            Err(denied) => (unmoved, Err(denied)),
+        }
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
@@ -154,17 +177,17 @@ impl Algorithm for FixedWindow {
 
     fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
         self.0.decide(clock, |&Moment { word, .. }| {
-            if n == 0 || NUMBER.get(word) != taken.at {
+            if n == 0 || WORD.number.get(word) != taken.at {
                 return Step::Keep(());
             }
-            let count = COUNT.get(word).saturating_sub(n.into());
-            Step::Put(NUMBER.put(taken.at) | COUNT.put(count), ())
+            // The count is in the lowest bits.
+            Step::Put(word - WORD.count.get(word).min(n.into()), ())
         });
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
         let (remaining, resets_in) = self.0.decide(clock, |&Moment { ref line, word, at }| {
-            let view = View::of(line, word, at, clock);
+            let view = View::of(line, WORD, word, at, clock);
             Step::Keep((view.remaining(line), view.resets_in(line).duration(line.frequency())))
         });
         Usage::of_windows(self.quota(), remaining, resets_in)
@@ -176,5 +199,97 @@ impl Algorithm for FixedWindow {
 
     fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
         self.0.quota().set(quota, clock)
+    }
+}
+
+impl per_key::PerKey for FixedWindow {
+    /// The count never fills its field, for a level is never all ones.
+    const LARGEST_LIMIT: u32 = u32::MAX - 1;
+
+    const BY_WINDOWS: bool = true;
+
+    #[inline]
+    fn read_straight(quota: &LiveQuota) -> Option<(u64, Timeline)> {
+        quota.read_published()
+    }
+
+    #[inline]
+    fn word_straight(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> Option<u64> {
+        Some(Self::word(line, level, at, clock))
+    }
+
+    #[inline]
+    fn word(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64 {
+        LEVEL.put(&View::of(line, LEVEL, level, at, clock))
+    }
+
+    fn shared(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64 {
+        Self::word(line, level, at, clock)
+    }
+
+    #[inline]
+    fn take(line: &Timeline, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied> {
+        let view = View::of(line, LEVEL, word, at, clock);
+        if n == 0 || line.is_unlimited() {
+            return Ok((word, Allowed::counted(line, view.remaining(line), view.resets_in(line))));
+        }
+        view.take(line, n).map(|(view, allowed)| (LEVEL.put(&view), allowed))
+    }
+
+    #[inline]
+    fn receipt(after: u64, _: u64) -> u64 {
+        LEVEL.number.get(after)
+    }
+
+    fn roll_back(_: &Timeline, word: u64, _: u64, n: u32, receipt: u64) -> u64 {
+        if LEVEL.number.get(word) == receipt { Self::less(word, n) } else { word }
+    }
+
+    fn charge(line: &Timeline, word: u64, _: u64, n: u32) -> (u32, u64) {
+        if line.is_unlimited() {
+            return (n, word);
+        }
+        // No deeper than an empty window: there is no debt.
+        let booked = n.min(line.limit().saturating_sub(LEVEL.count.get(word) as u32));
+        (booked, word + u64::from(booked))
+    }
+
+    fn refund(_: &Timeline, word: u64, _: u64, n: u32) -> u64 {
+        Self::less(word, n)
+    }
+
+    fn usage(line: &Timeline, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage {
+        let view = View::of(line, LEVEL, word, at, clock);
+        Usage::of_windows(quota, view.remaining(line), view.resets_in(line).duration(line.frequency()))
+    }
+
+    fn resets_in(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> Ticks {
+        View::of(line, LEVEL, word, at, clock).resets_in(line)
+    }
+
+    fn weight(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> u64 {
+        let view = View::of(line, LEVEL, word, at, clock);
+        per_key::part_of(view.standing.ends_in, view.count, line.limit())
+    }
+
+    fn idle(line: &Timeline, at: u64) -> u64 {
+        LEVEL.number.put(at >> line.fraction_bits())
+    }
+
+    fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64 {
+        let count = if wait == Ticks::ZERO { 0 } else { line.limit().into() };
+        Self::idle(line, at) | LEVEL.count.put(count)
+    }
+
+    fn heavier(_: &Timeline, one: u64, other: u64, _: u64) -> u64 {
+        // Of one window, the larger count.
+        per_key::later(LEVEL.number, one, other, || one.max(other))
+    }
+}
+
+impl FixedWindow {
+    /// A level whose count, in the lowest bits, is less by `n` or by all it has.
+    fn less(level: u64, n: u32) -> u64 {
+        level - LEVEL.count.get(level).min(n.into())
     }
 }

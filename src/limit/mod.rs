@@ -9,6 +9,7 @@
 //! | `reservation` | tokens taken now, to be used when they are there |
 //! | `waiting` | until they are there, in order |
 //! | `budget`, `lease`, `striped` | tokens that are taken many at a time, and spent where nobody else looks |
+//! | `per_key` | the algorithms on words that the keyed table keeps |
 //! | `layered` | several limits in one decision |
 //! | `answer`, `usage` | what callers are told |
 
@@ -20,6 +21,7 @@ mod layered;
 mod leaky_bucket;
 mod lease;
 mod one_word;
+mod per_key;
 mod rate_limiter;
 mod reservation;
 mod sliding_counter;
@@ -39,6 +41,8 @@ pub use fixed_window::FixedWindow;
 pub use layered::{LayerDenied, Layered};
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{Lease, LeaseError, LeasingBucket, LeasingRef};
+pub use per_key::KeyedAlgorithm;
+pub(crate) use per_key::LEVEL_BITS;
 pub use rate_limiter::RateLimiter;
 pub use reservation::Reservation;
 pub use sliding_counter::{SlidingCounter, SlidingCounterError};

@@ -14,11 +14,12 @@
 
 use super::algorithm::{Algorithm, Taken, sealed};
 use super::one_word::{Moment, OneWord, Step};
+use super::per_key::{self, LEVEL_BITS};
 use super::standing::Standing;
 use super::{Allowed, Denied, Usage};
 use crate::atomic::{Field, const_unless_loom};
 use crate::clock::{Clock, Ticks};
-use crate::quota::{Alignment, Measure, Quota, SetQuotaError, Timeline};
+use crate::quota::{Alignment, LiveQuota, Measure, Quota, SetQuotaError, Timeline};
 use core::fmt;
 
 /// The bits of a count.
@@ -95,10 +96,11 @@ struct Layout {
 }
 
 impl Layout {
-    const fn new(count_bits: u32) -> Self {
+    /// Of so many bits in all.
+    const fn new(bits: u32, count_bits: u32) -> Self {
         let current = Field::lowest(count_bits);
         let previous = current.then(count_bits);
-        Self { current, previous, number: previous.then(u64::BITS - 2 * count_bits) }
+        Self { current, previous, number: previous.then(bits - 2 * count_bits) }
     }
 
     #[inline]
@@ -146,6 +148,20 @@ impl View {
         (limit.saturating_sub(used) >> line.fraction_bits()) as u32
     }
 
+    /// With `n` more, which are not 0, of a quota with a limit.
+    #[inline]
+    fn take(mut self, line: &Timeline, n: u32) -> Result<(Self, Allowed), Denied> {
+        let remaining = self.remaining(line);
+        // What fits the limit fits the field.
+        if n <= remaining {
+            self.current += u64::from(n);
+            let allowed = Allowed::counted(line, remaining - n, self.resets_in(line));
+            return Ok((self, allowed));
+        }
+        let wait = if n > line.limit() { Ticks::ZERO } else { self.wait(line, n) };
+        Err(Denied::counted(line, remaining, self.resets_in(line), wait))
+    }
+
     /// The wait until nothing counts.
     #[inline]
     fn resets_in(&self, line: &Timeline) -> Ticks {
@@ -188,7 +204,7 @@ impl SlidingCounter {
                 return Err(SlidingCounterError::LimitTooLarge);
             }
             let word = OneWord::new(quota, Measure::Windows(Alignment::FirstRequest), 0);
-            Ok(Self { word, layout: Layout::new(bits) })
+            Ok(Self { word, layout: Layout::new(u64::BITS, bits) })
         }
 
         /// Sets where windows begin. Default: with the first use.
@@ -203,23 +219,18 @@ impl SlidingCounter {
     #[inline(always)]
     fn count(&self, moment: &Moment, n: u32, clock: &impl Clock) -> (u64, Result<(Allowed, Taken), Denied>) {
         let &Moment { ref line, word, at } = moment;
-        let mut view = View::of(line, self.layout, word, at, clock);
+        let view = View::of(line, self.layout, word, at, clock);
         if n == 0 || line.is_unlimited() {
             let allowed = Allowed::counted(line, view.remaining(line), view.resets_in(line));
             return (word, Ok((allowed, Taken::NOWHERE)));
         }
-        let remaining = view.remaining(line);
-        // What fits the limit fits the field.
-        if n <= remaining {
-            view.current += u64::from(n);
-            let allowed = Allowed::counted(line, remaining - n, view.resets_in(line));
-            return (self.layout.put(&view), Ok((allowed, Taken { at: view.standing.number })));
-        }
-        let wait = if n > line.limit() { Ticks::ZERO } else { view.wait(line, n) };
-        let denied = Denied::counted(line, remaining, view.resets_in(line), wait);
         // A refusal writes nothing, unless the clock stepped back: then the window has to stay the same one from here on.
         let is_moved = view.standing.passed == 0 && view.standing.number != self.layout.number.get(word);
-        (if is_moved { self.layout.put(&view) } else { word }, Err(denied))
+        let unmoved = if is_moved { self.layout.put(&view) } else { word };
+        match view.take(line, n) {
+            Ok((view, allowed)) => (self.layout.put(&view), Ok((allowed, Taken { at: view.standing.number }))),
+            Err(denied) => (unmoved, Err(denied)),
+        }
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
@@ -280,5 +291,105 @@ impl Algorithm for SlidingCounter {
             return Err(SetQuotaError::TooLarge);
         }
         self.word.quota().set(quota, clock)
+    }
+}
+
+/// What the keyed table keeps of a word: 20 bits of each count.
+const LEVEL: Layout = Layout::new(LEVEL_BITS, 20);
+
+impl per_key::PerKey for SlidingCounter {
+    /// The count never fills its field, for a level is never all ones.
+    const LARGEST_LIMIT: u32 = LEVEL.current.max() as u32 - 1;
+
+    const BY_WINDOWS: bool = true;
+
+    #[inline]
+    fn read_straight(quota: &LiveQuota) -> Option<(u64, Timeline)> {
+        quota.read_published()
+    }
+
+    #[inline]
+    fn word_straight(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> Option<u64> {
+        Some(Self::word(line, level, at, clock))
+    }
+
+    #[inline]
+    fn word(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64 {
+        LEVEL.put(&View::of(line, LEVEL, level, at, clock))
+    }
+
+    fn shared(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64 {
+        Self::word(line, level, at, clock)
+    }
+
+    #[inline]
+    fn take(line: &Timeline, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied> {
+        let view = View::of(line, LEVEL, word, at, clock);
+        if n == 0 || line.is_unlimited() {
+            return Ok((word, Allowed::counted(line, view.remaining(line), view.resets_in(line))));
+        }
+        view.take(line, n).map(|(view, allowed)| (LEVEL.put(&view), allowed))
+    }
+
+    #[inline]
+    fn receipt(after: u64, _: u64) -> u64 {
+        LEVEL.number.get(after)
+    }
+
+    fn roll_back(_: &Timeline, word: u64, _: u64, n: u32, receipt: u64) -> u64 {
+        if LEVEL.number.get(word) == receipt { Self::less(word, n) } else { word }
+    }
+
+    fn charge(line: &Timeline, word: u64, _: u64, n: u32) -> (u32, u64) {
+        if line.is_unlimited() {
+            return (n, word);
+        }
+        // No more than a window may have: there is no debt.
+        let booked = n.min(line.limit().saturating_sub(LEVEL.current.get(word) as u32));
+        (booked, word + u64::from(booked))
+    }
+
+    fn refund(_: &Timeline, word: u64, _: u64, n: u32) -> u64 {
+        Self::less(word, n)
+    }
+
+    fn usage(line: &Timeline, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage {
+        let view = View::of(line, LEVEL, word, at, clock);
+        Usage::of_windows(quota, view.remaining(line), view.resets_in(line).duration(line.frequency()))
+    }
+
+    fn resets_in(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> Ticks {
+        View::of(line, LEVEL, word, at, clock).resets_in(line)
+    }
+
+    fn weight(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> u64 {
+        let View { standing, previous, current } = View::of(line, LEVEL, word, at, clock);
+        per_key::part_of(standing.ends_in, previous, line.limit()).saturating_add(per_key::part_of(
+            standing.ends_in + line.window(),
+            current,
+            line.limit(),
+        ))
+    }
+
+    fn idle(line: &Timeline, at: u64) -> u64 {
+        LEVEL.number.put(at >> line.fraction_bits())
+    }
+
+    fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64 {
+        let count = if wait == Ticks::ZERO { 0 } else { line.limit().into() };
+        Self::idle(line, at) | LEVEL.current.put(count)
+    }
+
+    fn heavier(_: &Timeline, one: u64, other: u64, _: u64) -> u64 {
+        let most = |field: Field| field.put(field.get(one).max(field.get(other)));
+        let both = || LEVEL.number.put(LEVEL.number.get(one)) | most(LEVEL.previous) | most(LEVEL.current);
+        per_key::later(LEVEL.number, one, other, both)
+    }
+}
+
+impl SlidingCounter {
+    /// A level whose current count, in the lowest bits, is less by `n` or by all it has.
+    fn less(level: u64, n: u32) -> u64 {
+        level - LEVEL.current.get(level).min(n.into())
     }
 }

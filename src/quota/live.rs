@@ -52,7 +52,7 @@ const TURN: u64 = 64;
 const UNLIMITED_EPOCH: u64 = 1 << 63;
 
 /// A quota and its line on a clock, which can be changed.
-pub(crate) struct LiveQuota {
+pub struct LiveQuota {
     measure: Measure,
     initial: Quota,
     /// Tokens that are missing from a full bucket at the start.

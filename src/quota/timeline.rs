@@ -34,7 +34,7 @@ const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
 
 /// A quota's line on a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Timeline {
+pub struct Timeline {
     /// The tick at which the position was `start`.
     pub(super) origin: u64,
     pub(super) start: u64,

@@ -1,0 +1,172 @@
+//! The algorithms as the keyed table has them: a bucket is 56 bits there, and all buckets of a tier share one quota.
+
+use super::{Allowed, Denied, TokenBucket, Usage};
+use crate::atomic::{Field, signed};
+use crate::clock::{Clock, Ticks};
+use crate::quota::{LiveQuota, Quota, Timeline};
+
+/// The bits of a level, which is what is kept of a word.
+pub(crate) const LEVEL_BITS: u32 = 56;
+
+/// An algorithm of which a [`KeyedLimiter`](crate::KeyedLimiter) can have a bucket for every key: [`TokenBucket`],
+/// [`FixedWindow`](crate::FixedWindow) and [`SlidingCounter`](crate::SlidingCounter).
+pub trait KeyedAlgorithm: PerKey {}
+
+impl<A: PerKey> KeyedAlgorithm for A {}
+
+/// An algorithm on a word that somebody else keeps. A *level* is what the table keeps of it, a *word* what it is at a reading of the clock.
+pub trait PerKey {
+    /// The largest limit that fits a level.
+    const LARGEST_LIMIT: u32;
+
+    /// Whether it counts by windows.
+    const BY_WINDOWS: bool;
+
+    /// As much of the quota as the straight path of a check needs.
+    fn read_straight(quota: &LiveQuota) -> Option<(u64, Timeline)>;
+
+    /// The word of a level, unless that takes more of the quota than the straight path has.
+    fn word_straight(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> Option<u64>;
+
+    /// The word of a level; what is out of its range is that of an idle bucket.
+    fn word(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64;
+
+    /// The word of the bucket that is shared, which is kept whole.
+    fn shared(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> u64;
+
+    /// The word after taking `n` tokens; the same if nothing has to be written.
+    fn take(line: &Timeline, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied>;
+
+    /// Where they were taken, for `roll_back`.
+    fn receipt(after: u64, at: u64) -> u64;
+
+    /// The word after giving back what was taken, less what has come back by itself.
+    fn roll_back(line: &Timeline, word: u64, at: u64, n: u32, receipt: u64) -> u64;
+
+    /// How much of `n` can be booked after the fact, and the word after that.
+    fn charge(line: &Timeline, word: u64, at: u64, n: u32) -> (u32, u64);
+
+    /// The word after giving back up to `n` tokens.
+    fn refund(line: &Timeline, word: u64, at: u64, n: u32) -> u64;
+
+    /// How much of the limit is used.
+    fn usage(line: &Timeline, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage;
+
+    /// The wait until nothing is owed.
+    fn resets_in(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> Ticks;
+
+    /// How much is owed, as parts of the time that it takes: 0 if nothing is. To compare buckets of one tier.
+    fn weight(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> u64;
+
+    /// The word of a bucket that owes nothing.
+    fn idle(line: &Timeline, at: u64) -> u64;
+
+    /// The word of a bucket that owes no less than what takes so long.
+    fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64;
+
+    /// The word that owes what either of two does, of the same moment.
+    fn heavier(line: &Timeline, one: u64, other: u64, at: u64) -> u64;
+}
+
+/// That part of a time, but not nothing of something.
+pub(super) fn part_of(time: u64, count: u64, limit: u32) -> u64 {
+    // At most the time, for a count is at most the limit, or was under another quota.
+    let part = u128::from(time) * u128::from(count) / u128::from(limit.max(1));
+    u64::try_from(part).unwrap_or(u64::MAX).max(count.min(1))
+}
+
+impl PerKey for TokenBucket {
+    const LARGEST_LIMIT: u32 = u32::MAX;
+
+    const BY_WINDOWS: bool = false;
+
+    #[inline]
+    fn read_straight(quota: &LiveQuota) -> Option<(u64, Timeline)> {
+        quota.read_straight()
+    }
+
+    #[inline]
+    fn word_straight(line: &Timeline, level: u64, at: u64, _: &impl Clock) -> Option<u64> {
+        line.word_near(ahead(level, at), at)
+    }
+
+    #[inline]
+    fn word(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64 {
+        line.word_ahead(ahead(level, at), at, clock)
+    }
+
+    fn shared(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> u64 {
+        line.heal(word, at, clock).unwrap_or(word)
+    }
+
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn take(line: &Timeline, word: u64, at: u64, n: u32, _: &impl Clock) -> Result<(u64, Allowed), Denied> {
+        match line.take(word, at, n) {
+            Ok(after) => Ok((after, Allowed::new(line, after, at))),
+            Err(refusal) => Err(Denied::new(line, word, at, refusal)),
+        }
+    }
+
+    #[inline]
+    fn receipt(_: u64, at: u64) -> u64 {
+        at
+    }
+
+    fn roll_back(line: &Timeline, word: u64, at: u64, n: u32, receipt: u64) -> u64 {
+        line.roll_back(word, at, n, receipt)
+    }
+
+    fn charge(line: &Timeline, word: u64, at: u64, n: u32) -> (u32, u64) {
+        line.charge(word, at, n)
+    }
+
+    fn refund(line: &Timeline, word: u64, at: u64, n: u32) -> u64 {
+        line.refund(word, at, n)
+    }
+
+    fn usage(line: &Timeline, quota: Quota, word: u64, at: u64, _: &impl Clock) -> Usage {
+        Usage::of(quota, line.remaining(word, at), line.resets_in(word, at).duration(line.frequency()))
+    }
+
+    fn resets_in(line: &Timeline, word: u64, at: u64, _: &impl Clock) -> Ticks {
+        line.resets_in(word, at)
+    }
+
+    #[inline]
+    fn weight(_: &Timeline, word: u64, at: u64, _: &impl Clock) -> u64 {
+        Timeline::debt(word, at)
+    }
+
+    #[inline]
+    fn idle(_: &Timeline, at: u64) -> u64 {
+        at
+    }
+
+    fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64 {
+        match wait {
+            Ticks::ZERO => at,
+            wait => at.wrapping_add(line.units_in(wait).min(line.deepest_debt_in_units())),
+        }
+    }
+
+    #[inline]
+    fn heavier(_: &Timeline, one: u64, other: u64, at: u64) -> u64 {
+        at.wrapping_add(Timeline::debt(one, at).max(Timeline::debt(other, at)))
+    }
+}
+
+/// How far a level is ahead of a position.
+#[inline]
+const fn ahead(level: u64, at: u64) -> i64 {
+    signed(level.wrapping_sub(at), LEVEL_BITS)
+}
+
+/// The later of two words that count windows, whose number is in this field; what `same` says of both where it is the same one.
+pub(super) fn later(number: Field, one: u64, other: u64, same: impl Fn() -> u64) -> u64 {
+    match number.ahead(number.get(one), number.get(other)) {
+        0 => same(),
+        ahead if ahead > 0 => one,
+        _ => other,
+    }
+}

@@ -1,0 +1,163 @@
+//! Keyed limiters that count by windows: each key is answered as a limiter of its own would answer it.
+#![cfg(feature = "std")]
+
+use damper::keyed::KeyedLimiterBuilder;
+use damper::limit::{Algorithm, KeyedAlgorithm};
+use damper::{
+    Alignment, FixedWindow, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, SetQuotaError,
+    SlidingCounter, WhenFull,
+};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::hash::RandomState;
+use std::time::Duration;
+
+type Builder<'a> = KeyedLimiterBuilder<u64, &'a ManualClock, RandomState>;
+
+fn builder(quota: Quota, clock: &ManualClock) -> Builder<'_> {
+    KeyedLimiter::<u64>::builder(quota).clock(clock).aligned_to(Alignment::ClockOrigin)
+}
+
+fn fixed(quota: Quota) -> FixedWindow {
+    FixedWindow::new(quota).aligned_to(Alignment::ClockOrigin)
+}
+
+fn sliding(quota: Quota) -> SlidingCounter {
+    SlidingCounter::new(quota).unwrap().aligned_to(Alignment::ClockOrigin)
+}
+
+#[test]
+fn each_key_has_windows_of_its_own() {
+    let clock = ManualClock::new();
+    let limits = builder(Quota::per_second(3), &clock).algorithm::<FixedWindow>().build().unwrap();
+    assert_eq!(limits.check_n(&1, 2).unwrap().remaining(), 1);
+    assert!(limits.check_n(&1, 2).is_err() && limits.check_n(&2, 3).is_ok());
+    assert_eq!((limits.peek(&1).used(), limits.peek(&1).limit(), limits.peek(&9).used()), (2, 3, 0));
+    clock.advance(Duration::from_millis(900));
+    assert_eq!(limits.check(&2).unwrap_err().retry_after(), Some(Duration::from_millis(100)));
+    assert!(limits.check_n(&2, 4).unwrap_err().exceeds_burst());
+    clock.advance(Duration::from_millis(100));
+    assert!(limits.check_n(&2, 3).is_ok() && limits.check_n(&1, 3).is_ok());
+
+    limits.refund(&1, 2);
+    assert_eq!(limits.charge(&1, 7), 2, "no more than a window has");
+    limits.reset(&1);
+    assert_eq!(limits.peek(&1).used(), 0);
+}
+
+#[test]
+fn what_a_level_has_no_room_for_is_refused() {
+    let clock = ManualClock::new();
+    let limit = |limit| builder(Quota::per_second(limit), &clock).algorithm::<SlidingCounter>().build();
+    assert_eq!(limit(1 << 20).unwrap_err(), KeyedLimiterError::Limit(1 << 20));
+    let limits = limit((1 << 20) - 2).unwrap();
+    assert!(limits.check_n(&1, (1 << 20) - 2).is_ok() && limits.check(&1).is_err());
+    assert_eq!(limits.set_quota(Quota::per_second(1 << 20)), Err(SetQuotaError::TooLarge));
+    limits.set_quota(Quota::per_second(5)).unwrap();
+    let error = builder(Quota::per_second(u32::MAX), &clock).algorithm::<FixedWindow>().build().unwrap_err();
+    assert_eq!(error, KeyedLimiterError::Limit(u32::MAX));
+}
+
+#[test]
+fn together_with_a_limit_for_all() {
+    let clock = ManualClock::new();
+    let limits = builder(Quota::per_second(3), &clock).algorithm::<SlidingCounter>().build().unwrap();
+    let all = RateLimiter::of(fixed(Quota::per_second(4)), &clock);
+    assert!(limits.check_n_with(&1, 3, &all).is_ok());
+    assert_eq!(limits.check_n_with(&2, 2, &all).unwrap_err().layer(), 1);
+    assert_eq!(limits.peek(&2).used(), 0, "rolled back");
+    assert_eq!(limits.check_n_with(&1, 1, &all).unwrap_err().layer(), 0);
+}
+
+#[test]
+fn tiers_have_windows_too() {
+    let clock = ManualClock::new();
+    let limits = builder(Quota::per_second(2), &clock)
+        .tiers([Quota::per_minute(10)], |&key| usize::from(key > 9))
+        .algorithm::<FixedWindow>()
+        .build()
+        .unwrap();
+    assert!(limits.check_n(&1, 2).is_ok() && limits.check_n(&10, 10).is_ok());
+    limits.set_tier(&1, 1).unwrap();
+    assert!(limits.check(&1).is_err(), "it owed something, and is full when that would have been");
+    clock.advance(Duration::from_secs(1));
+    assert!(limits.check(&10).is_err());
+    clock.advance(Duration::from_mins(1));
+    assert!(limits.check_n(&1, 10).is_ok() && limits.check_n(&10, 10).is_ok());
+}
+
+/// An attacker rotates keys through a small table; one that keeps asking gets its limit in each window, whatever the policy.
+#[test]
+fn a_busy_key_gets_its_limit_of_each_window() {
+    fn flooded<A: KeyedAlgorithm>(when_full: WhenFull) {
+        let clock = ManualClock::new();
+        let limits =
+            builder(Quota::per_second(5), &clock).capacity(100).when_full(when_full).algorithm::<A>().build().unwrap();
+        for window in 0..20u64 {
+            let mut admitted = 0;
+            for round in 0..100u64 {
+                admitted += u32::from(limits.check(&u64::MAX).is_ok());
+                for key in 0..100 {
+                    _ = limits.check(&(window * 10_000 + round * 100 + key));
+                }
+            }
+            assert!(admitted <= 5, "{admitted} of {when_full:?}");
+            assert!(admitted == 5 || when_full == WhenFull::EvictLeastIndebted, "{admitted} of {when_full:?}");
+            // A sliding counter counts the window before too.
+            clock.advance(Duration::from_secs(2));
+        }
+        assert!(limits.len() <= 200);
+    }
+    for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
+        flooded::<FixedWindow>(when_full);
+        flooded::<SlidingCounter>(when_full);
+    }
+}
+
+#[test]
+fn racing_threads_take_exactly_the_limit_of_each_window() {
+    let clock = ManualClock::new();
+    let limits = builder(Quota::per_second(50), &clock).algorithm::<FixedWindow>().build().unwrap();
+    for _ in 0..300 {
+        let allowed: usize = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| (0..300).filter(|turn| limits.check(&(turn % 5)).is_ok()).count()))
+                .collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+        });
+        assert_eq!(allowed, 5 * 50);
+        clock.advance(Duration::from_secs(1));
+    }
+}
+
+fn is_alike<A: KeyedAlgorithm + Algorithm>(
+    limit: u32,
+    moves: &[(u64, u64, u32)],
+    alone: fn(Quota) -> A,
+) -> Result<(), TestCaseError> {
+    let clock = ManualClock::new();
+    let quota = Quota::per_second(limit);
+    let limits = builder(quota, &clock).capacity(1_000).algorithm::<A>().build().unwrap();
+    let mut each = HashMap::new();
+    for &(ticks, key, n) in moves {
+        clock.advance_ticks(ticks);
+        let alone = each.entry(key).or_insert_with(|| RateLimiter::of(alone(quota), &clock));
+        // Of a limiter that has just been made, the first window begins with it.
+        prop_assert_eq!(limits.check_n(&key, n), alone.check_n(n), "key {} at {}", key, damper::Clock::now(&clock));
+        prop_assert_eq!(limits.peek(&key), alone.peek());
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+    #[test]
+    fn each_key_is_answered_as_if_alone(
+        limit in 1..40u32,
+        moves in proptest::collection::vec((prop_oneof![0..300_000_000u64, 0..1u64 << 36], 0..5u64, 0..12u32), 1..120),
+    ) {
+        is_alike(limit, &moves, fixed)?;
+        is_alike(limit, &moves, sliding)?;
+    }
+}
