@@ -12,6 +12,28 @@
 //! [breakers](crate::CircuitBreaker), which can be kept, looked at, and changed.
 //!
 //! Closures of yours see the [`Head`] of a request, so that they need not know what its body is.
+//!
+//! # Metrics and logs
+//!
+//! With the feature `metrics`, by the facade of this name. The labels are the names that the layers are given, and the states: nothing that
+//! a client or a server chooses. A layer looks for the recorder when it first needs it: install that before the first request.
+//!
+//! | metric | kind | labels | of |
+//! |---|---|---|---|
+//! | `damper_allowed_total` | counter | `limit` | requests that a limit let pass |
+//! | `damper_refused_total` | counter | `limit` | requests that were over it |
+//! | `damper_errors_total` | counter | `limit` | requests that it could not decide on |
+//! | `damper_evictions_total` | counter | `limit` | keys that lost their place while they owed something |
+//! | `damper_breaker_allowed_total` | counter | `breaker` | calls that breakers let pass |
+//! | `damper_breaker_refused_total` | counter | `breaker` | calls that they refused |
+//! | `damper_breaker_probes_total` | counter | `breaker` | calls that passed as probes |
+//! | `damper_breaker_evictions_total` | counter | `breaker` | hosts whose breakers made room for others |
+//! | `damper_breaker_state` | gauge | `breaker`, `state` | breakers that are `open`, `half_open`, `forced_open`, `forced_closed` or `disabled` |
+//!
+//! With the feature `tracing`, by the facade of this name, with the target `damper`: refusals at the level debug, with the method, the path, and
+//! 64 bytes of the key if that can be displayed; changes of a breaker's state at info, with the host and why; what is missing for a decision at error.
+//!
+//! Breakers that you keep tell you themselves: they are not counted.
 
 // With neither trait of services the layers are there, and nobody calls.
 #![cfg_attr(not(any(feature = "hyper", feature = "tower")), allow(dead_code, unused_imports))]
@@ -23,6 +45,7 @@ mod head;
 mod limit;
 mod peer;
 mod rate_limit;
+mod telemetry;
 
 pub use body::Body;
 pub use circuit_break::{

@@ -67,6 +67,12 @@ impl CircuitBreakerLayer<PerHost> {
 }
 
 impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
+    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are services.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { breakers: self.breakers.with_listeners(|listeners| listeners.named(name)), ..self }
+    }
+
     /// Sets how many hosts are known at most. Default: 1024. To be called before there are services.
     #[must_use]
     pub fn capacity(self, hosts: usize) -> Self {
@@ -87,7 +93,7 @@ impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
     /// ```
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange, &str) + Send + Sync + 'static) -> Self {
-        Self { breakers: self.breakers.told_by(Arc::new(hook)), ..self }
+        Self { breakers: self.breakers.with_listeners(|listeners| listeners.and(Arc::new(hook))), ..self }
     }
 }
 
@@ -95,15 +101,22 @@ impl CircuitBreakerLayer<One> {
     /// One breaker for all requests.
     #[must_use]
     pub fn one(config: BreakerConfig) -> Self {
-        Self::new(One::new(config, None))
+        Self::new(One::new(config))
     }
 }
 
 impl<V, W> CircuitBreakerLayer<One, V, W> {
+    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are services.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { breakers: self.breakers.with_listeners(|listeners| listeners.named(name)), ..self }
+    }
+
     /// Calls this on every change of the state. To be called before there are services.
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange) + Send + Sync + 'static) -> Self {
-        Self { breakers: self.breakers.told_by(Arc::new(move |change, _: &str| hook(change))), ..self }
+        let hook = Arc::new(move |change, _: &str| hook(change));
+        Self { breakers: self.breakers.with_listeners(|listeners| listeners.and(hook)), ..self }
     }
 }
 

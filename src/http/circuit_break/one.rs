@@ -1,7 +1,7 @@
 //! A breaker for all requests that a layer makes itself.
 
 use super::Breakers;
-use super::told::{Hook, Told};
+use super::told::{Listeners, Told};
 use crate::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit};
 use crate::clock::{DefaultClock, Monotonic};
 use crate::http::Head;
@@ -12,16 +12,23 @@ use alloc::sync::Arc;
 pub struct One {
     breaker: Arc<CircuitBreaker<DefaultClock, Told>>,
     config: BreakerConfig,
+    listeners: Arc<Listeners>,
 }
 
 impl One {
-    pub(super) fn new(config: BreakerConfig, hook: Option<Hook>) -> Self {
-        let breaker = CircuitBreaker::with_clock(config, Monotonic).listened_to_by(Told::new("", hook));
-        Self { breaker: Arc::new(breaker), config }
+    pub(super) fn new(config: BreakerConfig) -> Self {
+        Self::told_to(config, Listeners::none())
     }
 
-    pub(super) fn told_by(&self, hook: Hook) -> Self {
-        Self::new(self.config, Some(hook))
+    fn told_to(config: BreakerConfig, listeners: Listeners) -> Self {
+        let listeners = Arc::new(listeners);
+        let breaker = CircuitBreaker::with_clock(config, Monotonic).listened_to_by(Told::new("", &listeners));
+        Self { breaker: Arc::new(breaker), config, listeners }
+    }
+
+    /// A new one that is told to others.
+    pub(super) fn with_listeners(&self, change: impl FnOnce(&Listeners) -> Listeners) -> Self {
+        Self::told_to(self.config, change(&self.listeners))
     }
 }
 
@@ -30,6 +37,8 @@ impl Breakers for One {
 
     #[inline]
     fn try_acquire(&self, _: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
-        self.breaker.try_acquire_owned()
+        let permit = self.breaker.try_acquire_owned();
+        self.listeners.telemetry.asked(&permit, || self.breaker.state());
+        permit
     }
 }

@@ -2,14 +2,13 @@
 
 use super::Breakers;
 use super::host::with_host;
-use super::told::{Hook, Told};
+use super::told::{Listeners, Told};
 use crate::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit};
 use crate::clock::{DefaultClock, Monotonic};
 use crate::http::Head;
 use crate::keyed::LruStore;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
 
 /// The hosts that are known unless told otherwise.
 const DEFAULT_CAPACITY: usize = 1024;
@@ -17,24 +16,35 @@ const DEFAULT_CAPACITY: usize = 1024;
 type HostBreaker = CircuitBreaker<DefaultClock, Told>;
 
 /// A breaker per host, of the hosts that were called last. Made by [`CircuitBreakerLayer::per_host`](super::CircuitBreakerLayer::per_host).
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PerHost {
     hosts: Arc<LruStore<String, HostBreaker>>,
     config: BreakerConfig,
-    hook: Option<Hook>,
+    listeners: Arc<Listeners>,
 }
 
 impl PerHost {
     pub(super) fn new(config: BreakerConfig) -> Self {
-        Self { hosts: hosts(DEFAULT_CAPACITY), config, hook: None }
+        Self { hosts: hosts(DEFAULT_CAPACITY), config, listeners: Arc::new(Listeners::none()) }
     }
 
-    pub(super) fn told_by(&self, hook: Hook) -> Self {
-        Self { hosts: hosts(self.hosts.capacity()), config: self.config, hook: Some(hook) }
+    /// New ones that are told to others.
+    pub(super) fn with_listeners(&self, change: impl FnOnce(&Listeners) -> Listeners) -> Self {
+        let listeners = Arc::new(change(&self.listeners));
+        Self { hosts: hosts(self.hosts.capacity()), config: self.config, listeners }
     }
 
+    /// New ones, of so many hosts.
     pub(super) fn of_at_most(&self, capacity: usize) -> Self {
-        Self { hosts: hosts(capacity), config: self.config, hook: self.hook.clone() }
+        Self { hosts: hosts(capacity), config: self.config, listeners: Arc::clone(&self.listeners) }
+    }
+
+    fn breaker(&self, host: &str) -> Arc<HostBreaker> {
+        self.hosts.get_or_insert_with(host, || {
+            // Those before it: its own comes after this.
+            self.listeners.telemetry.evicted(|| self.hosts.evictions());
+            CircuitBreaker::with_clock(self.config, Monotonic).listened_to_by(Told::new(host, &self.listeners))
+        })
     }
 }
 
@@ -46,19 +56,9 @@ impl Breakers for PerHost {
     type Breaker = Arc<HostBreaker>;
 
     fn try_acquire(&self, head: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
-        with_host(head, |host| {
-            let closed = || {
-                let told = Told::new(host, self.hook.clone());
-                CircuitBreaker::with_clock(self.config, Monotonic).listened_to_by(told)
-            };
-            self.hosts.get_or_insert_with(host, closed)
-        })
-        .try_acquire_owned()
-    }
-}
-
-impl fmt::Debug for PerHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PerHost").field("hosts", &self.hosts).field("config", &self.config).finish_non_exhaustive()
+        let breaker = with_host(head, |host| self.breaker(host));
+        let permit = breaker.try_acquire_owned();
+        self.listeners.telemetry.asked(&permit, || breaker.state());
+        permit
     }
 }

@@ -3,6 +3,7 @@
 use super::answer::{self, Body};
 use crate::http::Head;
 use crate::http::limit::{Answer, Decision, Limit, LimitError, Limited, Refusal, Standing};
+use crate::http::telemetry::LimitTelemetry;
 use crate::wire::{self, RateLimitHeaders};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -25,6 +26,7 @@ pub(super) struct Policy<L> {
     pub(super) body: Body,
     pub(super) on_limited: Option<Hook<Limited>>,
     pub(super) on_error: Option<Hook<LimitError>>,
+    telemetry: LimitTelemetry,
 }
 
 /// What is to be done with a request.
@@ -48,11 +50,13 @@ impl<L> Policy<L> {
             body: Body::Text,
             on_limited: None,
             on_error: None,
+            telemetry: LimitTelemetry::default(),
         }
     }
 
     pub(super) fn rename(&mut self, headers: RateLimitHeaders) {
         self.headers = headers;
+        self.telemetry = LimitTelemetry::default();
     }
 
     /// Writes how the limit stands.
@@ -69,8 +73,9 @@ impl<L> Policy<L> {
 impl<L: Clone> Policy<L> {
     /// The same policy of another limit.
     pub(super) fn map<M>(&self, map: impl FnOnce(L) -> M) -> Policy<M> {
-        let Self { limit, exempt, tells_allowed, tells_x, headers, body, on_limited, on_error } = self.clone();
-        Policy { limit: map(limit), exempt, tells_allowed, tells_x, headers, body, on_limited, on_error }
+        let Self { limit, exempt, tells_allowed, tells_x, headers, body, on_limited, on_error, telemetry } =
+            self.clone();
+        Policy { limit: map(limit), exempt, tells_allowed, tells_x, headers, body, on_limited, on_error, telemetry }
     }
 }
 
@@ -93,10 +98,8 @@ impl<L: Limit> Policy<L> {
     /// What follows from a decision.
     #[inline]
     pub(super) fn conclude(&self, head: &Head<'_>, answer: Answer) -> Result<Option<Standing>, Box<Response<Bytes>>> {
-        match answer {
-            Ok(standing) => Ok(standing),
-            Err(refusal) => Err(self.refuse(head, &refusal)),
-        }
+        self.note(head, &answer);
+        answer.map_err(|refusal| self.refuse(head, &refusal))
     }
 
     /// Decides on a request that is answered by somebody else: why it may not pass.
@@ -112,20 +115,30 @@ impl<L: Limit> Policy<L> {
             Decision::Now(answer) => answer,
             Decision::Later(ready) => ready.into_inner(),
         };
-        let refusal = answer.err()?;
-        self.note(head, &refusal);
-        Some(refusal)
+        self.note(head, &answer);
+        answer.err()
     }
 
     /// Tells who wants to know of it.
-    fn note(&self, head: &Head<'_>, refusal: &Refusal) {
+    #[inline]
+    fn note(&self, head: &Head<'_>, answer: &Answer) {
+        match answer {
+            Ok(_) => self.telemetry.allowed(self.headers.name(), &self.limit),
+            Err(refusal) => self.note_refusal(head, refusal),
+        }
+    }
+
+    #[cold]
+    fn note_refusal(&self, head: &Head<'_>, refusal: &Refusal) {
         match refusal {
             Refusal::Limited(limited) => {
+                self.telemetry.refused(self.headers.name(), &self.limit, head, limited);
                 if let Some(on_limited) = &self.on_limited {
                     on_limited(head, limited);
                 }
             }
             Refusal::Failed(error) => {
+                self.telemetry.failed(self.headers.name(), error);
                 if let Some(on_error) = &self.on_error {
                     on_error(head, error);
                 }
@@ -135,7 +148,6 @@ impl<L: Limit> Policy<L> {
 
     #[cold]
     fn refuse(&self, head: &Head<'_>, refusal: &Refusal) -> Box<Response<Bytes>> {
-        self.note(head, refusal);
         let mut response = answer::answer(&self.body, head, refusal);
         if let Refusal::Limited(limited) = refusal {
             // With a `Retry-After` beside them, both name the same moment.

@@ -1,0 +1,214 @@
+//! What is counted and logged.
+#![cfg(all(feature = "metrics", feature = "tower", feature = "tracing"))]
+
+use damper::http::{CircuitBreakerLayer, PeerAddress, PerClient, RateLimitLayer};
+use damper::{BreakerConfig, KeyedLimiter, ManualClock, Quota, WhenFull};
+use http::{Request, Response};
+use http_body_util::Empty;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::io::Write;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use tower::{Service, service_fn};
+
+type Answered = Result<Response<Empty<bytes::Bytes>>, Infallible>;
+
+#[expect(clippy::needless_pass_by_value, reason = "a service takes requests by value")]
+fn answer(request: Request<()>) -> Ready<Answered> {
+    let status = if request.uri().path() == "/down" { 503 } else { 200 };
+    ready(Ok(Response::builder().status(status).body(Empty::new()).unwrap()))
+}
+
+fn call<S: Service<Request<()>>>(service: &mut S, request: Request<()>) -> Result<S::Response, S::Error> {
+    match pin!(service.call(request)).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+fn get(uri: &str) -> Request<()> {
+    Request::get(uri).body(()).unwrap()
+}
+
+fn from(last: u8) -> Request<()> {
+    let mut request = get("/path?secret=1");
+    request.extensions_mut().insert(PeerAddress(([192, 0, 2, last], 5_000).into()));
+    request
+}
+
+/// The metrics as lines, in their order.
+fn lines(snapshotter: &Snapshotter) -> Vec<String> {
+    let metrics = snapshotter.snapshot().into_vec().into_iter();
+    let mut lines: Vec<_> = metrics
+        .map(|(key, _, _, value)| {
+            let key = key.key();
+            let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+            let value = match value {
+                DebugValue::Counter(count) => count.to_string(),
+                DebugValue::Gauge(value) => value.to_string(),
+                DebugValue::Histogram(_) => "?".to_owned(),
+            };
+            format!("{}{{{}}} {value}", key.name(), labels.join(","))
+        })
+        .filter(|line| !line.ends_with(" 0"))
+        .collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn limits_are_counted_by_their_names() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let limits = KeyedLimiter::builder(Quota::per_hour(1).burst(2))
+            .capacity(1)
+            .when_full(WhenFull::EvictLeastIndebted)
+            .clock(ManualClock::new())
+            .build()
+            .unwrap();
+        let limits = Arc::new(limits);
+        let layer = RateLimitLayer::new(PerClient::new(Arc::clone(&limits))).named("clients").unwrap();
+        let mut service = layer.layer(service_fn(answer));
+        for _ in 0..3 {
+            call(&mut service, from(1)).unwrap();
+        }
+        call(&mut service, get("/")).unwrap();
+        let mut expected = vec![
+            "damper_allowed_total{limit=clients} 2".to_owned(),
+            "damper_errors_total{limit=clients} 1".to_owned(),
+            "damper_refused_total{limit=clients} 1".to_owned(),
+        ];
+        assert_eq!(lines(&snapshotter), expected);
+        // More than there are slots for.
+        for last in 2..100 {
+            call(&mut service, from(last)).unwrap();
+        }
+        expected = lines(&snapshotter);
+        let evictions = format!("damper_evictions_total{{limit=clients}} {}", limits.evictions());
+        assert!(limits.evictions() > 0 && expected.contains(&evictions), "{expected:?}");
+    });
+}
+
+#[test]
+fn breakers_are_counted_by_their_states() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_hours(1)).build();
+        let layer = CircuitBreakerLayer::per_host(config.unwrap()).capacity(2).named("upstreams");
+        let mut service = layer.layer(service_fn(answer));
+        for _ in 0..3 {
+            _ = call(&mut service, get("http://a.example/down"));
+        }
+        _ = call(&mut service, get("http://b.example/down"));
+        call(&mut service, get("http://c.example/")).unwrap();
+        assert_eq!(
+            lines(&snapshotter),
+            [
+                "damper_breaker_allowed_total{breaker=upstreams} 3",
+                "damper_breaker_refused_total{breaker=upstreams} 2",
+                // One of the two open ones had to make room.
+                "damper_breaker_state{breaker=upstreams,state=open} 1",
+            ]
+        );
+        drop((service, layer));
+        // A snapshot sets gauges back: this is the change since.
+        assert_eq!(lines(&snapshotter), ["damper_breaker_state{breaker=upstreams,state=open} -1"]);
+    });
+}
+
+#[test]
+fn probes_are_counted() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_nanos(1)).build();
+        let mut service = CircuitBreakerLayer::one(config.unwrap()).layer(service_fn(answer));
+        call(&mut service, get("/down")).unwrap();
+        while call(&mut service, get("/")).is_err() {}
+        let lines = lines(&snapshotter);
+        assert!(lines.contains(&"damper_breaker_allowed_total{breaker=default} 2".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"damper_breaker_probes_total{breaker=default} 1".to_owned()), "{lines:?}");
+        assert!(lines.iter().all(|line| !line.contains("state")), "closed again: {lines:?}");
+    });
+}
+
+/// Where log lines go.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is logged meanwhile, at a level.
+fn logged(level: tracing::Level, work: impl FnOnce()) -> Vec<String> {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(false)
+        .without_time()
+        .with_writer(move || writer.clone())
+        .finish();
+    tracing::subscriber::with_default(subscriber, work);
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    text.lines().map(|line| line.trim_start().to_owned()).collect()
+}
+
+#[test]
+fn refusals_are_logged_with_what_was_asked_by_whom() {
+    let work = || {
+        let nothing = Quota::per_second(0).burst(0);
+        call(&mut RateLimitLayer::per_client(nothing).layer(service_fn(answer)), from(7)).unwrap();
+        let by_key = RateLimitLayer::by_header(http::HeaderName::from_static("x-key"), nothing);
+        let request = Request::get("/").header("x-key", "k".repeat(1_000)).body(()).unwrap();
+        call(&mut by_key.layer(service_fn(answer)), request).unwrap();
+    };
+    let key = "k".repeat(64);
+    assert_eq!(
+        logged(tracing::Level::DEBUG, work),
+        [
+            "DEBUG damper: rate limit exceeded, and no wait helps limit=\"default\" method=\"GET\" path=\"/path\" \
+             key=\"192.0.2.7\"",
+            &format!(
+                "DEBUG damper: rate limit exceeded, and no wait helps limit=\"default\" method=\"GET\" path=\"/\" key=\"{key}\""
+            ),
+        ]
+    );
+    assert!(logged(tracing::Level::INFO, work).is_empty());
+}
+
+#[test]
+fn changes_of_state_are_logged_with_their_cause() {
+    let lines = logged(tracing::Level::INFO, || {
+        let config = BreakerConfig::builder().failure_threshold(1).build().unwrap();
+        let mut service = CircuitBreakerLayer::per_host(config).layer(service_fn(answer));
+        call(&mut service, get("http://api.example/down")).unwrap();
+        assert!(call(&mut service, get("http://api.example/down")).is_err());
+    });
+    assert_eq!(
+        lines,
+        ["INFO damper: circuit changed its state breaker=\"default\" host=\"api.example:80\" from=closed to=open \
+             why=failures in a row"]
+    );
+}
+
+#[test]
+fn a_missing_peer_is_logged_as_an_error() {
+    let lines = logged(tracing::Level::ERROR, || {
+        call(&mut RateLimitLayer::per_client(Quota::per_second(1)).layer(service_fn(answer)), get("/")).unwrap();
+    });
+    assert!(lines[0].starts_with("ERROR damper: the rate limit could not decide"), "{lines:?}");
+    assert!(lines[0].contains("for_peer(address)"), "{lines:?}");
+}
