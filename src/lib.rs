@@ -46,8 +46,8 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
-//! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker`, `CircuitBreakers` |
-//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], `Arc`s as clocks and owned permits where the target has atomic pointers |
+//! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
+//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`CircuitBreakers`], `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `tokio` | | `ready`: futures that wait for tokens by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
 //! | `http` | | limits and breakers for HTTP (with `std`), to be used by one of the following |
@@ -92,10 +92,8 @@ pub use breaker::{
 pub use clock::{Clock, CoarseClock, ManualClock};
 #[cfg(feature = "std")]
 pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
-#[cfg(feature = "std")]
-pub use keyed::CircuitBreakers;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use keyed::LruStore;
+pub use keyed::{CircuitBreakers, LruStore};
 pub use keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError, WhenFull};
 #[cfg(feature = "std")]
 pub use limit::Striped;

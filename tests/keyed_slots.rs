@@ -90,6 +90,17 @@ fn a_store_with_a_seed_of_the_caller() {
     assert!(store.get("999").is_none());
 }
 
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+#[test]
+fn breakers_with_a_seed_of_the_caller() {
+    let clock = ManualClock::new();
+    let config = damper::BreakerConfig::builder().failure_threshold(1).build().unwrap();
+    let hosts = damper::CircuitBreakers::<String, _, _>::with_clock_and_hasher(config, 10, &clock, SEED);
+    assert!(hosts.call("down", || Err::<(), _>("timed out")).is_err());
+    assert!(hosts.call("down", || Ok::<_, &str>(())).unwrap_err().is_open());
+    assert_eq!(hosts.call("up", || Ok::<_, &str>(7)), Ok(7));
+}
+
 /// A table that is allocated, on a clock and with a seed of the caller's.
 #[cfg(feature = "alloc")]
 #[test]

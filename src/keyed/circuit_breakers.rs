@@ -1,13 +1,13 @@
 //! A breaker for every key.
 
-use super::LruStore;
+use super::{DefaultHasher, LruStore};
 use crate::breaker::{BreakerConfig, BreakerStatus, CallError, CircuitBreaker, OfResult, Run, State, Window};
-use crate::clock::{Clock, DefaultClock, Monotonic};
+use crate::clock::{Clock, DefaultClock};
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::fmt;
-use core::hash::Hash;
+use core::hash::{BuildHasher, Hash};
 
 /// One [`CircuitBreaker`] per key, of the keys that were used last: an [`LruStore`] of breakers that are all alike.
 ///
@@ -19,7 +19,8 @@ use core::hash::Hash;
 ///
 /// # Examples
 ///
-/// ```
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
 /// use damper::{BreakerConfig, CallError, CircuitBreakers};
 ///
 /// let config = BreakerConfig::builder().failure_threshold(2).build()?;
@@ -31,26 +32,37 @@ use core::hash::Hash;
 /// assert_eq!(hosts.call("api.example.com", || Ok::<_, &str>("pong")), Ok("pong"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct CircuitBreakers<K, C = DefaultClock> {
-    store: LruStore<K, CircuitBreaker<C>>,
+pub struct CircuitBreakers<K, C = DefaultClock, S = DefaultHasher> {
+    store: LruStore<K, CircuitBreaker<C>, S>,
     config: BreakerConfig,
     window: Option<Window>,
     clock: C,
 }
 
+#[cfg(feature = "std")]
 impl<K: Hash + Eq> CircuitBreakers<K> {
     /// Breakers of this configuration for at most so many keys, on the [default clock](DefaultClock).
     #[must_use]
     pub fn new(config: BreakerConfig, capacity: usize) -> Self {
-        Self::with_clock(config, capacity, Monotonic)
+        Self::with_clock(config, capacity, crate::clock::Monotonic)
     }
 }
 
+#[cfg(feature = "std")]
 impl<K: Hash + Eq, C: Clock + Clone> CircuitBreakers<K, C> {
     /// Breakers of this configuration for at most so many keys, on a clock of your own. A reference to a clock is a clock too.
     #[must_use]
     pub fn with_clock(config: BreakerConfig, capacity: usize, clock: C) -> Self {
-        let store = LruStore::new(capacity).keep_if(|breaker: &CircuitBreaker<C>| breaker.status().is_worth_keeping());
+        Self::with_clock_and_hasher(config, capacity, clock, DefaultHasher::new())
+    }
+}
+
+impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> CircuitBreakers<K, C, S> {
+    /// As `with_clock`, with a hasher of your own, as [`LruStore::with_hasher`] has it: for where there is no `std`.
+    #[must_use]
+    pub fn with_clock_and_hasher(config: BreakerConfig, capacity: usize, clock: C, hasher: S) -> Self {
+        let is_worth_keeping = |breaker: &CircuitBreaker<C>| breaker.status().is_worth_keeping();
+        let store = LruStore::with_hasher(capacity, hasher).keep_if(is_worth_keeping);
         Self { store, config, window: None, clock }
     }
 
@@ -103,7 +115,7 @@ impl<K: Hash + Eq, C: Clock + Clone> CircuitBreakers<K, C> {
 
     /// Where the breakers are: to look at all of them, to find one without making it, to remove some.
     #[must_use]
-    pub fn store(&self) -> &LruStore<K, CircuitBreaker<C>> {
+    pub fn store(&self) -> &LruStore<K, CircuitBreaker<C>, S> {
         &self.store
     }
 
@@ -127,7 +139,7 @@ impl BreakerStatus {
     }
 }
 
-impl<K, C: fmt::Debug> fmt::Debug for CircuitBreakers<K, C> {
+impl<K, C: fmt::Debug, S> fmt::Debug for CircuitBreakers<K, C, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CircuitBreakers")
             .field("config", &self.config)

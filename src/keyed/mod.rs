@@ -19,7 +19,7 @@
 
 #[cfg(feature = "alloc")]
 mod builder;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod circuit_breakers;
 mod client_address;
 mod error;
@@ -39,7 +39,7 @@ mod visit;
 
 #[cfg(feature = "alloc")]
 pub use builder::KeyedLimiterBuilder;
-#[cfg(feature = "std")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use circuit_breakers::CircuitBreakers;
 pub use client_address::ClientAddress;
 pub use error::KeyedLimiterError;
