@@ -48,7 +48,7 @@ pub use config::{BreakerConfig, BreakerConfigBuilder};
 pub use config_error::BreakerConfigError;
 pub use error::{CallError, CircuitOpen};
 pub use permit::{BreakerRef, Permit};
-#[cfg(feature = "std")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub(crate) use run::OfResult;
 pub use run::Run;
 pub use status::BreakerStatus;
