@@ -71,7 +71,8 @@ fn moved(model: &Windows, tick: i128, by: Move) -> i128 {
         Move::Parts(parts) => tick + ((model.ticks() * i128::from(parts)) >> 16),
         Move::Boundary(off) => model.next(tick) + i128::from(off),
     };
-    // Where windows are no whole number of ticks, the last tick of one may count as the next one's: models are compared elsewhere.
+    // Where windows are no whole number of ticks, the last tick of one may count as the next one's: models are compared
+    // elsewhere.
     let unclear = |tick: i128| !model.is_aligned() && model.number(tick) != model.number(tick + 1);
     (to.max(tick)..to.max(tick) + 4).find(|&tick| !unclear(tick)).unwrap()
 }
@@ -81,8 +82,8 @@ fn set(clock: &ManualClock, start: u64, tick: i128) {
     clock.set_ticks(start.wrapping_add(u64::try_from(tick).unwrap()));
 }
 
-/// A wait in ticks, rounded down, which undoes the rounding up to nanoseconds; and how many ticks it may be too long, because a
-/// frequency travels with 26 significant bits, rounded down.
+/// A wait in ticks, rounded down, which undoes the rounding up to nanoseconds; and how many ticks it may be too long,
+/// because a frequency travels with 26 significant bits, rounded down.
 fn ticks_of(wait: Duration, frequency: u64) -> (i128, i128) {
     let ticks = i128::try_from(wait.as_nanos() * u128::from(frequency) / 1_000_000_000).unwrap();
     let rounded = frequency.trailing_zeros() + 26 < 64 - frequency.leading_zeros();
@@ -231,7 +232,8 @@ fn a_fixed_window_locks_nobody_out_when_the_clock_steps_back() {
     assert!(limiter.check_n(2).is_ok());
 }
 
-/// A clock that steps back and forth over the same boundaries gets a window's limit for a window's time forward, no more.
+/// A clock that steps back and forth over the same boundaries gets a window's limit for a window's time forward, no
+/// more.
 #[test]
 fn a_clock_that_swings_mints_nothing() {
     fn swing<A: Algorithm>(algorithm: A) -> u32 {
@@ -353,7 +355,8 @@ fn a_sliding_counter_keeps_its_counts_when_the_quota_changes() {
     limiter.check_n(2).unwrap();
     limiter.set_quota(Quota::per_minute(5)).unwrap();
     let denied = limiter.check().unwrap_err();
-    // Half of the window before counts still: 4, and 2 are taken. They are 2 when three quarters of this window are over.
+    // Half of the window before counts still: 4, and 2 are taken. They are 2 when three quarters of this window are
+    // over.
     assert_eq!((denied.remaining(), limiter.peek().used()), (0, 5));
     let wait = denied.retry_after().unwrap();
     // A tick times as many as windows have grown by is 60 ns.
@@ -553,7 +556,8 @@ proptest! {
         }
     }
 
-    /// Whatever a clock does: the limit for each whole window of forward motion, and one for the beginning and the end each.
+    /// Whatever a clock does: the limit for each whole window of forward motion, and one for the beginning and the end
+    /// each.
     #[test]
     fn a_clock_that_steps_back_opens_no_fixed_window_twice(
         limit in 1..20u32,
@@ -595,7 +599,8 @@ proptest! {
         }
     }
 
-    /// Each leaves when the one before has, and who does not fit is refused; to within a tick, or two units where they are longer.
+    /// Each leaves when the one before has, and who does not fit is refused; to within a tick, or two units where they
+    /// are longer.
     #[test]
     fn the_leaky_queue_is_exact(
         quota in quotas(u32::MAX),

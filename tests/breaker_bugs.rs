@@ -1,5 +1,5 @@
-//! Bugs that were seen in other circuit breakers, each against damper and against a small copy of the bug: the copy must fail, so that
-//! the test is known to be able to.
+//! Bugs that were seen in other circuit breakers, each against damper and against a small copy of the bug: the copy
+//! must fail, so that the test is known to be able to.
 //!
 //! | bug | what was seen | test | copy in `breaker_bugs/` |
 //! |---|---|---|---|

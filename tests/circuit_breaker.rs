@@ -1,4 +1,5 @@
-//! The circuit breaker through its public API: examples of what each setting does, and a property against a plain model.
+//! The circuit breaker through its public API: examples of what each setting does, and a property against a plain
+//! model.
 //!
 //! | file in `breaking/` | about |
 //! |---|---|

@@ -71,8 +71,8 @@ proptest! {
     }
 }
 
-/// The true time, of which a timer shows the lowest bits, and what interrupts who reads it: how far the time moves before the count is read, and
-/// how far until the reading is used.
+/// The true time, of which a timer shows the lowest bits, and what interrupts who reads it: how far the time moves
+/// before the count is read, and how far until the reading is used.
 #[derive(Debug, Default)]
 struct Hardware {
     time: Cell<u64>,
@@ -119,7 +119,8 @@ impl<const BITS: u32> Timer for Register<'_, BITS> {
     }
 }
 
-/// A timer of `BITS` bits beside the true time, through steps of at most half of its period and whatever comes between the loads of a reading.
+/// A timer of `BITS` bits beside the true time, through steps of at most half of its period and whatever comes between
+/// the loads of a reading.
 fn extends<const BITS: u32>(steps: &[(u64, [(u64, u64); 3])]) {
     let hardware = Hardware::default();
     let this = Cell::new(None);

@@ -291,7 +291,8 @@ fn client_addresses_are_grouped() {
     assert_eq!(ClientAddress::from(socket), of("2001:db8::1"));
 }
 
-/// Threads check, charge, refund, reset and flood while the quota changes: no key gets more than its envelope, and what it was given anew.
+/// Threads check, charge, refund, reset and flood while the quota changes: no key gets more than its envelope, and what
+/// it was given anew.
 #[test]
 fn threads_and_floods_stay_in_the_envelope_of_each_key() {
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
@@ -479,8 +480,9 @@ proptest! {
         }
     }
 
-    /// A year and more: keys that come back after 104 or 208 days are judged as if they had been full all the while; but where they come back within one
-    /// refill of the deepest debt before their level has gone full circle, as if they owed what is left of the circle.
+    /// A year and more: keys that come back after 104 or 208 days are judged as if they had been full all the while;
+    /// but where they come back within one refill of the deepest debt before their level has gone full circle, as if
+    /// they owed what is left of the circle.
     #[test]
     fn a_year_of_rare_keys(
         rate_log2 in 0..=6u32,
@@ -567,7 +569,8 @@ fn few_of_as_many_busy_keys_as_the_capacity_find_no_slot() {
     assert!(overflows <= 300, "{overflows} of {keys} keys");
 }
 
-/// While an attacker rotates a hundred times as many keys as the table is built for, a key that asks all the time gets its burst and its rate, exactly.
+/// While an attacker rotates a hundred times as many keys as the table is built for, a key that asks all the time gets
+/// its burst and its rate, exactly.
 #[test]
 fn a_busy_key_keeps_its_rate_under_a_flood() {
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew] {
@@ -589,8 +592,8 @@ fn a_busy_key_keeps_its_rate_under_a_flood() {
     }
 }
 
-/// Threads check, give back, roll back and move keys between tiers of one quota, among more keys than there are slots: what is net taken of a key, in its own
-/// slot and in the shared bucket, stays in the envelope.
+/// Threads check, give back, roll back and move keys between tiers of one quota, among more keys than there are slots:
+/// what is net taken of a key, in its own slot and in the shared bucket, stays in the envelope.
 #[test]
 fn threads_that_give_back_stay_in_the_envelope_of_each_key() {
     const KEYS: usize = 40;

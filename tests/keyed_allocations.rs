@@ -1,6 +1,8 @@
-//! The memory of a keyed limiter under a flood of keys. A binary of its own, so that nothing else asks for memory meanwhile.
+//! The memory of a keyed limiter under a flood of keys. A binary of its own, so that nothing else asks for memory
+//! meanwhile.
 //!
-//! The crate forbids unsafe code, and with it an allocator that counts; so this looks at what the system says is resident.
+//! The crate forbids unsafe code, and with it an allocator that counts; so this looks at what the system says is
+//! resident.
 #![cfg(all(feature = "std", target_os = "linux"))]
 
 use damper::{KeyedLimiter, ManualClock, Quota, WhenFull};
@@ -14,7 +16,8 @@ fn resident() -> i64 {
     statm.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// A million keys leave no more slots taken than there are, and no memory: a byte kept for each would be 244 pages, or 48 where it is only a fifth of them.
+/// A million keys leave no more slots taken than there are, and no memory: a byte kept for each would be 244 pages, or
+/// 48 where it is only a fifth of them.
 #[test]
 fn a_flood_of_keys_takes_no_memory() {
     let policies = [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted];

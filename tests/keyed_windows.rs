@@ -86,7 +86,8 @@ fn tiers_have_windows_too() {
     assert!(limits.check_n(&1, 10).is_ok() && limits.check_n(&10, 10).is_ok());
 }
 
-/// An attacker rotates keys through a small table; one that keeps asking gets its limit in each window, whatever the policy.
+/// An attacker rotates keys through a small table; one that keeps asking gets its limit in each window, whatever the
+/// policy.
 #[test]
 fn a_busy_key_gets_its_limit_of_each_window() {
     fn flooded<A: KeyedAlgorithm>(when_full: WhenFull) {

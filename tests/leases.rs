@@ -142,7 +142,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
-    /// A bucket of ten ticks a token, in plain numbers, and what is held beside it. The envelope counts every admission since each other.
+    /// A bucket of ten ticks a token, in plain numbers, and what is held beside it. The envelope counts every admission
+    /// since each other.
     #[test]
     fn leases_do_what_plain_numbers_do(burst in 2..20u32, budget in 1..20u32, ops in ops()) {
         prop_assume!(budget < burst);
@@ -218,8 +219,8 @@ proptest! {
 const FAST: Quota = Quota::per_second(1_000).burst(100);
 const SLOW: Quota = Quota::per_second(100).burst(40);
 
-/// Eight threads lease, spend, give back, drop and check while the quota changes between two: what was taken stays within what the larger
-/// one allows, counted exactly.
+/// Eight threads lease, spend, give back, drop and check while the quota changes between two: what was taken stays
+/// within what the larger one allows, counted exactly.
 #[test]
 fn leases_stay_in_the_envelope_whatever_threads_do() {
     let clock = ManualClock::new();

@@ -1,5 +1,5 @@
-//! A year of simulated time under saturation: exactly what the rate brings is admitted, and not a token is lost or minted by
-//! rounding.
+//! A year of simulated time under saturation: exactly what the rate brings is admitted, and not a token is lost or
+//! minted by rounding.
 
 use damper::{ManualClock, Quota, RateLimiter};
 use std::time::Duration;
@@ -35,8 +35,8 @@ fn when_told(quota: Quota, n: u32, span: Duration) {
     assert_eq!(admitted, due - due % u128::from(n), "{quota}");
 }
 
-/// All that is there, every `stride` and a bit that puts it off the rhythm of the tokens. A token that takes no whole number of
-/// ticks may be there a tick early, never late, and that never adds up.
+/// All that is there, every `stride` and a bit that puts it off the rhythm of the tokens. A token that takes no whole
+/// number of ticks may be there a tick early, never late, and that never adds up.
 fn in_strides(quota: Quota, stride: Duration) {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(quota, &clock);
@@ -86,7 +86,8 @@ fn three_hundred_million_a_second_in_strides() {
     in_strides(Quota::per_second(300_000_000).burst(u32::MAX), Duration::from_secs(14));
 }
 
-/// The rate holds in small strides too, a millisecond and less each, where most of what is lost by rounding would be lost.
+/// The rate holds in small strides too, a millisecond and less each, where most of what is lost by rounding would be
+/// lost.
 #[test]
 fn three_hundred_million_a_second_in_small_strides() {
     let quota = Quota::per_second(300_000_000).burst(1_000_000);

@@ -366,8 +366,8 @@ fn quotas_that_do_not_fit_are_refused_and_change_nothing() {
     assert_eq!(fast.set_quota(Quota::per_second(1_000_000)), Ok(()));
 }
 
-/// Threads check, charge, refund, reserve and cancel while the quota changes: what was taken stays within what the larger
-/// quota allows, and nothing hangs or panics.
+/// Threads check, charge, refund, reserve and cancel while the quota changes: what was taken stays within what the
+/// larger quota allows, and nothing hangs or panics.
 #[test]
 fn everything_at_once_stays_in_the_envelope() {
     let clock = ManualClock::new();

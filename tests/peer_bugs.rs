@@ -1,5 +1,5 @@
-//! Bugs that were seen in other limiters, each against damper and against a small copy of the bug: the copy must fail, so that
-//! the test is known to be able to.
+//! Bugs that were seen in other limiters, each against damper and against a small copy of the bug: the copy must fail,
+//! so that the test is known to be able to.
 //!
 //! | bug | what was seen | test | copy in `peer_bugs/` |
 //! |---|---|---|---|
@@ -13,9 +13,10 @@
 //! | up to twice the burst after idling | 17 of 10 admitted | `idling_for_longer_than_the_burst` | `idle_doubles_the_burst` |
 //! | `per_second(n)` means one per n seconds | a hundredth of the rate at 10 | `ten_a_second_are_ten_a_second` | `one_per_n_seconds` |
 //!
-//! Not here, because what they are about has tests of its own: waiting (waiters without order, a wait loop that delivers half
-//! the rate), keyed limits (a flood of keys, an exhausted key evicted), circuit breakers and their windows, HTTP and gRPC
-//! (permits in `poll_ready`, forwarded addresses, `Retry-After`, timeouts), and retries (jitter, budgets).
+//! Not here, because what they are about has tests of its own: waiting (waiters without order, a wait loop that
+//! delivers half the rate), keyed limits (a flood of keys, an exhausted key evicted), circuit breakers and their
+//! windows, HTTP and gRPC (permits in `poll_ready`, forwarded addresses, `Retry-After`, timeouts), and retries (jitter,
+//! budgets).
 
 mod peer_bugs {
     pub(crate) mod dropped_remainder;
@@ -71,8 +72,8 @@ struct Damper {
     now: Rc<Cell<u64>>,
 }
 
-/// A clock that says what it was told, and lets a rival run whenever it is read: the one place in a decision where others can
-/// be let in. (Between any two accesses of memory they are let in by loom-tests: `bucket`, `live_quota`.)
+/// A clock that says what it was told, and lets a rival run whenever it is read: the one place in a decision where
+/// others can be let in. (Between any two accesses of memory they are let in by loom-tests: `bucket`, `live_quota`.)
 struct Told(Rc<Cell<u64>>);
 
 impl Clock for Told {
@@ -190,7 +191,8 @@ fn a_clock_that_steps_back() {
         assert_eq!(drain(&mut bucket, 2 * HOUR, 1, 100), 10);
         (0..2 * 3_600).find(|second| bucket.check_n(HOUR + second * SECOND, 1))
     }
-    // Ten bursts of debt, a hundred tokens, are repaid in 10 s; the next token takes 0.1 s, and is found at the next second.
+    // Ten bursts of debt, a hundred tokens, are repaid in 10 s; the next token takes 0.1 s, and is found at the next
+    // second.
     assert_eq!(locked_out::<Damper>(), Some(11), "while the deepest debt is repaid");
     assert_eq!(locked_out::<LockedOutByAStepBack>(), Some(3_600 + 1), "the whole step");
 }

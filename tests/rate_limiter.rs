@@ -184,7 +184,8 @@ fn racing_threads_take_exactly_what_there_is() {
             .collect();
         workers.into_iter().map(|worker| worker.join().unwrap()).sum()
     });
-    // What is left is counted too: nothing was lost, and nothing made. Only what came while the bucket was full is gone.
+    // What is left is counted too: nothing was lost, and nothing made. Only what came while the bucket was full is
+    // gone.
     let produced = THREADS * STEPS / 4 / 10;
     assert!(allowed <= 50 + produced, "{allowed} of 50 + {produced}");
     assert!(allowed + limiter.peek().remaining() >= produced, "{allowed} of {produced}");

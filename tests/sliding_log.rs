@@ -118,7 +118,8 @@ fn a_clock_that_steps_back_locks_out_for_two_windows_at_most() {
     }
 }
 
-/// Threads race on a clock that moves on between: what is allowed is counted by the readings before and after each call.
+/// Threads race on a clock that moves on between: what is allowed is counted by the readings before and after each
+/// call.
 #[test]
 fn racing_threads_stay_in_every_window() {
     // From a ring that goes round with every call to one in which many are at once.
@@ -157,7 +158,8 @@ fn race(limit: u32, window: u64) {
     }
 }
 
-/// Several layers roll back while others check: nothing is minted, and once it is quiet nothing is lost for longer than a window.
+/// Several layers roll back while others check: nothing is minted, and once it is quiet nothing is lost for longer than
+/// a window.
 #[test]
 fn racing_roll_backs_mint_nothing() {
     let clock = ManualClock::new();

@@ -83,7 +83,8 @@ fn the_ends_of_the_range() {
     assert!(fast.check_n(5).is_ok());
 }
 
-/// Whatever time it was away for, it gives no more than its burst, and is full again after as long as a burst takes to be refilled.
+/// Whatever time it was away for, it gives no more than its burst, and is full again after as long as a burst takes to
+/// be refilled.
 #[test]
 fn a_circle_makes_it_stricter_at_the_worst() {
     let quota = Quota::per_second(10).burst(10);
@@ -360,7 +361,8 @@ fn what_does_not_fit_is_named() {
     assert_eq!(refused(config().failure_rate(50)).to_string(), "a breaker of 32 bits has no failure_rate");
 }
 
-/// After it was closed, open and half-open for whatever time, a breaker that nobody touched for long is open no longer than its cooldown.
+/// After it was closed, open and half-open for whatever time, a breaker that nobody touched for long is open no longer
+/// than its cooldown.
 #[test]
 fn an_idle_breaker_is_open_no_longer() {
     for away in (0..10_000_000_000u64).step_by(99_999_989) {

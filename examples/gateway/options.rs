@@ -6,7 +6,8 @@ use damper::Quota;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The shortest and the longest run, in seconds: a phase is a quarter of it, and the breaker needs a second to show itself.
+/// The shortest and the longest run, in seconds: a phase is a quarter of it, and the breaker needs a second to show
+/// itself.
 const SECONDS: (f64, f64) = (4.0, 3_600.0);
 
 /// The highest limit that this program can flood at four times its rate from the machine that it also serves on.

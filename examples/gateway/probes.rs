@@ -1,9 +1,9 @@
 //! Which calls passed while the breaker was not closed, and whether they can all have been probes.
 //!
-//! A call is *known* to have been let pass in such a stretch if it was asked for after the trip was seen, and had passed
-//! before the closing can have happened. What was in flight at the trip is not; neither is what was asked for in the
-//! stretch but let pass after it. With one probe at a time, and all but the last one failing, each of the known calls
-//! needs a cooldown of its own before it.
+//! A call is *known* to have been let pass in such a stretch if it was asked for after the trip was seen, and had
+//! passed before the closing can have happened. What was in flight at the trip is not; neither is what was asked for in
+//! the stretch but let pass after it. With one probe at a time, and all but the last one failing, each of the known
+//! calls needs a cooldown of its own before it.
 
 use crate::upstream::Hit;
 use crate::watch::Transition;

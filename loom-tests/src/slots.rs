@@ -1,7 +1,7 @@
 //! A small copy of how slots of the keyed table change their owners, with the bugs that the real one does not have.
 //!
-//! Plain counts: a bucket holds how many tokens are used, and nothing is refilled. There are two slots, and as many versions of an owner as a model
-//! says.
+//! Plain counts: a bucket holds how many tokens are used, and nothing is refilled. There are two slots, and as many
+//! versions of an owner as a model says.
 
 use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! The algorithms beside the token bucket. In brackets: the weakening of the code under which each model was seen to fail.
+//! The algorithms beside the token bucket. In brackets: the weakening of the code under which each model was seen to
+//! fail.
 #![cfg(loom)]
 
 use damper::limit::Algorithm;
@@ -48,8 +49,8 @@ fn the_last_of_a_sliding_counter_has_one_winner_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || race_for_the_last(counter));
 }
 
-/// Two threads race to open the next window: it is opened once, and gives its limit. [A `store` in the place of the exchange.
-/// In `copies`: a window that is opened again by who was second.]
+/// Two threads race to open the next window: it is opened once, and gives its limit. [A `store` in the place of the
+/// exchange. In `copies`: a window that is opened again by who was second.]
 #[test]
 fn a_fixed_window_is_opened_once() {
     check_preemptions(3, a_fixed_window_is_opened_once_model);
@@ -76,8 +77,9 @@ fn a_fixed_window_is_opened_once_model() {
     assert_eq!(limiter.peek().remaining(), u32::from(mine));
 }
 
-/// A thread whose clock is behind another's counts in the window that the other one has opened: never are both open anew. [A
-/// reading from an earlier window opens that one: in the code by hand, and in `copies`. No exchange decides this.]
+/// A thread whose clock is behind another's counts in the window that the other one has opened: never are both open
+/// anew. [A reading from an earlier window opens that one: in the code by hand, and in `copies`. No exchange decides
+/// this.]
 fn a_late_clock<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A) {
     let windows = Arc::new(limit(Quota::per_second(1)));
     windows.take(1, &Stopped(7)).unwrap();
@@ -125,9 +127,9 @@ fn no_two_leave_a_queue_together_model() {
     assert!(queue.enter().is_err());
 }
 
-/// A thread takes three, one of them is refused by another layer, and gives back two, while the next window begins and somebody
-/// takes of that: what was taken in one window is not given back in another. [A `store` in the place of the exchange. A
-/// roll-back in whatever window is counted: in the code by hand, and in `copies`.]
+/// A thread takes three, one of them is refused by another layer, and gives back two, while the next window begins and
+/// somebody takes of that: what was taken in one window is not given back in another. [A `store` in the place of the
+/// exchange. A roll-back in whatever window is counted: in the code by hand, and in `copies`.]
 fn a_roll_back<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A, used: &[u32]) {
     let clock = Time::at(7);
     let both = Arc::new(Layered::of([limit(Quota::per_second(5)), limit(Quota::per_hour(2))], clock.clone()));
@@ -167,8 +169,9 @@ fn a_roll_back_mints_nothing_in_a_sliding_counter_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || a_roll_back(counter, &[2, 4]));
 }
 
-/// Two threads race into the next window of a counter: what was current is previous once, and neither loses what the other took.
-/// [A `store` in the place of the exchange. In `copies`: what was moved on is moved on again by who was second.]
+/// Two threads race into the next window of a counter: what was current is previous once, and neither loses what the
+/// other took. [A `store` in the place of the exchange. In `copies`: what was moved on is moved on again by who was
+/// second.]
 #[test]
 fn a_sliding_counter_moves_on_once() {
     check_preemptions(3, a_sliding_counter_moves_on_once_model);
@@ -195,8 +198,8 @@ fn a_sliding_counter_moves_on_once_model() {
     assert_eq!(limiter.peek().used(), 4, "nothing is lost");
 }
 
-/// The models above whose weakening is no matter of the exchange, on the small copy of `windows`, which passes them as it is and
-/// fails with each of its bugs.
+/// The models above whose weakening is no matter of the exchange, on the small copy of `windows`, which passes them as
+/// it is and fails with each of its bugs.
 mod copies {
     use super::{Arc, Bug, Duration, Stopped, Time, Windows, check_preemptions, thread};
 

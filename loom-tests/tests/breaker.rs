@@ -1,6 +1,7 @@
 //! The circuit breaker's word. In brackets: the weakenings of the code under which each model was seen to fail.
 //!
-//! The models run on the real breaker and, with a bug in it, on a small copy. What windows have is in `breaker_windows.rs`.
+//! The models run on the real breaker and, with a bug in it, on a small copy. What windows have is in
+//! `breaker_windows.rs`.
 #![cfg(loom)]
 
 use damper::breaker::{BreakerConfigBuilder, Cause, OnStateChange, Permit, StateChange, Verdict};
@@ -128,8 +129,8 @@ fn check_small(bug: Bug, rules: Rules, model: fn(Small)) {
 /// Two successes are needed, so that only `probes` keeps a second probe from going out.
 const ONE_PROBE: Rules = Rules { failures: 1, probes: 1, successes: 2 };
 
-/// Three threads ask a breaker whose cooldown is over: one probe is out at a time, and the place of a dropped one is free
-/// again. [`admit_probe` without the test of `max_probes`; a store in the place of the exchange.]
+/// Three threads ask a breaker whose cooldown is over: one probe is out at a time, and the place of a dropped one is
+/// free again. [`admit_probe` without the test of `max_probes`; a store in the place of the exchange.]
 fn probes_are_limited_model<C: Circuit>(circuit: C) {
     circuit.failure();
     let out = Arc::new(AtomicU32::new(0));
@@ -299,8 +300,8 @@ fn a_trip_that_is_told_twice_is_noticed() {
     check_small(Bug::ToldAnyway, FIRST_DECIDES, a_trip_is_told_once_model);
 }
 
-/// One thread fails, succeeds and fails again, after a failure, while another fails: in no order are there three in a row.
-/// [`settle` that gives up when a success's exchange fails; a store in the place of the exchange.]
+/// One thread fails, succeeds and fails again, after a failure, while another fails: in no order are there three in a
+/// row. [`settle` that gives up when a success's exchange fails; a store in the place of the exchange.]
 fn a_success_ends_the_row_model<C: Circuit>(circuit: C) {
     circuit.failure();
     let permit = circuit.acquire().unwrap();
@@ -334,8 +335,8 @@ fn a_success_that_is_lost_is_noticed() {
 
 const SECOND_TRIPS: Rules = Rules { failures: 2, probes: 1, successes: 1 };
 
-/// Two failures in a row trip it while another thread succeeds: between the two, and it does not trip, or else it does, and stays open.
-/// [A store in the place of the exchange.]
+/// Two failures in a row trip it while another thread succeeds: between the two, and it does not trip, or else it does,
+/// and stays open. [A store in the place of the exchange.]
 fn a_trip_while_others_succeed_stays_model<C: Circuit>(circuit: C) {
     let success = circuit.acquire().unwrap();
     let rival = {
@@ -407,8 +408,8 @@ fn a_generation_that_stays_is_noticed() {
     check_small(Bug::KeepsGeneration, TWO_PROBES, the_first_verdict_decides_model);
 }
 
-/// A permit is dropped while another closes the breaker, which then trips again: the drop gives back its own place, or none.
-/// [`settle` without the test of the generation; a store in the place of the exchange.]
+/// A permit is dropped while another closes the breaker, which then trips again: the drop gives back its own place, or
+/// none. [`settle` without the test of the generation; a store in the place of the exchange.]
 fn a_drop_while_others_close_gives_back_its_own_place_model<C: Circuit>(circuit: C) {
     circuit.failure();
     let [success, dropped] = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
@@ -445,8 +446,9 @@ fn a_place_that_is_given_back_later_is_noticed() {
     check_small(Bug::AnyGeneration, TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
 }
 
-/// The breaker is forced open and reset while a probe is out: its verdict counts before that or not at all, and every change is told once.
-/// [`settle` without the test of the generation; a store in the place of the exchange; a transition that keeps its generation.]
+/// The breaker is forced open and reset while a probe is out: its verdict counts before that or not at all, and every
+/// change is told once. [`settle` without the test of the generation; a store in the place of the exchange; a
+/// transition that keeps its generation.]
 fn what_is_forced_stays_model<C: Circuit>(circuit: C, verdict: Verdict, decision: State) {
     circuit.failure();
     let probe = circuit.acquire().unwrap();
@@ -524,8 +526,9 @@ fn two_who_force_it_are_both_told_of_unless_flawed() {
     check_blind(FIRST_DECIDES, two_who_force_it_are_both_told_of_model);
 }
 
-/// The time half-open is over while its probe comes back: either closes it first, or it opens again and the probe is too late; one of the two,
-/// and told once. [A store in the place of the exchange; `settle` without the test of the generation.]
+/// The time half-open is over while its probe comes back: either closes it first, or it opens again and the probe is
+/// too late; one of the two, and told once. [A store in the place of the exchange; `settle` without the test of the
+/// generation.]
 #[test]
 fn the_longest_time_half_open_passes_while_a_probe_comes_back() {
     check(half_open_too_long_model);

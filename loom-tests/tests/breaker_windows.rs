@@ -1,7 +1,7 @@
 //! The windows of breakers. In brackets: the weakenings of the code under which each model was seen to fail.
 //!
-//! Every window is used as a breaker uses it. What a model can't see of a ring at once, it sees when the ring has gone round: so there are long
-//! parts in which one thread is alone, which loom runs fast.
+//! Every window is used as a breaker uses it. What a model can't see of a ring at once, it sees when the ring has gone
+//! round: so there are long parts in which one thread is alone, which loom runs fast.
 #![cfg(loom)]
 
 use damper::breaker::{BreakerConfigBuilder, Permit};
@@ -122,9 +122,9 @@ fn a_register_forgets_and_invents_nothing_model() {
     assert_eq!(counted(&breaker), (4, 0), "two of four");
 }
 
-/// Three threads tell an outcome each of a full ring, two of them replacing a failure: its rate is never reached; and when the
-/// ring has gone round again, what each of them wrote is where it belongs.
-/// [A store in the place of the exchange of the head; `record` that does not write the last outcome.]
+/// Three threads tell an outcome each of a full ring, two of them replacing a failure: its rate is never reached; and
+/// when the ring has gone round again, what each of them wrote is where it belongs. [A store in the place of the
+/// exchange of the head; `record` that does not write the last outcome.]
 #[test]
 fn a_ring_forgets_and_invents_nothing() {
     check(2, a_ring_forgets_and_invents_nothing_model);
@@ -181,9 +181,9 @@ fn a_ring_is_as_its_head_says_model() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// A record is late, and the ring has begun again with another generation: the late one writes nothing over what is new.
-/// [`write_last` without the fence, or without looking at the head again; Release of the exchange of the ring's word, Acquire of the head's
-/// load, or Release of its exchange, as Relaxed.]
+/// A record is late, and the ring has begun again with another generation: the late one writes nothing over what is
+/// new. [`write_last` without the fence, or without looking at the head again; Release of the exchange of the ring's
+/// word, Acquire of the head's load, or Release of its exchange, as Relaxed.]
 #[test]
 fn a_late_record_writes_nothing_into_a_ring_of_now() {
     check(3, a_late_record_writes_nothing_into_a_ring_of_now_model);
@@ -208,8 +208,8 @@ fn a_late_record_writes_nothing_into_a_ring_of_now_model() {
     assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of before");
 }
 
-/// A record is late in the middle of its exchange of a word that the next generation comes to: that writes its own outcome nevertheless.
-/// [`write_last` that takes an exchange that failed for one that somebody else made.]
+/// A record is late in the middle of its exchange of a word that the next generation comes to: that writes its own
+/// outcome nevertheless. [`write_last` that takes an exchange that failed for one that somebody else made.]
 #[test]
 fn a_late_record_keeps_nothing_out_of_a_ring() {
     check(2, a_late_record_keeps_nothing_out_of_a_ring_model);
@@ -235,10 +235,9 @@ fn a_late_record_keeps_nothing_out_of_a_ring_model() {
     assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of before");
 }
 
-/// A failure of before a trip and a reset comes while the next generation tells its first: neither is counted in the other's, and
-/// together they trip nothing.
-/// [`is_current` that is always so; in a register and in buckets the fence before it; the Release of the exchange as Relaxed, in a ring also
-/// the Acquire of the head.]
+/// A failure of before a trip and a reset comes while the next generation tells its first: neither is counted in the
+/// other's, and together they trip nothing. [`is_current` that is always so; in a register and in buckets the fence
+/// before it; the Release of the exchange as Relaxed, in a ring also the Acquire of the head.]
 fn a_record_of_before_clears_nothing_model(window: Window) {
     let breaker = breaker(rate(100, 2), window, &Hand::default());
     let [late] = permits(&breaker);
@@ -296,8 +295,9 @@ fn a_record_of_before_clears_no_interval_unless_flawed() {
     check_flawed(Flaw::NoFences, late_in_an_interval);
 }
 
-/// The record that trips it races another of the same generation and a reset: what was told of before is not counted in what comes after, and
-/// trips it no second time. [`is_current` that is always so; `settle` without the test of the generation.]
+/// The record that trips it races another of the same generation and a reset: what was told of before is not counted in
+/// what comes after, and trips it no second time. [`is_current` that is always so; `settle` without the test of the
+/// generation.]
 fn a_trip_counts_once_model(window: Window) -> u32 {
     let breaker = breaker(rate(100, 2), window, &Hand::default());
     told(&breaker, "F");
@@ -328,10 +328,9 @@ fn a_trip_counts_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || _ = a_trip_counts_once_model(Window::last_calls(4).unwrap()));
 }
 
-/// A call of an older generation is told late, when its bucket is already used by a newer one; and one was told when the clock was ahead:
-/// neither is counted.
-/// [`count` without its fence, or without looking at the line again; Release of the exchange of a bucket as Relaxed; a shift of one window's
-/// length.]
+/// A call of an older generation is told late, when its bucket is already used by a newer one; and one was told when
+/// the clock was ahead: neither is counted. [`count` without its fence, or without looking at the line again; Release
+/// of the exchange of a bucket as Relaxed; a shift of one window's length.]
 #[test]
 fn buckets_of_an_older_generation_count_nothing() {
     check(3, buckets_of_an_older_generation_count_nothing_model);
@@ -396,8 +395,8 @@ fn buckets_forget_and_invent_nothing_model() {
     assert_eq!((counted(&breaker), breaker.state()), ((6, 2), State::Closed), "two of six");
 }
 
-/// Time goes on to the next interval while a call of this one is told: the next one has its own call alone, and forgets it not.
-/// [A store in the place of the exchange; `count` that puts an earlier number in the place of a later one.]
+/// Time goes on to the next interval while a call of this one is told: the next one has its own call alone, and forgets
+/// it not. [A store in the place of the exchange; `count` that puts an earlier number in the place of a later one.]
 #[test]
 fn a_late_call_is_not_counted_in_the_next_interval() {
     check(3, a_late_call_is_not_counted_in_the_next_interval_model);
@@ -422,9 +421,9 @@ fn a_late_call_is_not_counted_in_the_next_interval_model() {
     assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "its own call alone");
 }
 
-/// One thread tells two successes of a bucket and then a failure of the next one, while another, which reads the one before
-/// them and the other after them, sums up: it sees the successes too.
-/// [`sum` of one pass; Acquire of its first pass, or Release of the exchange of a bucket, as Relaxed.]
+/// One thread tells two successes of a bucket and then a failure of the next one, while another, which reads the one
+/// before them and the other after them, sums up: it sees the successes too. [`sum` of one pass; Acquire of its first
+/// pass, or Release of the exchange of a bucket, as Relaxed.]
 #[test]
 fn buckets_show_no_rate_that_was_never_there() {
     check(2, buckets_show_no_rate_that_was_never_there_model);
@@ -453,8 +452,8 @@ fn buckets_show_no_rate_that_was_never_there_model() {
     assert_eq!(counted(&breaker), (6, 2));
 }
 
-/// A thread sums up for so long that its first bucket is used for a later time before it reads that again: then it does not know how many successes
-/// there were, and judges nothing. [`sum` that is taken for whole.]
+/// A thread sums up for so long that its first bucket is used for a later time before it reads that again: then it does
+/// not know how many successes there were, and judges nothing. [`sum` that is taken for whole.]
 #[test]
 fn a_sum_that_takes_too_long_trips_nothing() {
     check(2, a_sum_that_takes_too_long_trips_nothing_model);

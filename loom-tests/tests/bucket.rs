@@ -34,8 +34,8 @@ fn burst_is_never_exceeded_model() {
     assert_eq!(allowed, 2, "two tokens, two winners");
 }
 
-/// What is taken and what is left add up, though threads take different amounts and time passes meanwhile. [A `store` in
-/// the place of the exchange.]
+/// What is taken and what is left add up, though threads take different amounts and time passes meanwhile. [A `store`
+/// in the place of the exchange.]
 #[test]
 fn no_token_is_lost() {
     check_preemptions(3, no_token_is_lost_model);
@@ -62,8 +62,8 @@ fn no_token_is_lost_model() {
     assert_eq!(limiter.peek().remaining(), 3 - taken);
 }
 
-/// First users who race agree on where the line starts: none of them makes or loses tokens. [A start of its
-/// own for each: a store in the place of the exchange of `first`. Relaxed in the place of the Release, or of the Acquire, of
+/// First users who race agree on where the line starts: none of them makes or loses tokens. [A start of its own for
+/// each: a store in the place of the exchange of `first`. Relaxed in the place of the Release, or of the Acquire, of
 /// `rest`.]
 #[test]
 fn first_users_agree_on_the_line() {
@@ -91,8 +91,8 @@ fn first_users_agree_on_the_line_model() {
     assert!(wait == Duration::from_secs(1) || wait == Duration::from_millis(500), "{wait:?}");
 }
 
-/// A clock that stepped back is healed once, to the deepest debt, whoever notices: nothing is minted. [Healing to full: in the
-/// code by hand, and in `copies`.]
+/// A clock that stepped back is healed once, to the deepest debt, whoever notices: nothing is minted. [Healing to full:
+/// in the code by hand, and in `copies`.]
 #[test]
 fn healing_mints_nothing() {
     check_preemptions(3, || {
@@ -111,8 +111,8 @@ fn healing_mints_nothing() {
     });
 }
 
-/// A thread that was stopped between its reading of the clock and its exchange does not take a bucket for full that has been
-/// emptied since. [The word loaded after the clock, and exchanged whatever it is by then.]
+/// A thread that was stopped between its reading of the clock and its exchange does not take a bucket for full that has
+/// been emptied since. [The word loaded after the clock, and exchanged whatever it is by then.]
 #[test]
 fn a_stale_reading_is_no_full_bucket() {
     check_preemptions(3, a_stale_reading_is_no_full_bucket_model);
@@ -139,9 +139,9 @@ fn a_stale_reading_is_no_full_bucket_model() {
     assert!(limiter.peek().remaining() <= 1);
 }
 
-/// A thread that was stopped between its readings of the word and of the clock takes no word that was written since for one from
-/// before a clock stepped back: what was taken stays taken. [The clock read before the word: in the code by hand, and in
-/// `copies`.]
+/// A thread that was stopped between its readings of the word and of the clock takes no word that was written since for
+/// one from before a clock stepped back: what was taken stays taken. [The clock read before the word: in the code by
+/// hand, and in `copies`.]
 #[test]
 fn a_stale_reading_heals_nothing() {
     check_preemptions(3, || {
@@ -160,8 +160,8 @@ fn a_stale_reading_heals_nothing() {
     });
 }
 
-/// Tokens that are charged and given back while another thread checks: the books balance. [A `store` in the place of the
-/// exchange.]
+/// Tokens that are charged and given back while another thread checks: the books balance. [A `store` in the place of
+/// the exchange.]
 #[test]
 fn charges_and_refunds_balance() {
     check_preemptions(3, charges_and_refunds_balance_model);
@@ -217,9 +217,9 @@ fn a_cancel_moves_nobody_model() {
     assert_eq!(limiter.debt(), if cancelled { 1 } else { 2 });
 }
 
-/// Two calls through two limits, of which the second has room for one: one is allowed or, while the other is being taken
-/// back, none; never both, and what the refused one took from the first limit is there again. [No roll-back; a roll-back
-/// that stores.]
+/// Two calls through two limits, of which the second has room for one: one is allowed or, while the other is being
+/// taken back, none; never both, and what the refused one took from the first limit is there again. [No roll-back; a
+/// roll-back that stores.]
 #[test]
 fn layers_take_all_or_nothing() {
     check_preemptions(3, layers_take_all_or_nothing_model);

@@ -1,8 +1,9 @@
 //! A timer that wraps, extended: against every interleaving of readers, the timer and its interrupt.
 //!
-//! Seen to fail: with nothing ordered, where a half goes with a count from before it (`11` was read at 3); without the fence, where the second look
-//! at the half comes before the count (`4` at 12); with an exchange that does not compare, which puts back a half that others have left
-//! long ago (`4` at 12, for good). At most five preemptions; without a bound it passes too, in a minute.
+//! Seen to fail: with nothing ordered, where a half goes with a count from before it (`11` was read at 3); without the
+//! fence, where the second look at the half comes before the count (`4` at 12); with an exchange that does not compare,
+//! which puts back a half that others have left long ago (`4` at 12, for good). At most five preemptions; without a
+//! bound it passes too, in a minute.
 #![cfg(loom)]
 
 use damper::Clock;

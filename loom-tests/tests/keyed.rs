@@ -1,8 +1,8 @@
-//! The keyed table: slots that change their owners while others use them. In brackets: the weakening of the code under which each model was seen to
-//! fail.
+//! The keyed table: slots that change their owners while others use them. In brackets: the weakening of the code under
+//! which each model was seen to fail.
 //!
-//! The tables are the smallest there are, one set of four slots, which are filled up to one or two beforehand, with keys that owe all they can: sets of
-//! one and of two ways.
+//! The tables are the smallest there are, one set of four slots, which are filled up to one or two beforehand, with
+//! keys that owe all they can: sets of one and of two ways.
 #![cfg(loom)]
 
 use damper::atomic::{with_flaw, with_loads_as_rmw};
@@ -90,8 +90,8 @@ fn drain(limits: &Limits, key: u64) -> u32 {
     (0..20).map(|_| u32::from(limits.check(&key).is_ok())).sum()
 }
 
-/// Two threads see a key for the first time: it has one slot, and both spend of that. [`take_as_newcomer` without looking again for a slot under
-/// the lock.]
+/// Two threads see a key for the first time: it has one slot, and both spend of that. [`take_as_newcomer` without
+/// looking again for a slot under the lock.]
 #[test]
 fn two_first_sightings_make_one_slot() {
     check_preemptions(3, two_first_sightings_make_one_slot_model);
@@ -111,8 +111,8 @@ fn two_first_sightings_make_one_slot_model() {
     assert!(limits.check(&A).is_err());
 }
 
-/// A table that counts by windows: two threads spend of one key that is there, and of one that neither has seen. [A `store` in the place of the
-/// exchange.]
+/// A table that counts by windows: two threads spend of one key that is there, and of one that neither has seen. [A
+/// `store` in the place of the exchange.]
 #[test]
 fn a_window_of_a_key_is_never_exceeded() {
     check_preemptions(2, a_window_of_a_key_is_never_exceeded_model);
@@ -145,7 +145,8 @@ fn a_window_of_a_key_is_never_exceeded_model() {
     assert_eq!(limits.len(), 2);
 }
 
-/// A key spends while a newcomer takes its slot over: what both take is what the slot holds. [The newcomer owes nothing but its own cost.]
+/// A key spends while a newcomer takes its slot over: what both take is what the slot holds. [The newcomer owes nothing
+/// but its own cost.]
 #[test]
 fn no_eviction_loses_debt() {
     check_preemptions(2, no_eviction_loses_debt_model);
@@ -167,8 +168,8 @@ fn no_eviction_loses_debt_model() {
     assert_eq!(limits.len(), 4);
 }
 
-/// Two newcomers take over the slot of the same key: neither loses what was owed, nor pushes the other out before it has spent. [As above; the
-/// newcomer published unspent, in the copy.]
+/// Two newcomers take over the slot of the same key: neither loses what was owed, nor pushes the other out before it
+/// has spent. [As above; the newcomer published unspent, in the copy.]
 #[test]
 fn newcomers_lose_no_debt_to_one_another() {
     check_preemptions(2, newcomers_lose_no_debt_to_one_another_model);
@@ -189,8 +190,8 @@ fn newcomers_lose_no_debt_to_one_another_model() {
     assert_eq!(taken + drain(&limits, A) + drain(&limits, B), 2, "what the slot holds");
 }
 
-/// A key's tokens are charged, given back or forgotten while a newcomer takes its slot: that counts before, or not at all, and the newcomer has what it
-/// took and what was owed.
+/// A key's tokens are charged, given back or forgotten while a newcomer takes its slot: that counts before, or not at
+/// all, and the newcomer has what it took and what was owed.
 fn beside_an_eviction(own: fn(&Limits) -> u32, owed: fn(u32) -> [u32; 2]) {
     let limits = ways(1, WhenFull::EvictLeastIndebted, quota(6));
     limits.check_n(&A, 2).unwrap();
@@ -252,9 +253,9 @@ fn a_reset_beside_an_eviction_is_no_one_else_s_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || beside_an_eviction(reset, |_| [0, 2]));
 }
 
-/// A key finds its slot while it changes hands, from and to one who has used all: nobody is refused for what the other owes, nor spends of it.
-/// [`word` Relaxed; the word published Relaxed; the fingerprint published Relaxed; `is_of` Relaxed where `is_current` has no fence; a refusal that
-/// does not look again; `is_of` left out.]
+/// A key finds its slot while it changes hands, from and to one who has used all: nobody is refused for what the other
+/// owes, nor spends of it. [`word` Relaxed; the word published Relaxed; the fingerprint published Relaxed; `is_of`
+/// Relaxed where `is_current` has no fence; a refusal that does not look again; `is_of` left out.]
 #[test]
 fn nobody_is_refused_on_another_s_word() {
     check_preemptions(2, from_one_who_owes_model);
@@ -292,8 +293,8 @@ fn to_one_who_owes_model() {
     assert!(all, "spent on another's word");
 }
 
-/// A key is pushed out of its slot, and spends meanwhile: it gets one other slot, however long the first takes to be handed over. [`slot_of` that
-/// stops at the first slot with the key's fingerprint, claimed or not; `word` Relaxed.]
+/// A key is pushed out of its slot, and spends meanwhile: it gets one other slot, however long the first takes to be
+/// handed over. [`slot_of` that stops at the first slot with the key's fingerprint, claimed or not; `word` Relaxed.]
 #[test]
 fn an_evicted_key_gets_one_slot() {
     check_preemptions(2, || {
@@ -311,8 +312,8 @@ fn an_evicted_key_gets_one_slot() {
     });
 }
 
-/// A key without a slot spends of the shared bucket while a slot becomes idle, which it then gets: one burst in all. [The newcomer does not owe
-/// what the shared bucket does; the fingerprint published Relaxed.]
+/// A key without a slot spends of the shared bucket while a slot becomes idle, which it then gets: one burst in all.
+/// [The newcomer does not owe what the shared bucket does; the fingerprint published Relaxed.]
 #[test]
 fn from_overflow_to_a_slot_is_no_second_burst() {
     check_preemptions(2, from_overflow_to_a_slot_is_no_second_burst_model);
@@ -334,8 +335,8 @@ fn from_overflow_to_a_slot_is_no_second_burst_model() {
     assert_eq!(drain(&limits, B), 0, "one burst");
 }
 
-/// A key spends and is moved to another tier: what it spent counts in the one or in the other. [`move_to` that exchanges whatever word there is by
-/// then.]
+/// A key spends and is moved to another tier: what it spent counts in the one or in the other. [`move_to` that
+/// exchanges whatever word there is by then.]
 #[test]
 fn a_change_of_tier_loses_no_debt() {
     check_preemptions(3, a_change_of_tier_loses_no_debt_model);
@@ -355,7 +356,8 @@ fn a_change_of_tier_loses_no_debt_model() {
     let remaining = rival.join().unwrap();
     let usage = limits.peek(&A);
     assert_eq!(usage.limit(), 8, "all of it is owed");
-    // An hour for a token of tier 0, which brings two of tier 1; and a fraction of one, for what is moved is rounded up.
+    // An hour for a token of tier 0, which brings two of tier 1; and a fraction of one, for what is moved is rounded
+    // up.
     match remaining {
         2 => assert_eq!(usage.remaining(), 3, "all of it is owed"),
         4 => assert_eq!(usage.remaining(), 4, "all of it is owed"),
@@ -375,8 +377,8 @@ fn a_first_sight_misses_no_tier() {
     });
 }
 
-/// Two threads give a key tiers and take them away again: it is in that which it would be in if it were forgotten. [The tier remembered outside of the
-/// lock under which the key is moved.]
+/// Two threads give a key tiers and take them away again: it is in that which it would be in if it were forgotten. [The
+/// tier remembered outside of the lock under which the key is moved.]
 #[test]
 fn a_key_is_in_the_tier_that_is_remembered() {
     check_preemptions(3, || {
@@ -391,8 +393,9 @@ fn a_key_is_in_the_tier_that_is_remembered() {
     });
 }
 
-/// A key is first seen under a quota that allows it much, while another thread still holds that of before: what was taken is not taken for a bucket
-/// from before the clock circled. [`take_as_newcomer` without looking again for a slot under the lock; nothing ordered.]
+/// A key is first seen under a quota that allows it much, while another thread still holds that of before: what was
+/// taken is not taken for a bucket from before the clock circled. [`take_as_newcomer` without looking again for a slot
+/// under the lock; nothing ordered.]
 #[test]
 fn an_old_quota_forgets_no_first_sight() {
     check_preemptions(3, an_old_quota_forgets_no_first_sight_model);
@@ -435,7 +438,8 @@ fn an_old_quota_forgets_no_spend_model() {
     assert_eq!(drain(&limits, A), 0, "one burst");
 }
 
-/// The same of the bucket that keys without a slot share. [The overflow word exchanged Relaxed; `is_current` without its fence.]
+/// The same of the bucket that keys without a slot share. [The overflow word exchanged Relaxed; `is_current` without
+/// its fence.]
 #[test]
 fn an_old_quota_forgets_no_overflow() {
     check_preemptions(2, an_old_quota_forgets_no_overflow_model);
@@ -457,8 +461,8 @@ fn an_old_quota_forgets_no_overflow_model() {
     assert_eq!(drain(&limits, A) + limits.charge(&B, 9), 0, "one burst, and the deepest debt");
 }
 
-/// All is forgotten while a key spends, and another gets its slot: the spend counts before or after, and never for the other. [`word` Relaxed; the
-/// word published Relaxed; `is_of` left out.]
+/// All is forgotten while a key spends, and another gets its slot: the spend counts before or after, and never for the
+/// other. [`word` Relaxed; the word published Relaxed; `is_of` left out.]
 #[test]
 fn clear_beside_a_check_is_before_or_after() {
     check_preemptions(2, clear_beside_a_check_is_before_or_after_model);
@@ -482,7 +486,8 @@ fn clear_beside_a_check_is_before_or_after_model() {
     assert!(limits.peek(&A).used() <= 1, "before or after");
 }
 
-/// All is forgotten while a key is first seen: its slot is counted as long as it has one. [`claim` that stores without comparing.]
+/// All is forgotten while a key is first seen: its slot is counted as long as it has one. [`claim` that stores without
+/// comparing.]
 #[test]
 fn clear_beside_a_first_sight_counts_the_slots() {
     check_preemptions(2, clear_beside_a_first_sight_counts_the_slots_model);
@@ -506,8 +511,8 @@ fn clear_beside_a_first_sight_counts_the_slots_model() {
     assert_eq!(limits.len(), 0, "the slots that are taken");
 }
 
-/// A key's own limit and one for all, of which the latter refuses while a newcomer takes the key's slot: what is rolled back is nobody else's. [The
-/// newcomer owes nothing but its own cost.]
+/// A key's own limit and one for all, of which the latter refuses while a newcomer takes the key's slot: what is rolled
+/// back is nobody else's. [The newcomer owes nothing but its own cost.]
 #[test]
 fn what_is_rolled_back_is_no_one_else_s() {
     check_preemptions(2, what_is_rolled_back_is_no_one_else_s_model);
@@ -618,7 +623,8 @@ mod copies {
         assert_eq!(taken, 2, "one burst");
     }
 
-    /// A key spends while its slot goes to two others, one after the other: what they were given back can make the word the same again.
+    /// A key spends while its slot goes to two others, one after the other: what they were given back can make the word
+    /// the same again.
     fn two_owners_later(versions: u64, between: fn(&Slots)) {
         let slots = Arc::new(Slots::new(Bug::None, WhenFull::Share, versions, 2));
         // The first of the slots, which is the first to be free again.
@@ -631,7 +637,8 @@ mod copies {
         assert!(slots.used(B) != Some(2) || slots.shared() > 0, "on another's account");
     }
 
-    /// All is forgotten, which is one change of the owner, and the next owner spends as much as the one before: two changes.
+    /// All is forgotten, which is one change of the owner, and the next owner spends as much as the one before: two
+    /// changes.
     fn clear(slots: &Slots) {
         slots.clear();
     }
@@ -669,7 +676,8 @@ mod copies {
         }
     }
 
-    /// With one bit for the version two changes of the owner bring the same word again, if what was owed was given back in between.
+    /// With one bit for the version two changes of the owner bring the same word again, if what was owed was given back
+    /// in between.
     #[test]
     #[should_panic = "on another's account"]
     fn one_bit_of_version_lets_a_clear_through() {

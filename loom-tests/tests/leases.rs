@@ -15,7 +15,8 @@ fn leasing<C: damper::Clock>(burst: u32, budget: u32, clock: C) -> Arc<RateLimit
     Arc::new(RateLimiter::of(LeasingBucket::new(Quota::per_second(10).burst(burst), budget).unwrap(), clock))
 }
 
-/// A lease is granted, refilled, spent from and dropped, beside a rival's check: each token is spent once, and what is not comes back.
+/// A lease is granted, refilled, spent from and dropped, beside a rival's check: each token is spent once, and what is
+/// not comes back.
 fn grant_spend_and_drop() {
     let limiter = leasing(5, 2, Stopped(7));
     let rival = {
@@ -65,8 +66,9 @@ fn the_budget_is_given_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, race_for_the_budget);
 }
 
-/// A lease that holds a token ends, and another one begins, while time passes: both together never hold more than the budget, and so
-/// from any moment on no more than the burst can be had at once. [The budget returned before the tokens.]
+/// A lease that holds a token ends, and another one begins, while time passes: both together never hold more than the
+/// budget, and so from any moment on no more than the burst can be had at once. [The budget returned before the
+/// tokens.]
 #[test]
 fn a_successor_holds_no_more() {
     check_preemptions(3, || {
@@ -127,7 +129,8 @@ fn a_budget_that_is_back_before_its_tokens_is_held_twice() {
     successor(Bug::BudgetFirst);
 }
 
-/// The quota is lowered while a lease is refilled: what it holds and what the bucket gives are no more than the larger burst.
+/// The quota is lowered while a lease is refilled: what it holds and what the bucket gives are no more than the larger
+/// burst.
 #[test]
 fn a_change_of_the_quota_touches_no_lease() {
     check_preemptions(3, || {

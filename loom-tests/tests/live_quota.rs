@@ -1,4 +1,5 @@
-//! Changing the quota while others check. In brackets: the weakening of the code under which each model was seen to fail.
+//! Changing the quota while others check. In brackets: the weakening of the code under which each model was seen to
+//! fail.
 #![cfg(loom)]
 
 use damper::{Quota, RateLimiter, SetQuotaError, TokenBucket};
@@ -18,8 +19,8 @@ fn limiter(quota: Quota) -> (Limiter, Time) {
     (limiter, clock)
 }
 
-/// Who reads the quota while it is changed twice reads one of the three, whole. [`publish` without its Release fence, or
-/// `is_current` without its Acquire fence; the epoch stored or loaded Relaxed.]
+/// Who reads the quota while it is changed twice reads one of the three, whole. [`publish` without its Release fence,
+/// or `is_current` without its Acquire fence; the epoch stored or loaded Relaxed.]
 #[test]
 fn a_record_is_never_torn() {
     check_preemptions(2, a_record_is_never_torn_model);
@@ -51,8 +52,8 @@ fn a_record_is_never_torn_model() {
     assert_eq!(limiter.quota(), quotas[2]);
 }
 
-/// A check on the fast line, at a moment after it was slowed a thousand times: what is owed is owed for no longer than a burst
-/// takes. [The clock read after `is_current`.]
+/// A check on the fast line, at a moment after it was slowed a thousand times: what is owed is owed for no longer than
+/// a burst takes. [The clock read after `is_current`.]
 #[test]
 fn no_check_is_late_on_a_fast_line() {
     check_preemptions(3, || {
@@ -70,8 +71,8 @@ fn no_check_is_late_on_a_fast_line() {
     });
 }
 
-/// Time passes and a check is made while the line is slowed a thousand times: what passed before the change has brought its
-/// tokens. [Only one bend.]
+/// Time passes and a check is made while the line is slowed a thousand times: what passed before the change has brought
+/// its tokens. [Only one bend.]
 #[test]
 fn no_word_is_left_ahead_of_a_slowed_line() {
     check_preemptions(3, || {

@@ -53,8 +53,8 @@ fn several_are_taken_together_or_not_at_all() {
     });
 }
 
-/// A thread is stopped anywhere in a call while the ring goes round: nobody waits for it, and each window gives one token.
-/// [A slot that nobody stamped in the lap before is due; a stamp put in the place of whatever the slot holds.]
+/// A thread is stopped anywhere in a call while the ring goes round: nobody waits for it, and each window gives one
+/// token. [A slot that nobody stamped in the lap before is due; a stamp put in the place of whatever the slot holds.]
 #[test]
 fn a_stopped_thread_stops_nobody_and_gives_nothing_twice() {
     check_preemptions(3, || {
@@ -125,8 +125,9 @@ fn a_blind_roll_back_gives_back_what_is_another_s() {
     check_flawed(Flaw::BlindExchange, roll_back);
 }
 
-/// The ring goes round four times, after which its two bits are what they were: who comes after that takes no stamp for one that is four
-/// laps younger, even if nothing else tells that the others came before. [The head loaded or exchanged Relaxed.]
+/// The ring goes round four times, after which its two bits are what they were: who comes after that takes no stamp for
+/// one that is four laps younger, even if nothing else tells that the others came before. [The head loaded or exchanged
+/// Relaxed.]
 fn four_laps() {
     let log = Arc::new(log(1));
     let done = Arc::new(AtomicBool::new(false));

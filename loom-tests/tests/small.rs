@@ -1,4 +1,5 @@
-//! The limiter and the breaker in 32 bits. In brackets: the weakening of the code under which each model was seen to fail.
+//! The limiter and the breaker in 32 bits. In brackets: the weakening of the code under which each model was seen to
+//! fail.
 #![cfg(loom)]
 
 use damper::clock::FixedFrequency;

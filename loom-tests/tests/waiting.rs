@@ -1,5 +1,5 @@
-//! Waiting: who gives up while others come, and who blocks while the quota changes. In brackets: the weakening of the code under
-//! which each model was seen to fail.
+//! Waiting: who gives up while others come, and who blocks while the quota changes. In brackets: the weakening of the
+//! code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper::{Quota, RateLimiter};
@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// Two give up, the last first, while a third comes: what was behind it is given back, what was before it is lost, and its moment
-/// stays what it was told; nobody else is told the same. [`cancel` without comparing the word; a `store` in the place of the exchange.]
+/// Two give up, the last first, while a third comes: what was behind it is given back, what was before it is lost, and
+/// its moment stays what it was told; nobody else is told the same. [`cancel` without comparing the word; a `store` in
+/// the place of the exchange.]
 #[test]
 fn who_gives_up_moves_nobody() {
     check_preemptions(3, || who_gives_up_moves_nobody_model(true));
@@ -60,9 +61,9 @@ fn who_gives_up_moves_nobody_model(last_first: bool) {
     assert!((least..=3).contains(&places), "{places} of three");
 }
 
-/// Who blocks for tokens that never come, while the quota is changed to one by which they are there: it is woken, whatever it was
-/// about to do. [Without `raise`, with `raise` before the change, and with the changes counted after the look at the quota: in the
-/// code by hand, and in `copies`.]
+/// Who blocks for tokens that never come, while the quota is changed to one by which they are there: it is woken,
+/// whatever it was about to do. [Without `raise`, with `raise` before the change, and with the changes counted after
+/// the look at the quota: in the code by hand, and in `copies`.]
 #[test]
 fn a_change_wakes_who_waits() {
     check_preemptions(3, || {

@@ -41,7 +41,8 @@ impl Field {
         (value & self.max()) << self.offset
     }
 
-    /// How far `one` is ahead of `other`, both as far as the field has them: they wrap, so only nearby ones can be compared.
+    /// How far `one` is ahead of `other`, both as far as the field has them: they wrap, so only nearby ones can be
+    /// compared.
     #[inline]
     pub(crate) const fn ahead(self, one: u64, other: u64) -> i64 {
         signed(one.wrapping_sub(other), self.bits)

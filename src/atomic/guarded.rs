@@ -2,7 +2,8 @@
 
 use super::RawLock;
 
-/// A value that is looked at by many or changed by one at a time. Nothing of the user's may run under it that uses it again.
+/// A value that is looked at by many or changed by one at a time. Nothing of the user's may run under it that uses it
+/// again.
 #[derive(Debug)]
 pub(crate) struct Guarded<T>(RawLock<T>);
 

@@ -22,8 +22,8 @@ use crossbeam_utils::CachePadded;
 ///   as many more as one resolution brings, for a call just before a refresh counts as one just after the last.
 /// - Tokens come in steps, `rate · resolution` at a time. **A burst smaller than that caps the rate**, because a bucket
 ///   does not hold what is above its burst: 10,000/s at a resolution of 1 ms take a burst of at least 10.
-/// - Who waits for exactly [`retry_after`](crate::Denied::retry_after) may find the clock not refreshed yet, and is told
-///   to wait again, for at most one resolution more.
+/// - Who waits for exactly [`retry_after`](crate::Denied::retry_after) may find the clock not refreshed yet, and is
+///   told to wait again, for at most one resolution more.
 ///
 /// # Examples
 ///

@@ -61,7 +61,8 @@ pub struct NoClock;
 /// - `now` never steps back by more than [`max_step_back`](Clock::max_step_back) ticks, whichever threads or cores
 ///   read it. A larger step is survived: nothing is credited twice, and nobody is locked out for longer than the
 ///   deepest debt takes to refill.
-/// - `now` is 64 bits wide and may wrap; where it starts does not matter. A timer of fewer is extended by [`ExtendedTimer`].
+/// - `now` is 64 bits wide and may wrap; where it starts does not matter. A timer of fewer is extended by
+///   [`ExtendedTimer`].
 /// - `frequency` and `max_step_back` return the same at every call.
 /// - No method blocks or panics; `now` is called once in every decision of a limiter.
 ///
@@ -114,7 +115,8 @@ pub trait Clock {
     }
 }
 
-/// A clock whose frequency is known when the program is compiled, as that of a timer in firmware is: what depends on it is then computed there.
+/// A clock whose frequency is known when the program is compiled, as that of a timer in firmware is: what depends on it
+/// is then computed there.
 ///
 /// # Examples
 ///

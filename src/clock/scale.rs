@@ -2,8 +2,8 @@
 
 /// Units per tick as a binary fraction, rounded up: `units = ticks · mult >> shift`.
 ///
-/// `mult` stays below or at 2^62, so that its product with any signed 64-bit number of ticks fits 128 bits; `shift` is the
-/// largest that allows it, 63 at most. Rounding up makes a unit at most early, by `ticks / 2^shift` units after so
+/// `mult` stays below or at 2^62, so that its product with any signed 64-bit number of ticks fits 128 bits; `shift` is
+/// the largest that allows it, 63 at most. Rounding up makes a unit at most early, by `ticks / 2^shift` units after so
 /// many ticks, and never late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
@@ -33,7 +33,8 @@ impl Scale {
         let mut quotient = units / ticks;
         let mut remainder = units % ticks;
         let mut shift = 0;
-        // Long division, a bit a step. `remainder` is doubled without overflow: it is compared with half of what is left.
+        // Long division, a bit a step. `remainder` is doubled without overflow: it is compared with half of what is
+        // left.
         while shift < MAX_SHIFT && quotient < 1 << (bits - 1) {
             quotient <<= 1;
             if remainder >= ticks - remainder {
@@ -53,7 +54,8 @@ impl Scale {
     /// The units produced in a signed number of ticks, rounded down (towards the past).
     #[inline]
     pub(crate) const fn units(self, ticks: i64) -> i64 {
-        // One signed multiplication and one double shift: `mult` fits an `i64`, and the mask says that `shift` is below 64.
+        // One signed multiplication and one double shift: `mult` fits an `i64`, and the mask says that `shift` is below
+        // 64.
         ((ticks as i128 * self.mult as i64 as i128) >> (self.shift & MAX_SHIFT)) as i64
     }
 

@@ -9,31 +9,32 @@
 //! | [`SlidingCounter`](crate::SlidingCounter) | constant | 8 bytes | the limit | the limit if calls come evenly, just less than twice if they are arranged to |
 //! | [`SlidingLog`](crate::SlidingLog) | as many tokens as are asked for | 8 bytes for each token of the limit | the limit | the limit |
 //!
-//! The quota itself is beside the state. All of them decide with one compare-and-swap, after which the log writes down a moment for each
-//! token, and write nothing when they refuse. In the long run all of them allow the same rate.
+//! The quota itself is beside the state. All of them decide with one compare-and-swap, after which the log writes down
+//! a moment for each token, and write nothing when they refuse. In the long run all of them allow the same rate.
 //!
 //! # Which one when
 //!
-//! **The token bucket, unless something speaks against it.** It has no windows and so no boundaries, the burst is a number of its
-//! own, and it alone can be charged after the fact, go into debt, give out reservations and hand back
-//! ([rates](super::rates)). Its worst window is chosen with the burst: 90 a minute and a burst of 10 are never more than 100 in
-//! any minute.
+//! **The token bucket, unless something speaks against it.** It has no windows and so no boundaries, the burst is a
+//! number of its own, and it alone can be charged after the fact, go into debt, give out reservations and hand back
+//! ([rates](super::rates)). Its worst window is chosen with the burst: 90 a minute and a burst of 10 are never more
+//! than 100 in any minute.
 //!
-//! **The leaky bucket where levels are what is thought in.** As a meter it allows and refuses the very same calls as the token
-//! bucket, and tells how full it is rather than how much is left. As a queue it is something else: calls leave it one after another
-//! at a constant rate, and each is told how long to wait; if they keep to it, what stands behind never sees a burst.
+//! **The leaky bucket where levels are what is thought in.** As a meter it allows and refuses the very same calls as
+//! the token bucket, and tells how full it is rather than how much is left. As a queue it is something else: calls
+//! leave it one after another at a constant rate, and each is told how long to wait; if they keep to it, what stands
+//! behind never sees a burst.
 //!
-//! **The fixed window where a window is what was agreed on**: a thousand per hour, counted anew on the hour, as a vendor counts
-//! them or a bill does. What is left and when it starts anew are easy to explain. The price is the boundary: the limit just before
-//! it and again just after.
+//! **The fixed window where a window is what was agreed on**: a thousand per hour, counted anew on the hour, as a
+//! vendor counts them or a bill does. What is left and when it starts anew are easy to explain. The price is the
+//! boundary: the limit just before it and again just after.
 //!
-//! **The sliding counter where a number per window was agreed on, but not the boundary.** It allows the whole limit at once, as a
-//! fixed window does, then counts what is left of the window before. That assumes the calls of that window came evenly; where
-//! they did not it is too strict or too lenient.
+//! **The sliding counter where a number per window was agreed on, but not the boundary.** It allows the whole limit at
+//! once, as a fixed window does, then counts what is left of the window before. That assumes the calls of that window
+//! came evenly; where they did not it is too strict or too lenient.
 //!
-//! **The sliding log where the number was promised to the letter**: never more than the limit in any window, wherever it begins. It
-//! remembers the moment of each token, so it takes memory for all of them, allocated when it is built (feature `alloc`), and the
-//! limit is fixed.
+//! **The sliding log where the number was promised to the letter**: never more than the limit in any window, wherever
+//! it begins. It remembers the moment of each token, so it takes memory for all of them, allocated when it is built
+//! (feature `alloc`), and the limit is fixed.
 //!
 //! # The worst moment
 //!

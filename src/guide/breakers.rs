@@ -9,9 +9,10 @@
 //! | failure rate over the last seconds | half of the calls of the last 10 s failed | traffic that comes and goes: old calls should not be held against it |
 //! | rate of slow calls | half of them took 2 s or longer | what hangs before it fails |
 //!
-//! They can be combined; whichever is reached first trips. Five failures in a row do unless told otherwise: for a rate alone set
-//! [`failure_threshold`](crate::breaker::BreakerConfigBuilder::failure_threshold) to `u32::MAX`. A rate needs [`minimum_calls`](crate::breaker::BreakerConfigBuilder::minimum_calls), or the
-//! first failure after a quiet night would be 100 %.
+//! They can be combined; whichever is reached first trips. Five failures in a row do unless told otherwise: for a rate
+//! alone set [`failure_threshold`](crate::breaker::BreakerConfigBuilder::failure_threshold) to `u32::MAX`. A rate needs
+//! [`minimum_calls`](crate::breaker::BreakerConfigBuilder::minimum_calls), or the first failure after a quiet night
+//! would be 100 %.
 //!
 #![cfg_attr(feature = "std", doc = "```")]
 #![cfg_attr(not(feature = "std"), doc = "```text")]

@@ -2,9 +2,10 @@
 //!
 //! # How large
 //!
-//! [`capacity`](crate::keyed::KeyedLimiterBuilder::capacity) is the number of keys that are *busy* at the same time: whose bucket is not full. A key that was away for as
-//! long as its bucket takes to be refilled needs no slot. So: keys per second, times the time in which a burst is refilled. A thousand new
-//! clients a second with 50/s and a burst of 100 are 2,000 busy keys.
+//! [`capacity`](crate::keyed::KeyedLimiterBuilder::capacity) is the number of keys that are *busy* at the same time:
+//! whose bucket is not full. A key that was away for as long as its bucket takes to be refilled needs no slot. So: keys
+//! per second, times the time in which a burst is refilled. A thousand new clients a second with 50/s and a burst of
+//! 100 are 2,000 busy keys.
 //!
 //! | capacity | memory |
 //! |---|---|
@@ -16,7 +17,8 @@
 //!
 //! # When it is full
 //!
-//! Each key may have one of eight slots. With as many busy keys as the capacity 3 in 10,000 find all eight taken; beyond it, the more.
+//! Each key may have one of eight slots. With as many busy keys as the capacity 3 in 10,000 find all eight taken;
+//! beyond it, the more.
 //!
 //! | [`WhenFull`](crate::WhenFull) | a newcomer without a slot | known keys | a flood of new keys |
 //! |---|---|---|---|
@@ -24,18 +26,22 @@
 //! | `DenyNew` | is refused, and told when a slot is free | are never disturbed | gets nothing |
 //! | `EvictLeastIndebted` | takes the slot that is full soonest, with its debt | may be pushed out, and start with another's debt | moves through the slots, and gets what they have left |
 //!
-//! While the shared bucket owes something, every newcomer starts with no less, even one that gets a slot: it may have been one of those who shared.
+//! While the shared bucket owes something, every newcomer starts with no less, even one that gets a slot: it may have
+//! been one of those who shared.
 //!
-//! A newcomer costs more than a key that is known, for it takes a lock: in `benches/peers` some three times as much, whether it finds a slot or not.
+//! A newcomer costs more than a key that is known, for it takes a lock: in `benches/peers` some three times as much,
+//! whether it finds a slot or not.
 //!
-//! None of them gives a fresh burst to a key that has used up its own, by whatever detour. [`overflows`](crate::KeyedLimiter::overflows),
-//! [`evictions`](crate::KeyedLimiter::evictions) and [`refused_newcomers`](crate::KeyedLimiter::refused_newcomers) tell how often it happens; if they grow
-//! without an attack, the capacity is too small.
+//! None of them gives a fresh burst to a key that has used up its own, by whatever detour.
+//! [`overflows`](crate::KeyedLimiter::overflows), [`evictions`](crate::KeyedLimiter::evictions) and
+//! [`refused_newcomers`](crate::KeyedLimiter::refused_newcomers) tell how often it happens; if they grow without an
+//! attack, the capacity is too small.
 //!
 //! # Without std, without an allocator
 //!
-//! A [`KeyedLimiterBuilder`](crate::keyed::KeyedLimiterBuilder) is made with a clock and a hasher then, for which there is
-//! [`Seed`](crate::keyed::Seed). Where there is no allocator either, a limiter works in slots that are lent to it, both of them a `static`:
+//! A [`KeyedLimiterBuilder`](crate::keyed::KeyedLimiterBuilder) is made with a clock and a hasher then, for which there
+//! is [`Seed`](crate::keyed::Seed). Where there is no allocator either, a limiter works in slots that are lent to it,
+//! both of them a `static`:
 //!
 //! ```
 //! use damper::keyed::{KeyedSlots, Seed};
@@ -49,19 +55,19 @@
 //! assert!(NODES.check(&7).is_ok());
 //! ```
 //!
-//! What takes a lock elsewhere runs in a critical section there, which the firmware has to provide: first sights, and all that changes
-//! an [`LruStore`](crate::LruStore). A check of a key that is known does not.
+//! What takes a lock elsewhere runs in a critical section there, which the firmware has to provide: first sights, and
+//! all that changes an [`LruStore`](crate::LruStore). A check of a key that is known does not.
 //!
 //! # Two keys with one fingerprint
 //!
-//! Keys are not stored, only 64 bits of their hash. Two keys with the same ones share a bucket. Among n busy keys the chance that any two do is n²/2^65: for
-//! 10,000 one in 370 billion, for a million one in 37 million. Nobody can aim for it, because the hash has a random seed; a
-//! hasher of your own should have one too.
+//! Keys are not stored, only 64 bits of their hash. Two keys with the same ones share a bucket. Among n busy keys the
+//! chance that any two do is n²/2^65: for 10,000 one in 370 billion, for a million one in 37 million. Nobody can aim
+//! for it, because the hash has a random seed; a hasher of your own should have one too.
 //!
 //! # What a key should be
 //!
-//! What the other side cannot choose freely. An account rather than an address where there is one. Of IPv6 a prefix, because a client has all addresses of
-//! it: [`ClientAddress`](crate::ClientAddress) does that.
+//! What the other side cannot choose freely. An account rather than an address where there is one. Of IPv6 a prefix,
+//! because a client has all addresses of it: [`ClientAddress`](crate::ClientAddress) does that.
 //!
 #![cfg_attr(feature = "std", doc = "```")]
 #![cfg_attr(not(feature = "std"), doc = "```text")]
@@ -73,9 +79,8 @@
 //!     .when_full(WhenFull::DenyNew)
 //!     .clock(ManualClock::new())
 //!     .build()?;
-//! let [one, other] = ["2001:db8::1", "2001:db8::2"].map(|address| ClientAddress::from(address.parse::<IpAddr>().unwrap()));
-//! limits.check(&one)?;
-//! limits.check(&other)?;
+//! let [one, other] = ["2001:db8::1", "2001:db8::2"].map(|address|
+//! ClientAddress::from(address.parse::<IpAddr>().unwrap())); limits.check(&one)?; limits.check(&other)?;
 //! assert!(limits.check(&one).is_err(), "the same client");
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```

@@ -8,7 +8,8 @@
 //! | [`breakers`] | when to trip, what counts as a failure, where retries go |
 //! | `keys` | one limit per key: how large, what when it is full (feature `std`) |
 //!
-//! The examples move a [`ManualClock`](crate::ManualClock) by hand. Leave it out, with `RateLimiter::new`, and real time passes.
+//! The examples move a [`ManualClock`](crate::ManualClock) by hand. Leave it out, with `RateLimiter::new`, and real
+//! time passes.
 
 pub mod algorithms;
 pub mod breakers;

@@ -2,15 +2,16 @@
 //!
 //! # What a quota allows
 //!
-//! A [`Quota`](crate::Quota) is a rate and a burst. Tokens drip in evenly at the rate; up to the burst of them can be saved up. In
-//! *any* stretch of time W, wherever it begins, at most
+//! A [`Quota`](crate::Quota) is a rate and a burst. Tokens drip in evenly at the rate; up to the burst of them can be
+//! saved up. In *any* stretch of time W, wherever it begins, at most
 //!
 //! ```text
 //! burst + rate · W
 //! ```
 //!
-//! tokens are allowed (and those of one more clock tick). This holds for any number of threads, any costs, and however long
-//! nobody asked before. In the long run, if there is always somebody who wants tokens, exactly the rate is allowed.
+//! tokens are allowed (and those of one more clock tick). This holds for any number of threads, any costs, and however
+//! long nobody asked before. In the long run, if there is always somebody who wants tokens, exactly the rate is
+//! allowed.
 //!
 //! | quota | at once | in any second | in any minute | in the long run |
 //! |---|---|---|---|---|
@@ -18,9 +19,9 @@
 //! | `per_second(10).burst(1)` | 1 | 11 | 601 | 10 a second |
 //! | `per_minute(600)` | 600 | 610 | 1,200 | 10 a second |
 //!
-//! The three have the same rate. **A number per window is a rate, not a count per calendar window**: `per_minute(600)` allows up
-//! to 1,200 in an unlucky minute, because 600 may have been saved up before it. Where a contract says "no more than N in any W",
-//! choose the burst so that burst + rate · W is N:
+//! The three have the same rate. **A number per window is a rate, not a count per calendar window**: `per_minute(600)`
+//! allows up to 1,200 in an unlucky minute, because 600 may have been saved up before it. Where a contract says "no
+//! more than N in any W", choose the burst so that burst + rate · W is N:
 //!
 //! ```
 //! use core::time::Duration;
@@ -43,15 +44,16 @@
 //! The **rate** is what stands behind the limit can bear for ever. The **burst** is what it can bear at once. They are
 //! different questions, and the burst is the one that is easily forgotten:
 //!
-//! - The default burst is the limit: a whole window's worth. For `per_second` that is often right; for `per_hour(1000)` it
-//!   lets a thousand through in a millisecond.
-//! - A burst of 1 enforces a distance between any two calls. It also refuses a client who keeps the rate but is a little early
-//!   now and then. Some slack, 5 to 20 calls, loses no protection worth having.
+//! - The default burst is the limit: a whole window's worth. For `per_second` that is often right; for `per_hour(1000)`
+//!   it lets a thousand through in a millisecond.
+//! - A burst of 1 enforces a distance between any two calls. It also refuses a client who keeps the rate but is a
+//!   little early now and then. Some slack, 5 to 20 calls, loses no protection worth having.
 //! - The burst is the largest cost of a single call. A limit on bytes has to hold the largest message, or use
 //!   [`check_oversized`](crate::RateLimiter::check_oversized).
 //! - Who looks only now and then, in a loop that wakes every 100 ms, needs a burst of at least what comes in between.
 //!
-//! A limit of 0 is a quota too: the burst, once, and never more. [`Quota::UNLIMITED`](crate::Quota::UNLIMITED) allows everything.
+//! A limit of 0 is a quota too: the burst, once, and never more. [`Quota::UNLIMITED`](crate::Quota::UNLIMITED) allows
+//! everything.
 //!
 //! # How many tokens
 //!
@@ -74,8 +76,8 @@
 //!
 //! # What `retry_after` promises
 //!
-//! [`Denied::retry_after`](crate::Denied::retry_after) is the time after which the same call succeeds if nobody else takes tokens
-//! first. It is a snapshot of the moment of the refusal, and reserves nothing.
+//! [`Denied::retry_after`](crate::Denied::retry_after) is the time after which the same call succeeds if nobody else
+//! takes tokens first. It is a snapshot of the moment of the refusal, and reserves nothing.
 //!
 //! | case | `retry_after` |
 //! |---|---|
@@ -102,19 +104,19 @@
 //! # Ok::<(), damper::Denied>(())
 //! ```
 //!
-//! Clients who are all told the same time come back together, and all but a few are refused again. Let them add some jitter, or
-//! give each of them a time of its own: a reservation.
+//! Clients who are all told the same time come back together, and all but a few are refused again. Let them add some
+//! jitter, or give each of them a time of its own: a reservation.
 //!
 //! # Costs that are known afterwards: debt and refunds
 //!
-//! [`charge`](crate::RateLimiter::charge) books what something turned out to cost, whether it is there or not. The level may go
-//! below zero, and until that is repaid every check is refused: in the long run the rate still holds. Debt goes no deeper than
-//! [`Quota::max_debt`](crate::Quota::max_debt), ten bursts unless you say otherwise; `charge` returns what it booked, and what is
-//! beyond is lost, so let `max_debt` be larger than the largest cost.
+//! [`charge`](crate::RateLimiter::charge) books what something turned out to cost, whether it is there or not. The
+//! level may go below zero, and until that is repaid every check is refused: in the long run the rate still holds. Debt
+//! goes no deeper than [`Quota::max_debt`](crate::Quota::max_debt), ten bursts unless you say otherwise; `charge`
+//! returns what it booked, and what is beyond is lost, so let `max_debt` be larger than the largest cost.
 //!
-//! [`refund`](crate::RateLimiter::refund) gives back what was taken and not needed. What the limit promises is then meant net of
-//! refunds: only you know that they were not used. More than a full bucket holds is lost; and so is what is refunded while the
-//! level is below zero, because others have been told when their turn is.
+//! [`refund`](crate::RateLimiter::refund) gives back what was taken and not needed. What the limit promises is then
+//! meant net of refunds: only you know that they were not used. More than a full bucket holds is lost; and so is what
+//! is refunded while the level is below zero, because others have been told when their turn is.
 //!
 //! ```
 //! # use damper::{ManualClock, Quota, RateLimiter};
@@ -130,19 +132,19 @@
 //! # Ok::<(), damper::Denied>(())
 //! ```
 //!
-//! [`check_oversized`](crate::RateLimiter::check_oversized) is for single calls that cost more than the burst: a full bucket
-//! allows them, up to the burst and `max_debt` together, and is in debt afterwards.
+//! [`check_oversized`](crate::RateLimiter::check_oversized) is for single calls that cost more than the burst: a full
+//! bucket allows them, up to the burst and `max_debt` together, and is in debt afterwards.
 //!
 //! # Reservations
 //!
-//! [`reserve`](crate::RateLimiter::reserve) takes tokens now, and tells when they may be used. It is a queue without a queue: who
-//! reserves first is served first, and while somebody waits, checks are refused rather than let past.
-//! [`reserve_within`](crate::RateLimiter::reserve_within) takes none if they would come too late. The queue is as long as
-//! `max_debt` allows.
+//! [`reserve`](crate::RateLimiter::reserve) takes tokens now, and tells when they may be used. It is a queue without a
+//! queue: who reserves first is served first, and while somebody waits, checks are refused rather than let past.
+//! [`reserve_within`](crate::RateLimiter::reserve_within) takes none if they would come too late. The queue is as long
+//! as `max_debt` allows.
 //!
-//! Cancelling gives the tokens back only if nothing was taken since and their time has not come; all of them or none. (Giving
-//! back a part sounds kinder, but allows too much when two are cancelled out of order.) What is not given back counts as used.
-//! Dropping a reservation keeps it.
+//! Cancelling gives the tokens back only if nothing was taken since and their time has not come; all of them or none.
+//! (Giving back a part sounds kinder, but allows too much when two are cancelled out of order.) What is not given back
+//! counts as used. Dropping a reservation keeps it.
 //!
 //! ```
 //! # use core::time::Duration;
@@ -163,10 +165,10 @@
 //!
 //! # Changing a quota
 //!
-//! [`set_quota`](crate::RateLimiter::set_quota) puts another quota in force while others check; nobody ever sees the rate of one
-//! and the burst of the other. What is kept is what is *missing* from a full bucket, in tokens: with 7 of 10 used and a new
-//! burst of 100, 93 are there at once; with 7 of 10 used and a new burst of 5, two are owed. Reservations keep their
-//! place, and their time follows the new rate.
+//! [`set_quota`](crate::RateLimiter::set_quota) puts another quota in force while others check; nobody ever sees the
+//! rate of one and the burst of the other. What is kept is what is *missing* from a full bucket, in tokens: with 7 of
+//! 10 used and a new burst of 100, 93 are there at once; with 7 of 10 used and a new burst of 5, two are owed.
+//! Reservations keep their place, and their time follows the new rate.
 //!
 //! Across a change at most the larger of the two bursts is allowed, plus what both rates bring in their time.
 //!

@@ -11,10 +11,10 @@
 //!
 //! # Waiting is a place in the order
 //!
-//! Who waits takes the tokens now, and is told when they are there. So they are served in the order in which they came, whatever
-//! their sizes; nobody wakes in vain; and the rate is used up however many wait. What is taken in advance is a debt of the bucket: while
-//! anybody waits, checks are refused, and [`Quota::max_debt`](crate::Quota::max_debt) says how many tokens may be waited for. Who
-//! comes then is refused at once, and so is who would be served too late:
+//! Who waits takes the tokens now, and is told when they are there. So they are served in the order in which they came,
+//! whatever their sizes; nobody wakes in vain; and the rate is used up however many wait. What is taken in advance is a
+//! debt of the bucket: while anybody waits, checks are refused, and [`Quota::max_debt`](crate::Quota::max_debt) says
+//! how many tokens may be waited for. Who comes then is refused at once, and so is who would be served too late:
 //!
 //! ```
 //! use core::time::Duration;
@@ -32,22 +32,24 @@
 //! # Ok::<(), damper::Denied>(())
 //! ```
 //!
-//! A [`Turn`](crate::Turn) says how to wait: for how many tokens, for how long at most, with what jitter; then `wait()` blocks, and
-//! `ready()` (by tokio's timer, feature `tokio`) or [`ready_by`](crate::Turn::ready_by) (by any function that sleeps) are futures. A
-//! future that is dropped gives its tokens back if nobody came after it; if somebody did, they count as used, because the others have
-//! been told their moments already. Who gives up often, and in the middle of the order, uses up the rate for nothing: say how long to wait with
-//! [`within`](crate::Turn::within), which refuses at once, rather than by a timeout around it; and in a loop of `select!` make the future once, and
-//! pin it outside.
+//! A [`Turn`](crate::Turn) says how to wait: for how many tokens, for how long at most, with what jitter; then `wait()`
+//! blocks, and `ready()` (by tokio's timer, feature `tokio`) or [`ready_by`](crate::Turn::ready_by) (by any function
+//! that sleeps) are futures. A future that is dropped gives its tokens back if nobody came after it; if somebody did,
+//! they count as used, because the others have been told their moments already. Who gives up often, and in the middle
+//! of the order, uses up the rate for nothing: say how long to wait with [`within`](crate::Turn::within), which refuses
+//! at once, rather than by a timeout around it; and in a loop of `select!` make the future once, and pin it outside.
 //!
-//! Only the token bucket has an order, so only it can be waited for. In tests, sleep by moving the clock: `ready_by(|wait| { clock.advance(wait);
-//! core::future::ready(()) })`; blocking waits sleep in real time, whatever the clock.
+//! Only the token bucket has an order, so only it can be waited for. In tests, sleep by moving the clock:
+//! `ready_by(|wait| { clock.advance(wait); core::future::ready(()) })`; blocking waits sleep in real time, whatever the
+//! clock.
 //!
 //! `pace` and `pace_sink` (feature `futures`) make the items of a stream or sink wait.
 //!
 //! # A lease is a budget
 //!
-//! Of the burst, a budget is set aside when the limiter is built: so many tokens the leases may hold together, and the bucket itself gives
-//! at once what is left. That is what keeps the envelope exact: all leases full and the bucket full are one burst, and no more.
+//! Of the burst, a budget is set aside when the limiter is built: so many tokens the leases may hold together, and the
+//! bucket itself gives at once what is left. That is what keeps the envelope exact: all leases full and the bucket full
+//! are one burst, and no more.
 //!
 //! ```
 //! use damper::{LeasingBucket, ManualClock, Quota, RateLimiter};
@@ -64,11 +66,12 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! So a plain check, too, finds no more than the rest at once: set the burst to what is to be there at once and the budget together.
+//! So a plain check, too, finds no more than the rest at once: set the burst to what is to be there at once and the
+//! budget together.
 //!
-//! How large? A lease of k looks at the bucket once in k checks, so 64 to 1,024 take away all but a percent of the cost. Held tokens
-//! are stranded while the lease is idle: at low rates that is unfair to the others. A rule of thumb: no lease larger than what a
-//! thread spends in a tenth of a second.
+//! How large? A lease of k looks at the bucket once in k checks, so 64 to 1,024 take away all but a percent of the
+//! cost. Held tokens are stranded while the lease is idle: at low rates that is unfair to the others. A rule of thumb:
+//! no lease larger than what a thread spends in a tenth of a second.
 //!
-//! `Striped` is the same without handles: threads find a stripe by themselves, and take from others' before they are refused, so that
-//! nothing is stranded.
+//! `Striped` is the same without handles: threads find a stripe by themselves, and take from others' before they are
+//! refused, so that nothing is stranded.

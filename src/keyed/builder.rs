@@ -48,7 +48,8 @@ pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = DefaultHasher, A
 }
 
 impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
-    /// Starts a limiter of this quota for each key, on a clock and with a hasher of your own: for where there is no `std`.
+    /// Starts a limiter of this quota for each key, on a clock and with a hasher of your own: for where there is no
+    /// `std`.
     ///
     /// # Examples
     ///
@@ -77,8 +78,8 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
 
 impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// Sets the algorithm of each key's bucket: [`TokenBucket`], [`FixedWindow`](crate::FixedWindow), or
-    /// [`SlidingCounter`](crate::SlidingCounter) for a limit of up to 2^20 - 2. Default: `TokenBucket`. (A leaky bucket as a meter is the token bucket
-    /// seen from the other side: its level is what `peek` tells as used.)
+    /// [`SlidingCounter`](crate::SlidingCounter) for a limit of up to 2^20 - 2. Default: `TokenBucket`. (A leaky bucket
+    /// as a meter is the token bucket seen from the other side: its level is what `peek` tells as used.)
     ///
     /// # Examples
     ///
@@ -98,7 +99,8 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         KeyedLimiterBuilder { quota, tiers, capacity, when_full, alignment, clock, hasher, algorithm: PhantomData }
     }
 
-    /// Sets where the windows of all keys begin, of an algorithm that has some. Default: with the first use of the limiter.
+    /// Sets where the windows of all keys begin, of an algorithm that has some. Default: with the first use of the
+    /// limiter.
     pub fn aligned_to(self, alignment: Alignment) -> Self {
         Self { alignment, ..self }
     }
@@ -115,8 +117,8 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         Self { when_full, ..self }
     }
 
-    /// Adds quotas to that of the builder, which is the tier 0, and says to which tier a key belongs: asked when the key is first seen, and again when
-    /// it was forgotten. At most 16 in all; what is beyond the last is the last.
+    /// Adds quotas to that of the builder, which is the tier 0, and says to which tier a key belongs: asked when the
+    /// key is first seen, and again when it was forgotten. At most 16 in all; what is beyond the last is the last.
     ///
     /// # Examples
     ///

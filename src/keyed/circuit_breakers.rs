@@ -11,9 +11,10 @@ use core::hash::{BuildHasher, Hash};
 
 /// One [`CircuitBreaker`] per key, of the keys that were used last: an [`LruStore`] of breakers that are all alike.
 ///
-/// A breaker that was evicted is forgotten: the next call for its key passes, and meets a new one. So those go last that know
-/// something which is worth keeping: open ones, half-open ones with probes in flight, and those that somebody set to a state (or to metrics
-/// only). An open one whose cooldown is over, and which nobody calls any more, is not among them.
+/// A breaker that was evicted is forgotten: the next call for its key passes, and meets a new one. So those go last
+/// that know something which is worth keeping: open ones, half-open ones with probes in flight, and those that somebody
+/// set to a state (or to metrics only). An open one whose cooldown is over, and which nobody calls any more, is not
+/// among them.
 ///
 /// For breakers that differ, or that tell somebody of their changes, take an [`LruStore`] and make each as you like.
 ///
@@ -50,7 +51,8 @@ impl<K: Hash + Eq> CircuitBreakers<K> {
 
 #[cfg(feature = "std")]
 impl<K: Hash + Eq, C: Clock + Clone> CircuitBreakers<K, C> {
-    /// Breakers of this configuration for at most so many keys, on a clock of your own. A reference to a clock is a clock too.
+    /// Breakers of this configuration for at most so many keys, on a clock of your own. A reference to a clock is a
+    /// clock too.
     #[must_use]
     pub fn with_clock(config: BreakerConfig, capacity: usize, clock: C) -> Self {
         Self::with_clock_and_hasher(config, capacity, clock, DefaultHasher::new())
@@ -66,15 +68,15 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> CircuitBreakers<K, C, S> {
         Self { store, config, window: None, clock }
     }
 
-    /// The same breakers, before their first use, with a [window](CircuitBreaker::with_window) for their rates, each with one of its own.
-    /// Default: the last 48 calls (24 where slow ones are told apart).
+    /// The same breakers, before their first use, with a [window](CircuitBreaker::with_window) for their rates, each
+    /// with one of its own. Default: the last 48 calls (24 where slow ones are told apart).
     #[must_use]
     pub fn with_window(self, window: Window) -> Self {
         Self { window: Some(window), ..self }
     }
 
-    /// The breaker of this key, which is made if there is none; as [`LruStore::get_or_insert_with`]. For permits, and for
-    /// calls with a verdict of your own.
+    /// The breaker of this key, which is made if there is none; as [`LruStore::get_or_insert_with`]. For permits, and
+    /// for calls with a verdict of your own.
     #[inline]
     pub fn get<Q>(&self, key: &Q) -> Arc<CircuitBreaker<C>>
     where

@@ -16,7 +16,8 @@ pub enum KeyedLimiterError {
     Tiers(usize),
     /// There is no such tier.
     Tier(usize),
-    /// The limit of a quota is more than the algorithm can count for a key: 2^20 - 2 of a sliding counter, 2^32 - 2 of a fixed window.
+    /// The limit of a quota is more than the algorithm can count for a key: 2^20 - 2 of a sliding counter, 2^32 - 2 of
+    /// a fixed window.
     Limit(u32),
 }
 

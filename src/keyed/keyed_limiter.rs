@@ -16,31 +16,35 @@ use core::marker::PhantomData;
 
 /// One limit per key, in memory that is fixed at construction.
 ///
-/// Keys are hashed with a random seed and not kept: two keys whose 64-bit hashes are equal share a bucket, which for a million keys has a
-/// chance of one in 37 million. A key that is known is looked up without a lock; the first sight of a key takes one of 64 locks (one critical section, without the feature `std`).
+/// Keys are hashed with a random seed and not kept: two keys whose 64-bit hashes are equal share a bucket, which for a
+/// million keys has a chance of one in 37 million. A key that is known is looked up without a lock; the first sight of
+/// a key takes one of 64 locks (one critical section, without the feature `std`).
 ///
 /// # When it is full
 ///
-/// There are two slots for each key of the capacity, and each key may have one of eight. A bucket that is full says nothing, so its slot is given away
-/// without loss. Where all eight owe something, [`WhenFull`] says what becomes of the newcomer; with as many busy keys as the capacity, that
-/// happens to about 3 in 10,000. Nobody gets a fresh burst by pushing others out.
+/// There are two slots for each key of the capacity, and each key may have one of eight. A bucket that is full says
+/// nothing, so its slot is given away without loss. Where all eight owe something, [`WhenFull`] says what becomes of
+/// the newcomer; with as many busy keys as the capacity, that happens to about 3 in 10,000. Nobody gets a fresh burst
+/// by pushing others out.
 ///
 /// # Several quotas
 ///
-/// Keys can belong to [tiers](crate::keyed::KeyedLimiterBuilder::tiers), each with a quota of its own; a key is asked for its tier when it is first seen, and
-/// [`set_tier`](KeyedLimiter::set_tier) overrules it. Every quota can be changed while the limiter is used.
+/// Keys can belong to [tiers](crate::keyed::KeyedLimiterBuilder::tiers), each with a quota of its own; a key is asked
+/// for its tier when it is first seen, and [`set_tier`](KeyedLimiter::set_tier) overrules it. Every quota can be
+/// changed while the limiter is used.
 ///
 /// # Other algorithms
 ///
 /// A key's bucket is a [`TokenBucket`]; by [`algorithm`](crate::keyed::KeyedLimiterBuilder::algorithm) it can be a
-/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter), each of which fits a slot. Where these are pushed out, the newcomer
-/// continues the count of the window.
+/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter), each of which fits a slot. Where
+/// these are pushed out, the newcomer continues the count of the window.
 ///
 /// # Range
 ///
-/// A bucket's position has 56 bits, which circle after 208 days of nanoseconds (sooner, where a quota was made much faster): a key that nobody used for so
-/// long may for the time of one refill be judged more strictly. A clock that steps back by more than it should, and further than the deepest debt,
-/// fills the buckets. Of windows the number wraps instead: after 2^24 of a fixed window, 2^16 of a sliding counter.
+/// A bucket's position has 56 bits, which circle after 208 days of nanoseconds (sooner, where a quota was made much
+/// faster): a key that nobody used for so long may for the time of one refill be judged more strictly. A clock that
+/// steps back by more than it should, and further than the deepest debt, fills the buckets. Of windows the number wraps
+/// instead: after 2^24 of a fixed window, 2^16 of a sliding counter.
 ///
 /// # Examples
 ///
@@ -81,9 +85,11 @@ pub(super) type Taken = Result<(Allowed, Receipt), Denied>;
 
 impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
     const_unless_loom! {
-        /// One quota for each key, in slots that the caller lends: two keys for each set of them. It allocates nothing, and can be a `static`.
+        /// One quota for each key, in slots that the caller lends: two keys for each set of them. It allocates nothing,
+        /// and can be a `static`.
         ///
-        /// First sights take one lock for all keys, which without the feature `std` is a critical section of the firmware's; hits take none.
+        /// First sights take one lock for all keys, which without the feature `std` is a critical section of the
+        /// firmware's; hits take none.
         ///
         /// # Examples
         ///
@@ -118,7 +124,8 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
 }
 
 impl<K: ?Sized, C, S, A> KeyedLimiter<K, C, S, A> {
-    /// The same limiter, before its first use, with a rule for keys for which there is no slot. Default: [`WhenFull::SharedOverflow`].
+    /// The same limiter, before its first use, with a rule for keys for which there is no slot. Default:
+    /// [`WhenFull::SharedOverflow`].
     #[must_use]
     pub fn when_full(self, when_full: WhenFull) -> Self {
         Self { when_full, ..self }
@@ -150,8 +157,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.take(key, n).map(|(allowed, _)| allowed)
     }
 
-    /// As [`check_n`](Self::check_n), of the key's limit and of one for all in one decision: both are taken, or none. What is allowed is told of the one that
-    /// has fewer left.
+    /// As [`check_n`](Self::check_n), of the key's limit and of one for all in one decision: both are taken, or none.
+    /// What is allowed is told of the one that has fewer left.
     ///
     /// # Errors
     ///
@@ -205,15 +212,15 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         })
     }
 
-    /// Gives back `n` tokens that this key took and did not need; more than a full bucket holds are lost, and so are those of a key
-    /// without a slot. While the bucket is below empty, nothing is given back.
+    /// Gives back `n` tokens that this key took and did not need; more than a full bucket holds are lost, and so are
+    /// those of a key without a slot. While the bucket is below empty, nothing is given back.
     pub fn refund(&self, key: &K, n: u32) {
         self.visit(self.fingerprint(key), |line, word, at| (A::refund(line, word, at, n), ()));
     }
 
-    /// Books `n` tokens of this key after the fact, whether they are there or not, and returns how many it booked: what something turned
-    /// out to cost. Debt goes no deeper than [`Quota::max_debt`]. A key without a slot is booked in the bucket that those share, or not at all if there
-    /// is none: then it returns 0.
+    /// Books `n` tokens of this key after the fact, whether they are there or not, and returns how many it booked: what
+    /// something turned out to cost. Debt goes no deeper than [`Quota::max_debt`]. A key without a slot is booked in
+    /// the bucket that those share, or not at all if there is none: then it returns 0.
     pub fn charge(&self, key: &K, n: u32) -> u32 {
         let fingerprint = self.fingerprint(key);
         loop {
@@ -245,8 +252,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.visit(self.fingerprint(key), |line, _, at| (A::idle(line, at), ()));
     }
 
-    /// Makes this key belong to a tier, whatever it would else. What is missing from its bucket takes as long to be refilled as before.
-    /// Remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called, in memory of its own: for few keys.
+    /// Makes this key belong to a tier, whatever it would else. What is missing from its bucket takes as long to be
+    /// refilled as before. Remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called, in
+    /// memory of its own: for few keys.
     ///
     /// # Errors
     ///
@@ -372,7 +380,8 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.capacity
     }
 
-    /// The keys that have a slot, whether they owe something or not: at most two for each of the capacity, rounded up to whole sets of four.
+    /// The keys that have a slot, whether they owe something or not: at most two for each of the capacity, rounded up
+    /// to whole sets of four.
     pub fn len(&self) -> usize {
         // At most the number of slots, but for keys that come and go while they are counted.
         self.locks.sum(|counts| counts.keys) as usize

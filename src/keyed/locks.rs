@@ -8,7 +8,8 @@ use {alloc::boxed::Box, crossbeam_utils::CachePadded};
 /// What happened to keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
-    /// Of the slots that this lock gave away, those that are taken. It wraps: who takes a slot from its owner does so under another lock.
+    /// Of the slots that this lock gave away, those that are taken. It wraps: who takes a slot from its owner does so
+    /// under another lock.
     pub(super) keys: u64,
     pub(super) evictions: u64,
     pub(super) overflows: u64,

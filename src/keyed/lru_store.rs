@@ -31,33 +31,36 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// A value per key, of the keys that were used last, in memory that is bounded whatever the keys.
 ///
 /// For what is worth one of its own for each: a [circuit breaker](crate::CircuitBreaker) per host (ready made as
-/// [`CircuitBreakers`](super::CircuitBreakers)), a bulkhead per tenant, a throttle per API. Keys are kept and compared, so no key ever
-/// gets another's value. Values are handed out as [`Arc`]s: who holds one keeps it, evicted or not, but then the next who
-/// asks for its key gets a new one.
+/// [`CircuitBreakers`](super::CircuitBreakers)), a bulkhead per tenant, a throttle per API. Keys are kept and compared,
+/// so no key ever gets another's value. Values are handed out as [`Arc`]s: who holds one keeps it, evicted or not, but
+/// then the next who asks for its key gets a new one.
 ///
 /// # Memory
 ///
-/// There are never more entries than the [`capacity`](Self::capacity). What finds them is allocated at construction: 35 to 47 bytes an entry,
-/// and the size of a key. An insertion allocates the value's `Arc`, and what the key's `to_owned` does; a hit allocates nothing.
+/// There are never more entries than the [`capacity`](Self::capacity). What finds them is allocated at construction: 35
+/// to 47 bytes an entry, and the size of a key. An insertion allocates the value's `Arc`, and what the key's `to_owned`
+/// does; a hit allocates nothing.
 ///
-/// Entries are spread by their hashes over shards, at least 64 entries each and no more shards than four times the threads that
-/// can run (rounded up to a power of two). Each shard has its part of the capacity, so that the first evictions come before all of them are
-/// full: with a capacity of 1,024 in 8 shards mostly after some 910 keys, with 10,000 after 9,600. Below a capacity of 128 there is one shard.
+/// Entries are spread by their hashes over shards, at least 64 entries each and no more shards than four times the
+/// threads that can run (rounded up to a power of two). Each shard has its part of the capacity, so that the first
+/// evictions come before all of them are full: with a capacity of 1,024 in 8 shards mostly after some 910 keys, with
+/// 10,000 after 9,600. Below a capacity of 128 there is one shard.
 ///
 /// # What is evicted
 ///
-/// A hit relinks no list, it only counts up how often its entry was used; eviction is by CLOCK with counts up to 3, where an exact LRU
-/// would keep a list. On random keys by Zipf's law, ten times as many as fit, an exact LRU hits less often: 43.6 % against 46.3 %
-/// with 1,000 entries and an exponent of 0.8, 67.4 % against 69.5 % with 1.0, because a key that comes once goes sooner than one that came
-/// often. The entries that an eviction looks at are at most one more than hits were counted before, and never more than 128. Those that
-/// [`keep_if`](Self::keep_if) wants kept go last.
+/// A hit relinks no list, it only counts up how often its entry was used; eviction is by CLOCK with counts up to 3,
+/// where an exact LRU would keep a list. On random keys by Zipf's law, ten times as many as fit, an exact LRU hits less
+/// often: 43.6 % against 46.3 % with 1,000 entries and an exponent of 0.8, 67.4 % against 69.5 % with 1.0, because a
+/// key that comes once goes sooner than one that came often. The entries that an eviction looks at are at most one more
+/// than hits were counted before, and never more than 128. Those that [`keep_if`](Self::keep_if) wants kept go last.
 ///
 /// # Locks
 ///
-/// A hit holds its shard's lock shared, while it looks the key up and clones the `Arc`: hits do not wait for one another, but for insertions
-/// into the same shard. Insertions, removals and evictions hold it exclusively. Of your code, only the key's `Eq` runs under a
-/// lock, the predicate of [`keep_if`](Self::keep_if), and the key's `Clone` in [`iter`](Self::iter): these must not use the store. Values
-/// are made and dropped outside, and a lock is not poisoned by what unwinds.
+/// A hit holds its shard's lock shared, while it looks the key up and clones the `Arc`: hits do not wait for one
+/// another, but for insertions into the same shard. Insertions, removals and evictions hold it exclusively. Of your
+/// code, only the key's `Eq` runs under a lock, the predicate of [`keep_if`](Self::keep_if), and the key's `Clone` in
+/// [`iter`](Self::iter): these must not use the store. Values are made and dropped outside, and a lock is not poisoned
+/// by what unwinds.
 ///
 /// # Memory ordering
 ///
@@ -96,8 +99,8 @@ impl<K, V> LruStore<K, V> {
 impl<K, V, S> LruStore<K, V, S> {
     /// As [`new`](LruStore::new), with a hasher of your own instead of std's, which is seeded at random.
     ///
-    /// It decides who can choose keys that collide, and should spread keys over all 64 bits. std's takes some 20 ns of a hit's 50 for a host's
-    /// name: where nobody hostile chooses the keys, a faster one is worth it.
+    /// It decides who can choose keys that collide, and should spread keys over all 64 bits. std's takes some 20 ns of
+    /// a hit's 50 for a host's name: where nobody hostile chooses the keys, a faster one is worth it.
     #[must_use]
     pub fn with_hasher(capacity: usize, hasher: S) -> Self {
         let capacity = capacity.clamp(1, MAX_CAPACITY);
@@ -109,9 +112,9 @@ impl<K, V, S> LruStore<K, V, S> {
 
     /// The same store, before its first use, with a predicate that says which values stay longest. Default: none does.
     ///
-    /// An eviction passes over values for which it is true, as long as there is another one among the 64 to 128 entries it looks at. If
-    /// there is none, one of them goes all the same. The predicate is called under the lock of a shard: it must not use the store,
-    /// and should take nanoseconds. If it unwinds, nothing is inserted.
+    /// An eviction passes over values for which it is true, as long as there is another one among the 64 to 128 entries
+    /// it looks at. If there is none, one of them goes all the same. The predicate is called under the lock of a shard:
+    /// it must not use the store, and should take nanoseconds. If it unwinds, nothing is inserted.
     ///
     /// # Examples
     ///
@@ -162,8 +165,9 @@ impl<K, V, S> LruStore<K, V, S> {
 
     /// The entries, without counting as a use of them.
     ///
-    /// They are copied shard by shard, each when the iterator comes to it, and no lock is held in between: an entry that stays is there
-    /// once, one that comes or goes meanwhile may be there or not. What holds a shard's copies is allocated here.
+    /// They are copied shard by shard, each when the iterator comes to it, and no lock is held in between: an entry
+    /// that stays is there once, one that comes or goes meanwhile may be there or not. What holds a shard's copies is
+    /// allocated here.
     pub fn iter(&self) -> impl Iterator<Item = (K, Arc<V>)>
     where
         K: Clone,
@@ -196,8 +200,9 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
 
     /// The value of this key, which is made if there is none. Where the store is full, another entry makes room.
     ///
-    /// It is made outside of the locks, so `make` may use the store, and if it unwinds nothing has happened. Of threads that
-    /// race for a key each may make a value, but the first to insert one wins: all get that one, and the others are dropped.
+    /// It is made outside of the locks, so `make` may use the store, and if it unwinds nothing has happened. Of threads
+    /// that race for a key each may make a value, but the first to insert one wins: all get that one, and the others
+    /// are dropped.
     #[inline]
     pub fn get_or_insert_with<Q>(&self, key: &Q, make: impl FnOnce() -> V) -> Arc<V>
     where

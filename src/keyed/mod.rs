@@ -1,5 +1,5 @@
-//! Something for each key, in memory that is bounded: a limit ([`KeyedLimiter`]), a breaker ([`CircuitBreakers`]), or a value of any kind
-//! ([`LruStore`]).
+//! Something for each key, in memory that is bounded: a limit ([`KeyedLimiter`]), a breaker ([`CircuitBreakers`]), or a
+//! value of any kind ([`LruStore`]).
 //!
 //! | file | idea |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! The first sight of a key: which slot it gets, if any, and what it owes at once.
 //!
-//! All of this runs under the lock of a part of the keys, so that no key gets two slots; the slots themselves belong to keys of every part, and
-//! what is read of them counts only if the exchange that claims one of them succeeds.
+//! All of this runs under the lock of a part of the keys, so that no key gets two slots; the slots themselves belong to
+//! keys of every part, and what is read of them counts only if the exchange that claims one of them succeeds.
 
 use super::keyed_limiter::{KeyedLimiter, Receipt, Taken};
 use super::locks::Counts;
@@ -14,7 +14,8 @@ use crate::clock::{Clock, Ticks};
 use crate::limit::{Denied, KeyedAlgorithm};
 use crate::quota::Timeline;
 
-/// How many slots of nobody, or of who owes nothing, a first set has to have at least, so that nobody looks at the second.
+/// How many slots of nobody, or of who owes nothing, a first set has to have at least, so that nobody looks at the
+/// second.
 const ENOUGH: u32 = 2;
 
 /// A slot that may change its owner.
@@ -46,7 +47,8 @@ struct Offer<'a> {
     idle: u32,
 }
 
-/// The slot that is full soonest: nobody's before one whose owner owes nothing, and of equals that of the set where more are.
+/// The slot that is full soonest: nobody's before one whose owner owes nothing, and of equals that of the set where
+/// more are.
 #[inline]
 fn choose<'a>(first: Offer<'a>, second: Offer<'a>) -> Option<Victim<'a>> {
     // Where there are slots of nobody, they are what is filled evenly; else those whose owners owe nothing.

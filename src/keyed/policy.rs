@@ -11,7 +11,8 @@ pub enum WhenFull {
     SharedOverflow,
     /// It is refused, and told when a slot is free.
     DenyNew,
-    /// It takes over the slot of the key that is full soonest, with what that owes, if that leaves enough tokens. All slots together give no more than
-    /// they hold; but a key that was pushed out before it had used up its burst, and comes back to a slot that owes nothing, has a burst again.
+    /// It takes over the slot of the key that is full soonest, with what that owes, if that leaves enough tokens. All
+    /// slots together give no more than they hold; but a key that was pushed out before it had used up its burst, and
+    /// comes back to a slot that owes nothing, has a burst again.
     EvictLeastIndebted,
 }

@@ -1,12 +1,13 @@
-//! One shard of an [`LruStore`](super::LruStore), apart from its lock: a ring of entries, and a table of where they are.
+//! One shard of an [`LruStore`](super::LruStore), apart from its lock: a ring of entries, and a table of where they
+//! are.
 //!
-//! This is CLOCK, as pagers have had it since Corbató's of 1968, with a small counter in place of the bit. A hit counts up how often
-//! its entry was used, to 3, and moves nothing. A newcomer to a full ring takes the place of another: a hand goes round,
-//! passes over what was used, counting its uses down, and takes the first entry that has none left. So what is used between two visits
-//! of the hand stays, and every step of the hand is paid for by a hit or an insertion.
+//! This is CLOCK, as pagers have had it since Corbató's of 1968, with a small counter in place of the bit. A hit counts
+//! up how often its entry was used, to 3, and moves nothing. A newcomer to a full ring takes the place of another: a
+//! hand goes round, passes over what was used, counting its uses down, and takes the first entry that has none left. So
+//! what is used between two visits of the hand stays, and every step of the hand is paid for by a hit or an insertion.
 //!
-//! One eviction takes no more than [`LOOKS`] such steps; then it takes the next entry whatever its uses. Those that its owner
-//! wants kept are passed over in either case, but not for longer than as many steps again.
+//! One eviction takes no more than [`LOOKS`] such steps; then it takes the next entry whatever its uses. Those that its
+//! owner wants kept are passed over in either case, but not for longer than as many steps again.
 
 use crate::atomic::{AtomicU64, Ordering};
 use alloc::sync::Arc;
@@ -53,7 +54,8 @@ impl<K, V> Entry<K, V> {
 
     /// Counts one use. Called under a shared lock, by many at once: of uses at the same moment one may be lost.
     fn used(&self) {
-        // ORDERING: Relaxed, both: a hint for the hand, which publishes nothing; the shard's lock orders it before the hand comes.
+        // ORDERING: Relaxed, both: a hint for the hand, which publishes nothing; the shard's lock orders it before the
+        // hand comes.
         let uses = self.uses.load(Ordering::Relaxed);
         if uses < MOST_USES {
             self.uses.store(uses + 1, Ordering::Relaxed);
@@ -76,8 +78,8 @@ impl<K, V> Entry<K, V> {
 pub(super) struct Ring<K, V> {
     /// At least 1.
     capacity: usize,
-    /// Where in `entries` the entry of a hash is. Made for twice the capacity: with so much room hashbrown cleans up in place what
-    /// removals leave behind (which at half its load is next to nothing), and never moves to a larger table.
+    /// Where in `entries` the entry of a hash is. Made for twice the capacity: with so much room hashbrown cleans up in
+    /// place what removals leave behind (which at half its load is next to nothing), and never moves to a larger table.
     places: HashTable<u32>,
     entries: Vec<Entry<K, V>>,
     /// The next one to be looked at.
@@ -140,8 +142,8 @@ impl<K, V> Ring<K, V> {
         (self.entries.len() == self.capacity).then(|| self.look_for_victim(is_kept))
     }
 
-    /// Puts in an entry whose key is not there yet, at the place that [`victim`](Self::victim) told, and returns the one that was there.
-    /// Runs nothing of the user's.
+    /// Puts in an entry whose key is not there yet, at the place that [`victim`](Self::victim) told, and returns the
+    /// one that was there. Runs nothing of the user's.
     pub(super) fn insert(&mut self, entry: Entry<K, V>, victim: Option<usize>) -> Option<Entry<K, V>> {
         let hash = entry.hash;
         let (place, evicted) = if let Some(place) = victim {

@@ -4,10 +4,12 @@ use core::fmt;
 use core::hash::BuildHasher;
 use siphasher::sip::SipHasher13;
 
-/// Hashes keys by SipHash-1-3 (Aumasson and Bernstein, 2012) with a seed that the caller gives: for where there is no `std` to give one.
+/// Hashes keys by SipHash-1-3 (Aumasson and Bernstein, 2012) with a seed that the caller gives: for where there is no
+/// `std` to give one.
 ///
-/// Who knows the seed can choose keys that share a bucket, or crowd one another out. So take it from a source of true randomness at each
-/// start where there is one; else from what differs from device to device and an outsider does not know.
+/// Who knows the seed can choose keys that share a bucket, or crowd one another out. So take it from a source of true
+/// randomness at each start where there is one; else from what differs from device to device and an outsider does not
+/// know.
 ///
 /// # Examples
 ///

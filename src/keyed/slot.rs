@@ -11,12 +11,14 @@
 //! | TIER | 4 | which quota |
 //! | VERSION | 4 | changes of the owner; wraps |
 //!
-//! **Who owns it** is told by a fingerprint beside the word: 64 bits of the key's hash, 0 for nobody. A slot changes its owner by first
-//! exchanging the word for a claimed one of the next version; then the fingerprint is written, and then the new owner's word. So:
+//! **Who owns it** is told by a fingerprint beside the word: 64 bits of the key's hash, 0 for nobody. A slot changes
+//! its owner by first exchanging the word for a claimed one of the next version; then the fingerprint is written, and
+//! then the new owner's word. So:
 //!
-//! - Who reads the word first, and then finds its own fingerprint, and then exchanges that very word, still owned the slot.
-//! - Who refuses exchanges nothing, and so looks at the word again after the fingerprint: only if it is still the same was it the bucket of that
-//!   key that the refusal was computed from.
+//! - Who reads the word first, and then finds its own fingerprint, and then exchanges that very word, still owned the
+//!   slot.
+//! - Who refuses exchanges nothing, and so looks at the word again after the fingerprint: only if it is still the same
+//!   was it the bucket of that key that the refusal was computed from.
 
 use super::table::Fingerprint;
 use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom};
@@ -99,16 +101,17 @@ impl Slot {
     /// Its word.
     #[inline]
     pub(super) fn word(&self) -> Word {
-        // ORDERING: Acquire pairs with the Release in `publish`: who sees a word sees its owner's fingerprint, or a later one.
-        // loom-tests: keyed::nobody_is_refused_on_another_s_word.
+        // ORDERING: Acquire pairs with the Release in `publish`: who sees a word sees its owner's fingerprint, or a
+        // later one. loom-tests: keyed::nobody_is_refused_on_another_s_word.
         Word(self.word.load(Ordering::Acquire))
     }
 
     /// Whose it is, asked after the word was read: whoever exchanges that word then owned it.
     #[inline]
     pub(super) fn is_of(&self, fingerprint: u64) -> bool {
-        // ORDERING: Relaxed: the Acquire fence in `LiveQuota::is_current` follows, and pairs with the Release of the fingerprint in `publish`. Who has seen the
-        // new one sees then that the word was claimed, and that an older one has changed. loom-tests: keyed::nobody_is_refused_on_another_s_word.
+        // ORDERING: Relaxed: the Acquire fence in `LiveQuota::is_current` follows, and pairs with the Release of the
+        // fingerprint in `publish`. Who has seen the new one sees then that the word was claimed, and that an older one
+        // has changed. loom-tests: keyed::nobody_is_refused_on_another_s_word.
         self.fingerprint.load(Ordering::Relaxed) == fingerprint
     }
 
@@ -122,8 +125,8 @@ impl Slot {
     /// Puts `new` in the place of `old`, if that is still there.
     #[inline]
     pub(super) fn replace(&self, old: Word, new: Word) -> bool {
-        // ORDERING: Release, so that who reads the word sees the epoch of its line, as in `OneWord::replace`; and an exchange upon
-        // another's continues its release sequence. Relaxed on failure: the value read is dropped.
+        // ORDERING: Release, so that who reads the word sees the epoch of its line, as in `OneWord::replace`; and an
+        // exchange upon another's continues its release sequence. Relaxed on failure: the value read is dropped.
         self.word.compare_exchange_weak(old.0, new.0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
@@ -150,7 +153,8 @@ impl Claim<'_> {
 
     /// Gives the slot to its new owner; 0 for nobody.
     pub(super) fn publish(self, fingerprint: u64, tier: usize, word: u64) {
-        // ORDERING: Release pairs with the fence that `is_of` speaks of: who sees the fingerprint sees that the slot was claimed.
+        // ORDERING: Release pairs with the fence that `is_of` speaks of: who sees the fingerprint sees that the slot
+        // was claimed.
         self.slot.fingerprint.store(fingerprint, Ordering::Release);
         // ORDERING: Release pairs with the Acquire in `word`: who sees the word sees the fingerprint.
         self.slot.word.store(self.word.in_tier(tier).at_level(word).0, Ordering::Release);

@@ -1,9 +1,10 @@
 //! A bounded table of slots: set-associative, like the cache of a processor.
 //!
-//! A key's hash names two sets of four slots, each in a cache line of its own, and the key is in one of them: in the first, unless three of
-//! its slots were taken and the second was emptier. With two slots for each key of the capacity, 3 keys in 10,000 then find no slot, and
-//! one hit in ten looks at two lines. (Always the emptier: 1 key in 100,000, and 28 hits in 100. The first until it is full: 36 keys in
-//! 10,000, and 4 hits in 100.) No key is stored, and nothing is allocated after construction.
+//! A key's hash names two sets of four slots, each in a cache line of its own, and the key is in one of them: in the
+//! first, unless three of its slots were taken and the second was emptier. With two slots for each key of the capacity,
+//! 3 keys in 10,000 then find no slot, and one hit in ten looks at two lines. (Always the emptier: 1 key in 100,000,
+//! and 28 hits in 100. The first until it is full: 36 keys in 10,000, and 4 hits in 100.) No key is stored, and nothing
+//! is allocated after construction.
 
 use super::slot::{Slot, Word};
 use crate::atomic::{array_of, const_unless_loom};
@@ -47,8 +48,8 @@ impl Set {
 
 /// The memory of a [`KeyedLimiter`](super::KeyedLimiter) that allocates none: `SETS` times 64 bytes, for two keys each.
 ///
-/// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](super::KeyedLimiter::in_slots), to one limiter only: others would count in
-/// one another's buckets.
+/// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](super::KeyedLimiter::in_slots), to one limiter only:
+/// others would count in one another's buckets.
 #[derive(Debug)]
 pub struct KeyedSlots<const SETS: usize>([Set; SETS]);
 

@@ -62,7 +62,8 @@ impl<K: ?Sized> Tiers<K> {
         Self::Several(Several { tiers, tier_of, overrides: Guarded::new(HashMap::new()) })
     }
 
-    /// The tier of this number, and the number; what is beyond the last is the last. Not asked for where there is one only.
+    /// The tier of this number, and the number; what is beyond the last is the last. Not asked for where there is one
+    /// only.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
     #[inline]
     pub(super) fn at(&self, index: impl FnOnce() -> usize) -> (usize, &Tier) {

@@ -52,7 +52,8 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         (!word.is_claimed() && slot.is_of(fingerprint.get())).then_some(word)
     }
 
-    /// The line, the position of now and the bucket's word, of what a slot was seen to have; `None` if the quota is just changing.
+    /// The line, the position of now and the bucket's word, of what a slot was seen to have; `None` if the quota is
+    /// just changing.
     #[inline]
     pub(super) fn look(&self, word: Word) -> Option<(Timeline, u64, u64)> {
         let (_, tier) = self.tiers.at(|| word.tier());
@@ -62,8 +63,8 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         tier.quota.is_current(epoch).then_some((line, at, full))
     }
 
-    /// Decides about the bucket of a key, until a decision stands; `None` if the key has no slot. A decision that leaves the word as it is
-    /// writes nothing.
+    /// Decides about the bucket of a key, until a decision stands; `None` if the key has no slot. A decision that
+    /// leaves the word as it is writes nothing.
     #[inline]
     pub(super) fn visit<T>(
         &self,

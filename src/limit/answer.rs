@@ -57,8 +57,8 @@ impl Allowed {
         Self { near_limit: self.level.remaining < tokens, ..self }
     }
 
-    /// Whether fewer tokens are left than the limiter's [soft limit](super::RateLimiter::soft_limit): time to warn, or to
-    /// shed what can wait. `false` where no soft limit was set.
+    /// Whether fewer tokens are left than the limiter's [soft limit](super::RateLimiter::soft_limit): time to warn, or
+    /// to shed what can wait. `false` where no soft limit was set.
     #[must_use]
     pub fn is_near_limit(&self) -> bool {
         self.near_limit
@@ -104,8 +104,8 @@ impl Denied {
         Self { level: Level::of(line, word, at), wait }
     }
 
-    /// As `new`, of a level that was computed otherwise; a wait of 0 says that no wait helps, because more is asked for than
-    /// there can ever be.
+    /// As `new`, of a level that was computed otherwise; a wait of 0 says that no wait helps, because more is asked for
+    /// than there can ever be.
     #[inline]
     pub(crate) fn counted(line: &Timeline, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
         Self::counted_by(line.frequency(), remaining, resets_in, wait)

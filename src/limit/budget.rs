@@ -1,8 +1,9 @@
 //! The part of a burst that is set aside to be held outside of the bucket.
 //!
-//! A bucket whose tokens are held by others may itself be full again meanwhile; so what they may hold is not part of its capacity, from
-//! its construction on. Then `held + capacity - debt` never exceeds the burst, and the envelope is that of one bucket. (A capacity
-//! that moves with what is held was seen to fail, when a holder comes and when it goes.)
+//! A bucket whose tokens are held by others may itself be full again meanwhile; so what they may hold is not part of
+//! its capacity, from its construction on. Then `held + capacity - debt` never exceeds the burst, and the envelope is
+//! that of one bucket. (A capacity that moves with what is held was seen to fail, when a holder comes and when it
+//! goes.)
 
 use super::{Algorithm, TokenBucket};
 use crate::clock::Clock;

@@ -43,18 +43,19 @@ const LEVEL: Layout = Layout::of_bits(LEVEL_BITS);
 
 /// The fixed window: at most the quota's limit in each of its windows, which follow one another without a gap.
 ///
-/// What people know best and what costs least to explain, with a flaw that is inherent: the limit at the end of one window and
-/// again at the beginning of the next are twice the limit in next to no time. A [`SlidingCounter`](super::SlidingCounter) or a
-/// [`TokenBucket`](super::TokenBucket) has no such bursts.
+/// What people know best and what costs least to explain, with a flaw that is inherent: the limit at the end of one
+/// window and again at the beginning of the next are twice the limit in next to no time. A
+/// [`SlidingCounter`](super::SlidingCounter) or a [`TokenBucket`](super::TokenBucket) has no such bursts.
 ///
-/// What counts is the quota's limit; its burst means nothing here, and "more than the burst" is said of a call that asks for more than
-/// the limit. Where windows begin is chosen with [`aligned_to`](FixedWindow::aligned_to). `resets_in` is the time until
-/// the window ends, or zero while nothing is taken.
+/// What counts is the quota's limit; its burst means nothing here, and "more than the burst" is said of a call that
+/// asks for more than the limit. Where windows begin is chosen with [`aligned_to`](FixedWindow::aligned_to).
+/// `resets_in` is the time until the window ends, or zero while nothing is taken.
 ///
-/// Beside the quota its whole state is one word of 8 bytes: 32 bits for the number of the window, and 32 for the count. The number
-/// wraps: a limiter that nobody used for 2^31 windows or more may for two windows count what was taken then. A clock that steps
-/// back by more than it should opens no window a second time; it locks nobody out for longer than two windows. A change
-/// of the quota keeps the count, and the window that is under way ends sooner or later as the new windows are shorter or longer.
+/// Beside the quota its whole state is one word of 8 bytes: 32 bits for the number of the window, and 32 for the count.
+/// The number wraps: a limiter that nobody used for 2^31 windows or more may for two windows count what was taken then.
+/// A clock that steps back by more than it should opens no window a second time; it locks nobody out for longer than
+/// two windows. A change of the quota keeps the count, and the window that is under way ends sooner or later as the new
+/// windows are shorter or longer.
 ///
 /// # Examples
 ///
@@ -136,7 +137,8 @@ impl FixedWindow {
             let allowed = Allowed::counted(line, view.remaining(line), view.resets_in(line));
             return (word, Ok((allowed, Taken::NOWHERE)));
         }
-        // A refusal writes nothing, unless the clock stepped back: then the window has to stay the same one from here on.
+        // A refusal writes nothing, unless the clock stepped back: then the window has to stay the same one from here
+        // on.
         let is_moved = view.standing.passed == 0 && view.standing.number != WORD.number.get(word);
         let unmoved = if is_moved { WORD.put(&view) } else { word };
         match view.take(line, n) {

@@ -6,13 +6,14 @@ use crate::clock::{Clock, DefaultClock};
 use crate::quota::{Quota, SetQuotaError};
 use core::fmt;
 
-/// Several limits that a call has to pass together: ten a second *and* a thousand an hour, say. All of them are taken, or none.
+/// Several limits that a call has to pass together: ten a second *and* a thousand an hour, say. All of them are taken,
+/// or none.
 ///
-/// The limits are asked in their order; give the narrowest first, so that what is refused most often costs least. When a later
-/// one refuses, the earlier ones get back what they gave, less what has been refilled since.
+/// The limits are asked in their order; give the narrowest first, so that what is refused most often costs least. When
+/// a later one refuses, the earlier ones get back what they gave, less what has been refilled since.
 ///
-/// No limit ever allows more than it would alone, counting the calls that were allowed by all. A call may be refused because
-/// of another that is being taken back at that moment.
+/// No limit ever allows more than it would alone, counting the calls that were allowed by all. A call may be refused
+/// because of another that is being taken back at that moment.
 ///
 /// # Examples
 ///
@@ -66,8 +67,8 @@ impl<const N: usize, A: Algorithm, C: Clock> Layered<N, A, C> {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens of every limit if all of them have so many, else none of any. What is allowed is told of the limit that
-    /// has the fewest left.
+    /// Takes `n` tokens of every limit if all of them have so many, else none of any. What is allowed is told of the
+    /// limit that has the fewest left.
     ///
     /// # Errors
     ///
@@ -101,7 +102,8 @@ impl<const N: usize, A: Algorithm, C: Clock> Layered<N, A, C> {
         self.layers.each_ref().map(|layer| layer.usage(&self.clock))
     }
 
-    /// Puts another quota in force for one of the limits, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does.
+    /// Puts another quota in force for one of the limits, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota)
+    /// does.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The leaky bucket: as a meter, and as a queue.
 //!
-//! Both are the token bucket seen from the other side, word and arithmetic included: what is missing from the token bucket is the
-//! level of the leaky one.
+//! Both are the token bucket seen from the other side, word and arithmetic included: what is missing from the token
+//! bucket is the level of the leaky one.
 
 use super::algorithm::{Algorithm, Taken, sealed};
 use super::one_word::{Moment, OneWord, Step};
@@ -11,11 +11,11 @@ use crate::clock::{Clock, DefaultClock, Ticks};
 use crate::quota::{Measure, Quota, Refusal, SetQuotaError, Timeline};
 use core::time::Duration;
 
-/// The leaky bucket as a meter: a request raises the level by its cost and is refused if that would be above the burst; the level
-/// leaks at the quota's rate.
+/// The leaky bucket as a meter: a request raises the level by its cost and is refused if that would be above the burst;
+/// the level leaks at the quota's rate.
 ///
-/// The mirror image of the [`TokenBucket`]: it allows and refuses the very same calls, and `level + remaining = burst`. For who
-/// thinks, or has to report, in levels.
+/// The mirror image of the [`TokenBucket`]: it allows and refuses the very same calls, and `level + remaining = burst`.
+/// For who thinks, or has to report, in levels.
 ///
 /// # Examples
 ///
@@ -81,8 +81,8 @@ impl Algorithm for LeakyBucket {
 /// As many fit as the quota's burst, the one that is leaving included; more overflow, and are refused. Where a
 /// [`TokenBucket`] lets a burst through at once, this spreads it out.
 ///
-/// In any stretch of time of `t` clock ticks at most `1 + rate · (t + 1 tick)` requests leave, if each leaves when it was told. A change
-/// of the quota moves those that come after it; the others have been told already.
+/// In any stretch of time of `t` clock ticks at most `1 + rate · (t + 1 tick)` requests leave, if each leaves when it
+/// was told. A change of the quota moves those that come after it; the others have been told already.
 ///
 /// # Examples
 ///
@@ -137,12 +137,12 @@ impl<C: Clock> LeakyQueue<C> {
         self.enter_n(1)
     }
 
-    /// As [`enter`](Self::enter) for a request that is as large as `n`: who comes after it leaves `n` intervals later. One of no
-    /// size leaves at once.
+    /// As [`enter`](Self::enter) for a request that is as large as `n`: who comes after it leaves `n` intervals later.
+    /// One of no size leaves at once.
     ///
-    /// The wait is rounded up to the clock's tick: exact where requests are a whole number of ticks apart, else at most a
-    /// tick too long (or the 2^-59th part of the time in which the quota's deepest debt is refilled, if that is longer: with ticks of
-    /// a nanosecond, if the debt takes decades).
+    /// The wait is rounded up to the clock's tick: exact where requests are a whole number of ticks apart, else at most
+    /// a tick too long (or the 2^-59th part of the time in which the quota's deepest debt is refilled, if that is
+    /// longer: with ticks of a nanosecond, if the debt takes decades).
     ///
     /// # Errors
     ///

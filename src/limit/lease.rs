@@ -9,9 +9,10 @@ use core::fmt;
 
 /// A token bucket that leaves a budget of its burst to [`Lease`]s.
 ///
-/// Of the burst, as many tokens as the budget are never in the bucket: they are for the leases to hold. What the bucket gives at
-/// once, to a check or to leases together, is the rest; a cost above that exceeds the burst. The envelope of leases and checks together
-/// is that of the quota. A quota has to have a burst above the budget, when it is changed too.
+/// Of the burst, as many tokens as the budget are never in the bucket: they are for the leases to hold. What the bucket
+/// gives at once, to a check or to leases together, is the rest; a cost above that exceeds the burst. The envelope of
+/// leases and checks together is that of the quota. A quota has to have a burst above the budget, when it is changed
+/// too.
 ///
 /// # Examples
 ///
@@ -68,8 +69,8 @@ impl LeasingBucket {
                 // At most the budget.
                 return Err(LeaseError::OverBudget { size, left: left as u32 });
             };
-            // ORDERING: Acquire pairs with the Release in `Drop`: what a lease gave back is in the bucket before another has its
-            // part of the budget. loom-tests: lease::a_successor_holds_no_more.
+            // ORDERING: Acquire pairs with the Release in `Drop`: what a lease gave back is in the bucket before
+            // another has its part of the budget. loom-tests: lease::a_successor_holds_no_more.
             match self.unleased.compare_exchange_weak(left, after, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(newer) => left = newer,
@@ -107,8 +108,8 @@ impl Algorithm for LeasingBucket {
 #[cfg(feature = "std")]
 impl RateLimiter<LeasingBucket> {
     const_unless_loom! {
-        /// A token bucket on the [default clock](crate::clock::DefaultClock), of whose burst `budget` tokens are left to leases. On another
-        /// clock: `RateLimiter::of(LeasingBucket::new(quota, budget)?, clock)`.
+        /// A token bucket on the [default clock](crate::clock::DefaultClock), of whose burst `budget` tokens are left
+        /// to leases. On another clock: `RateLimiter::of(LeasingBucket::new(quota, budget)?, clock)`.
         ///
         /// # Errors
         ///
@@ -145,7 +146,8 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
     }
 }
 
-/// A reference to a leasing limiter that a [`Lease`] can hold: a plain one, or an `Arc` where the lease has to outlive the borrow.
+/// A reference to a leasing limiter that a [`Lease`] can hold: a plain one, or an `Arc` where the lease has to outlive
+/// the borrow.
 pub trait LeasingRef: sealed::Sealed {
     /// The limiter's clock.
     type Clock: Clock;
@@ -176,12 +178,12 @@ impl<C: Clock> LeasingRef for alloc::sync::Arc<RateLimiter<LeasingBucket, C>> {
     }
 }
 
-/// Tokens of one thread or task, taken from the limiter many at a time: while they last, a check is a subtraction, without an atomic and
-/// without a look at the clock.
+/// Tokens of one thread or task, taken from the limiter many at a time: while they last, a check is a subtraction,
+/// without an atomic and without a look at the clock.
 ///
-/// It holds up to its size and is refilled when it is empty, with what the bucket has. Held tokens are nobody else's: an idle lease
-/// strands them, up to its size, until it is [emptied](Lease::give_back) or dropped. A lease that is leaked (by `mem::forget`)
-/// keeps its part of the budget for ever.
+/// It holds up to its size and is refilled when it is empty, with what the bucket has. Held tokens are nobody else's:
+/// an idle lease strands them, up to its size, until it is [emptied](Lease::give_back) or dropped. A lease that is
+/// leaked (by `mem::forget`) keeps its part of the budget for ever.
 ///
 /// Held tokens do not expire, and a change of the quota does not touch them.
 #[derive(Debug)]
@@ -228,7 +230,8 @@ impl<L: LeasingRef> Lease<L> {
         Ok(())
     }
 
-    /// Gives the tokens that it holds back to the bucket: for a lease that will be idle. What a full bucket does not take is lost.
+    /// Gives the tokens that it holds back to the bucket: for a lease that will be idle. What a full bucket does not
+    /// take is lost.
     pub fn give_back(&mut self) {
         if self.held > 0 {
             let (leasing, clock) = self.limiter.limiter().parts();

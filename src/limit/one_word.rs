@@ -4,8 +4,8 @@ use crate::atomic::{AtomicU64, Backoff, Ordering, const_unless_loom};
 use crate::clock::Clock;
 use crate::quota::{LiveQuota, Measure, Quota, Timeline};
 
-/// How often to back off after an exchange that another thread was first with: `benches/peers` has two threads on one limiter
-/// at 58 ns a check with 1, at 24 with 4 and at 20 with 6, which makes a thread wait longer for little.
+/// How often to back off after an exchange that another thread was first with: `benches/peers` has two threads on one
+/// limiter at 58 ns a check with 1, at 24 with 4 and at 20 with 6, which makes a thread wait longer for little.
 const SPINS: u32 = 4;
 
 /// A word and the quota that says what it means.
@@ -54,8 +54,8 @@ impl OneWord {
         &self.quota
     }
 
-    /// One look, if the quota has a line and did not change meanwhile: for the straight path of a check, which does not know
-    /// the depths of debt.
+    /// One look, if the quota has a line and did not change meanwhile: for the straight path of a check, which does not
+    /// know the depths of debt.
     #[expect(
         clippy::inline_always,
         reason = "measured: out of line a check costs twice as much, and what nobody asks an \
@@ -77,11 +77,11 @@ impl OneWord {
 
     #[inline]
     fn look(&self, epoch: u64, line: Timeline, clock: &impl Clock) -> Option<Moment> {
-        // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest debt,
-        // never a thread that was stopped between the two. loom-tests: bucket::a_stale_reading_heals_nothing.
-        // ORDERING: Relaxed, because the Acquire fence in `is_current` follows it, and pairs with the Release of `replace`: who
-        // reads a word that was written in a later epoch sees that epoch there, and does not judge the word by the older
-        // quota. loom-tests: live_quota::an_old_record_heals_nothing.
+        // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest
+        // debt, never a thread that was stopped between the two. loom-tests: bucket::a_stale_reading_heals_nothing.
+        // ORDERING: Relaxed, because the Acquire fence in `is_current` follows it, and pairs with the Release of
+        // `replace`: who reads a word that was written in a later epoch sees that epoch there, and does not judge the
+        // word by the older quota. loom-tests: live_quota::an_old_record_heals_nothing.
         let word = self.word.load(Ordering::Relaxed);
         let at = line.position(clock.now());
         self.quota.is_current(epoch).then_some(Moment { line, word, at })
@@ -116,9 +116,10 @@ impl OneWord {
     /// Puts `new` in the place of `old`, if that is still there.
     #[inline]
     pub(super) fn replace(&self, old: u64, new: u64) -> bool {
-        // ORDERING: Release pairs with the Acquire fence that follows the load in `look`. An exchange upon another's continues
-        // its release sequence, so whoever reads this word sees the epochs of all before it. Relaxed on failure: the value
-        // read is dropped. loom-tests: bucket::burst_is_never_exceeded, live_quota::an_old_record_heals_nothing.
+        // ORDERING: Release pairs with the Acquire fence that follows the load in `look`. An exchange upon another's
+        // continues its release sequence, so whoever reads this word sees the epochs of all before it. Relaxed on
+        // failure: the value read is dropped. loom-tests: bucket::burst_is_never_exceeded,
+        // live_quota::an_old_record_heals_nothing.
         self.word.compare_exchange_weak(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }

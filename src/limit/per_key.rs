@@ -14,7 +14,8 @@ pub trait KeyedAlgorithm: PerKey {}
 
 impl<A: PerKey> KeyedAlgorithm for A {}
 
-/// An algorithm on a word that somebody else keeps. A *level* is what the table keeps of it, a *word* what it is at a reading of the clock.
+/// An algorithm on a word that somebody else keeps. A *level* is what the table keeps of it, a *word* what it is at a
+/// reading of the clock.
 pub trait PerKey {
     /// The largest limit that fits a level.
     const LARGEST_LIMIT: u32;
@@ -162,7 +163,8 @@ const fn ahead(level: u64, at: u64) -> i64 {
     signed(level.wrapping_sub(at), LEVEL_BITS)
 }
 
-/// The later of two words that count windows, whose number is in this field; what `same` says of both where it is the same one.
+/// The later of two words that count windows, whose number is in this field; what `same` says of both where it is the
+/// same one.
 pub(super) fn later(number: Field, one: u64, other: u64, same: impl Fn() -> u64) -> u64 {
     match number.ahead(number.get(one), number.get(other)) {
         0 => same(),

@@ -12,9 +12,8 @@ use core::time::Duration;
 
 /// Limits a rate: decides at once whether tokens may be taken, and never waits, blocks or allocates.
 ///
-/// Share it by reference, in a `static` or an `Arc`. In any stretch of time of `t` clock ticks at most
-/// `burst + rate · (t + 1 tick)` tokens are allowed, whatever the threads, the costs and the pattern of calls; and no token
-/// comes late.
+/// Share it by reference, in a `static` or an `Arc`. In any stretch of time of `t` clock ticks at most `burst + rate ·
+/// (t + 1 tick)` tokens are allowed, whatever the threads, the costs and the pattern of calls; and no token comes late.
 ///
 /// The first call reads the clock's frequency and starts the line of tokens; with the default clock that may calibrate
 /// it, see [`Monotonic`](crate::Monotonic).
@@ -167,14 +166,14 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// Puts another quota in force, while others check.
     ///
     /// No check waits for it, and none sees a part of it. Levels are kept in tokens: what is missing from a full bucket
-    /// stays missing, and is repaid at the new rate. Across the change at most the larger burst and what both quotas bring are
-    /// allowed. Afterwards a wait may be told a tick too long; and if the rate was lowered far, a token may come early by what the
-    /// fastest tick before was worth.
+    /// stays missing, and is repaid at the new rate. Across the change at most the larger burst and what both quotas
+    /// bring are allowed. Afterwards a wait may be told a tick too long; and if the rate was lowered far, a token may
+    /// come early by what the fastest tick before was worth.
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`] if somebody else is changing the quota, or if this one does not fit the limiter: a thousand times
-    /// faster than the one that it was built with always does. The quota then stays.
+    /// [`SetQuotaError`] if somebody else is changing the quota, or if this one does not fit the limiter: a thousand
+    /// times faster than the one that it was built with always does. The quota then stays.
     ///
     /// # Examples
     ///
@@ -200,8 +199,8 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.algorithm.take_up_to(n, &self.clock)
     }
 
-    /// As [`check_n`](Self::check_n), but a *full* bucket allows more than its burst: for rare requests that are larger. They leave a
-    /// debt, and nothing is allowed until that is repaid.
+    /// As [`check_n`](Self::check_n), but a *full* bucket allows more than its burst: for rare requests that are
+    /// larger. They leave a debt, and nothing is allowed until that is repaid.
     ///
     /// # Errors
     ///
@@ -210,8 +209,8 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.algorithm.take_oversized(n, &self.clock).map(|allowed| allowed.with_soft_limit(self.soft_limit))
     }
 
-    /// Books `n` tokens after the fact, whether they are there or not, and returns how many it booked: what something turned
-    /// out to cost. Debt goes no deeper than [`Quota::max_debt`].
+    /// Books `n` tokens after the fact, whether they are there or not, and returns how many it booked: what something
+    /// turned out to cost. Debt goes no deeper than [`Quota::max_debt`].
     ///
     /// # Examples
     ///
@@ -237,8 +236,8 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
     /// Gives back `n` tokens that were taken and not needed; more than a full bucket holds are lost.
     ///
-    /// Only you know that they were not used: what the limit allows is meant net of them. While the bucket is below empty, because
-    /// somebody waits or owes, nothing is given back.
+    /// Only you know that they were not used: what the limit allows is meant net of them. While the bucket is below
+    /// empty, because somebody waits or owes, nothing is given back.
     pub fn refund(&self, n: u32) {
         self.algorithm.refund(n, &self.clock);
     }
@@ -282,8 +281,8 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], at once: the burst is 0, or too many wait already for the debt to stay within [`Quota::max_debt`], which is ten bursts unless
-    /// set. Under a quota that refills nothing it waits for another.
+    /// [`Denied`], at once: the burst is 0, or too many wait already for the debt to stay within [`Quota::max_debt`],
+    /// which is ten bursts unless set. Under a quota that refills nothing it waits for another.
     ///
     /// # Examples
     ///
@@ -304,9 +303,9 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
     /// Waits in a future until one token is there and taken; first come, first served. The same as `turn(1).ready()`.
     ///
-    /// To wait for so long at most, say so with [`Turn::within`], which refuses at once. A `timeout` around it, or a `select!` that makes it anew in every
-    /// round, gives up places that others stand behind, and whose tokens are then nobody's: [`Ready`] says more. To spawn it, move an `Arc` of the limiter into an
-    /// `async` block.
+    /// To wait for so long at most, say so with [`Turn::within`], which refuses at once. A `timeout` around it, or a
+    /// `select!` that makes it anew in every round, gives up places that others stand behind, and whose tokens are then
+    /// nobody's: [`Ready`] says more. To spawn it, move an `Arc` of the limiter into an `async` block.
     ///
     /// # Examples
     ///

@@ -21,8 +21,8 @@ impl<'a, C: Clock> Reservation<'a, C> {
         Self { bucket, clock, reserved }
     }
 
-    /// The time from now until the tokens may be used, rounded up to the clock's tick; zero if they may be. `None` if they
-    /// never will be, because the quota was changed to one that refills nothing.
+    /// The time from now until the tokens may be used, rounded up to the clock's tick; zero if they may be. `None` if
+    /// they never will be, because the quota was changed to one that refills nothing.
     #[must_use]
     pub fn ready_in(&self) -> Option<Duration> {
         self.bucket.ready_in(self.reserved, self.clock)
@@ -36,8 +36,8 @@ impl<'a, C: Clock> Reservation<'a, C> {
 
     /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
     ///
-    /// All or nothing: a partial return would allow too much when two reservations are cancelled out of order. Tokens that
-    /// are not given back count as used.
+    /// All or nothing: a partial return would allow too much when two reservations are cancelled out of order. Tokens
+    /// that are not given back count as used.
     #[expect(clippy::must_use_candidate, reason = "who cancels may not care")]
     pub fn cancel(self) -> bool {
         self.bucket.cancel(self.reserved, self.clock)

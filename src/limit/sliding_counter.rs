@@ -25,25 +25,26 @@ use core::fmt;
 /// The bits of a count.
 const COUNT_BITS: core::ops::RangeInclusive<u32> = 16..=24;
 
-/// The sliding window counter: at most the quota's limit in a window that moves with time, if what was taken in the window
-/// before was spread evenly over it.
+/// The sliding window counter: at most the quota's limit in a window that moves with time, if what was taken in the
+/// window before was spread evenly over it.
 ///
-/// `current + previous · (1 - elapsed)` may not exceed the limit, `elapsed` being the part of the current window that has passed.
-/// Computed exactly, in whole numbers; nothing is late, or more than a tick early, and `retry_after` is at most a tick too
-/// long. (After a change to longer windows, a tick times as many as they have grown by.) The bursts of a
-/// [`FixedWindow`](super::FixedWindow) at a boundary are gone, at the same cost. What was not spread evenly is misjudged: where everything was taken at the end of the window before, just less than twice the limit
-/// may be allowed in a time of one window, when it is taken as soon as it is there.
+/// `current + previous · (1 - elapsed)` may not exceed the limit, `elapsed` being the part of the current window that
+/// has passed. Computed exactly, in whole numbers; nothing is late, or more than a tick early, and `retry_after` is at
+/// most a tick too long. (After a change to longer windows, a tick times as many as they have grown by.) The bursts of
+/// a [`FixedWindow`](super::FixedWindow) at a boundary are gone, at the same cost. What was not spread evenly is
+/// misjudged: where everything was taken at the end of the window before, just less than twice the limit may be allowed
+/// in a time of one window, when it is taken as soon as it is there.
 ///
-/// What counts is the quota's limit, at most 2^24 - 1; its burst means nothing here, and "more than the burst" is said of a
-/// call that asks for more than the limit.
+/// What counts is the quota's limit, at most 2^24 - 1; its burst means nothing here, and "more than the burst" is said
+/// of a call that asks for more than the limit.
 ///
-/// Beside the quota its whole state is one word of 8 bytes: 16 bits for each count and 32 for the number of the window; for limits of
-/// 2^16 and more the counts have up to 24 bits and the number what is left. The number wraps: a limiter that nobody used for
-/// half of its circle may count what was taken then for some windows: with a limit below 2^16 after 2^31 windows, with one of
-/// 2^24 - 1 after 2^15. (And a window has to be longer than what the clock may step back by so many parts: with 24 bits and the
-/// default clock, 31 ns.) A clock that steps back by more than it should opens no window a second time; the current one
-/// ends after at most two windows. A change of the quota keeps the counts; the window that is under way ends sooner or later as the new
-/// windows are shorter or longer.
+/// Beside the quota its whole state is one word of 8 bytes: 16 bits for each count and 32 for the number of the window;
+/// for limits of 2^16 and more the counts have up to 24 bits and the number what is left. The number wraps: a limiter
+/// that nobody used for half of its circle may count what was taken then for some windows: with a limit below 2^16
+/// after 2^31 windows, with one of 2^24 - 1 after 2^15. (And a window has to be longer than what the clock may step
+/// back by so many parts: with 24 bits and the default clock, 31 ns.) A clock that steps back by more than it should
+/// opens no window a second time; the current one ends after at most two windows. A change of the quota keeps the
+/// counts; the window that is under way ends sooner or later as the new windows are shorter or longer.
 ///
 /// # Examples
 ///
@@ -131,8 +132,8 @@ impl View {
     /// What of the previous count counts, in 2^-F tokens: below 2^84.
     #[inline]
     fn weighted(&self, line: &Timeline) -> u128 {
-        // All of it until the window begins. A position is rounded down to units, and so the rest up by less than one: less than
-        // half a tick. Rounded down instead, nothing is late.
+        // All of it until the window begins. A position is rounded down to units, and so the rest up by less than one:
+        // less than half a tick. Rounded down instead, nothing is late.
         let rest = self.standing.ends_in.min(line.window()) - 1;
         u128::from(self.previous) * u128::from(rest)
     }
@@ -182,8 +183,8 @@ impl View {
         } else {
             (self.current, there, self.standing.ends_in + line.window())
         };
-        // Allowed from where `count · (rest - 1)` fits `room`. `count` is the larger of the two, or they would be allowed now or
-        // when the next window begins at the latest: so `rest` is at most a window.
+        // Allowed from where `count · (rest - 1)` fits `room`. `count` is the larger of the two, or they would be
+        // allowed now or when the next window begins at the latest: so `rest` is at most a window.
         let rest = (u128::from(room) << line.fraction_bits()) / u128::from(count.max(1)) + 1;
         line.wait_unaligned(end.saturating_sub(rest as u64))
     }
@@ -224,7 +225,8 @@ impl SlidingCounter {
             let allowed = Allowed::counted(line, view.remaining(line), view.resets_in(line));
             return (word, Ok((allowed, Taken::NOWHERE)));
         }
-        // A refusal writes nothing, unless the clock stepped back: then the window has to stay the same one from here on.
+        // A refusal writes nothing, unless the clock stepped back: then the window has to stay the same one from here
+        // on.
         let is_moved = view.standing.passed == 0 && view.standing.number != self.layout.number.get(word);
         let unmoved = if is_moved { self.layout.put(&view) } else { word };
         match view.take(line, n) {

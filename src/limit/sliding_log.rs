@@ -1,7 +1,7 @@
 //! The sliding log: a ring of the moments at which the last tokens were taken.
 //!
-//! As many slots as the limit has tokens, and a head that counts what was taken. To take `n` is one exchange of the head, which
-//! makes the next `n` slots one's own; then the moment is written into each.
+//! As many slots as the limit has tokens, and a head that counts what was taken. To take `n` is one exchange of the
+//! head, which makes the next `n` slots one's own; then the moment is written into each.
 //!
 //! ```text
 //! head    63 24 23   0        slot    63   2 1   0
@@ -15,10 +15,11 @@
 //! | slot: LAP | 2 | rounds of the ring | in which the slot was stamped, the lowest bits |
 //! | slot: STAMP | 62 | units of the quota's line | where the token was taken; wraps |
 //!
-//! **Why never too many.** A slot is taken only when what it holds was taken a whole window ago. So two tokens of one slot are a
-//! window apart, and of all slots together no more than the limit lie within one.
+//! **Why never too many.** A slot is taken only when what it holds was taken a whole window ago. So two tokens of one
+//! slot are a window apart, and of all slots together no more than the limit lie within one.
 //!
-//! **The lap** of a slot tells whether its stamp is of the token before the next one (the lap before the head's), or else:
+//! **The lap** of a slot tells whether its stamp is of the token before the next one (the lap before the head's), or
+//! else:
 //!
 //! | laps behind the head | means | and so |
 //! |---|---|---|
@@ -26,8 +27,8 @@
 //! | 2 | who took the token before was stopped before stamping it, for a whole round | it is stamped on their behalf, with a reading made now, which their call lasts beyond (on a core whose clock is behind theirs, early by so much) |
 //! | 0 | somebody who was stopped stamped it on behalf of a token that was given back meanwhile | a stamp of the lap before is put there that is due when the token was taken |
 //!
-//! **To give back** tokens is to put such stamps into their slots and then to move the head back, if they are still the last; if
-//! not, they are stamped again.
+//! **To give back** tokens is to put such stamps into their slots and then to move the head back, if they are still the
+//! last; if not, they are stamped again.
 //!
 //! Two bits are enough, because who sees a head sees all slots as they were when it was put there, or later.
 
@@ -49,21 +50,23 @@ const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 
 const LARGEST_LIMIT: u32 = 1 << 24;
 
-/// What a slot holds before its first token: a stamp of the lap before the first, due even to a clock that is behind the one which
-/// started the line. (A window has at most 2^60 units, and the line starts at the end of its first.)
+/// What a slot holds before its first token: a stamp of the lap before the first, due even to a clock that is behind
+/// the one which started the line. (A window has at most 2^60 units, and the line starts at the end of its first.)
 const LONG_AGO: u64 = STAMP.put((1u64 << 59).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
-/// The sliding log: at most the quota's limit in *any* stretch of time that is as long as its window. Exact, and the dearest.
+/// The sliding log: at most the quota's limit in *any* stretch of time that is as long as its window. Exact, and the
+/// dearest.
 ///
-/// Every token's moment is remembered: 8 bytes of memory for each token of the limit, allocated at construction, and `check_n(n)` looks at and
-/// writes `n` of them. There is no boundary, no assumption and no rounding: a token comes back exactly one window after it was taken. For small limits that were promised to somebody word by word.
+/// Every token's moment is remembered: 8 bytes of memory for each token of the limit, allocated at construction, and
+/// `check_n(n)` looks at and writes `n` of them. There is no boundary, no assumption and no rounding: a token comes
+/// back exactly one window after it was taken. For small limits that were promised to somebody word by word.
 ///
-/// What counts is the quota's limit, at most 2^24 (16,777,216); its burst means nothing here, and "more than the burst" is said of a
-/// call that asks for more than the limit. `set_quota` changes the window, and the tokens taken are as many parts of a window old
-/// as they were; the limit is fixed.
+/// What counts is the quota's limit, at most 2^24 (16,777,216); its burst means nothing here, and "more than the burst"
+/// is said of a call that asks for more than the limit. `set_quota` changes the window, and the tokens taken are as
+/// many parts of a window old as they were; the limit is fixed.
 ///
-/// A clock that steps back by more than it should locks nobody out for longer than one window. A limiter that nobody used for
-/// decades may do so too.
+/// A clock that steps back by more than it should locks nobody out for longer than one window. A limiter that nobody
+/// used for decades may do so too.
 ///
 /// # Examples
 ///
@@ -208,9 +211,9 @@ impl SlidingLog {
 
     fn try_check(&self, n: u32, clock: &impl Clock) -> Attempt {
         let (epoch, line) = self.quota.read(clock);
-        // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees what was seen of the slots when it was put
-        // there, and takes no stamp for a later one that has the same two bits.
-        // loom-tests: sliding_log::who_sees_the_head_sees_the_slots.
+        // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees what was seen of the
+        // slots when it was put there, and takes no stamp for a later one that has the same two bits. loom-tests:
+        // sliding_log::who_sees_the_head_sees_the_slots.
         let head = self.head.load(Ordering::Acquire);
         let place = Place::of(head);
         if n == 0 || line.is_unlimited() {
@@ -246,9 +249,9 @@ impl SlidingLog {
         let age = newest.map_or(window, |newest| age(at, newest));
         if n as usize <= limit && age >= window {
             let end = self.after(place, wanted);
-            // ORDERING: Release pairs with the Acquire above; an exchange upon another's continues its release sequence. Relaxed on
-            // failure: the value read is dropped.
-            // loom-tests: sliding_log::the_last_has_one_winner, sliding_log::who_sees_the_head_sees_the_slots.
+            // ORDERING: Release pairs with the Acquire above; an exchange upon another's continues its release
+            // sequence. Relaxed on failure: the value read is dropped. loom-tests:
+            // sliding_log::the_last_has_one_winner, sliding_log::who_sees_the_head_sees_the_slots.
             if self.head.compare_exchange(head, end.word(), Ordering::Release, Ordering::Relaxed).is_err() {
                 return Attempt::Again;
             }
@@ -274,7 +277,8 @@ impl SlidingLog {
     #[cold]
     fn repair(&self, word: u64, next: Place, head: u64, epoch: u64, line: &Timeline, clock: &impl Clock) {
         let now = line.position(clock.now());
-        // ORDERING: as in `try_check`: whoever sees a stamp of a later lap sees, after the fence, that the head has moved on.
+        // ORDERING: as in `try_check`: whoever sees a stamp of a later lap sees, after the fence, that the head has
+        // moved on.
         if !self.quota.is_current(epoch) || self.head.load(Ordering::Relaxed) != head {
             return;
         }
@@ -292,8 +296,8 @@ impl SlidingLog {
     /// Stamps a slot that is one's own, unless somebody did it on one's behalf.
     fn stamp(&self, mine: Place, at: u64, window: i64) {
         let slot = &self.slots[mine.index];
-        // ORDERING: Relaxed: a stamp that is due at `at` can only be the one that was seen there. Release pairs with the fence in
-        // `is_current`: who sees the stamp sees the head that it belongs to, and the epoch of its line.
+        // ORDERING: Relaxed: a stamp that is due at `at` can only be the one that was seen there. Release pairs with
+        // the fence in `is_current`: who sees the stamp sees the head that it belongs to, and the epoch of its line.
         // loom-tests: sliding_log::a_roll_back_mints_nothing.
         let mut word = slot.load(Ordering::Relaxed);
         loop {
@@ -334,8 +338,8 @@ impl SlidingLog {
         }
     }
 
-    /// Brings stamps that lie further ahead than a window and what the clock may step back to where the clock is now: they
-    /// can only be from before it stepped back.
+    /// Brings stamps that lie further ahead than a window and what the clock may step back to where the clock is now:
+    /// they can only be from before it stepped back.
     #[cold]
     fn heal(&self, clock: &impl Clock) {
         for slot in &self.slots {

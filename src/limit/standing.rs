@@ -1,7 +1,7 @@
 //! Where a clock's reading stands to the window that a word counts.
 //!
-//! The number of a window is the whole part of a position on a line of windows, cut off to the bits that the word has for it (or
-//! that the position has): numbers wrap, and which of two is later is told by their signed difference.
+//! The number of a window is the whole part of a position on a line of windows, cut off to the bits that the word has
+//! for it (or that the position has): numbers wrap, and which of two is later is told by their signed difference.
 //!
 //! | the reading lies | window that counts | why |
 //! |---|---|---|
@@ -10,9 +10,9 @@
 //! | in an earlier one | the word's | a clock that lags behind another thread's opens no second window for the same time |
 //! | in an earlier one, with more than a whole window between, and more than the clock may step back | the one after the reading's, with what the word counts | the clock stepped back, or nobody looked for half a circle of the numbers |
 //!
-//! The last is sound because it opens no window: what is counted stays, and the next window opens only after more than a
-//! whole window of forward motion. (To put the count into the reading's own window would allow it twice to a clock that steps back
-//! and forth over the end of it.) And it locks nobody out for longer than two windows.
+//! The last is sound because it opens no window: what is counted stays, and the next window opens only after more than
+//! a whole window of forward motion. (To put the count into the reading's own window would allow it twice to a clock
+//! that steps back and forth over the end of it.) And it locks nobody out for longer than two windows.
 
 use crate::atomic::{Field, signed};
 use crate::clock::Clock;

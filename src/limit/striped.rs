@@ -1,7 +1,7 @@
 //! Stripes: tokens that are taken many at a time, and spent from a cache line that few others write.
 //!
-//! One bucket, and beside it as many stripes as there are processors. A thread spends from the stripe that it prefers; an empty one is
-//! refilled from the bucket, and only when that has nothing either are the other stripes looked at.
+//! One bucket, and beside it as many stripes as there are processors. A thread spends from the stripe that it prefers;
+//! an empty one is refilled from the bucket, and only when that has nothing either are the other stripes looked at.
 //!
 //! The word of a stripe, of which there may be `share` tokens in all:
 //!
@@ -15,8 +15,8 @@
 //! | TOKENS | 32 | tokens | to be spent by anybody |
 //! | OUT | 32 | tokens | in somebody's hands: room for what is fetched from the bucket, or what may yet be put back |
 //!
-//! Whoever goes to fetch tokens claims the room for them first, so that the stripes together never hold more than the budget, wherever a
-//! thread is stopped. One that is stopped for ever strands what it has in its hands.
+//! Whoever goes to fetch tokens claims the room for them first, so that the stripes together never hold more than the
+//! budget, wherever a thread is stopped. One that is stopped for ever strands what it has in its hands.
 
 use super::{Algorithm, BudgetError, Denied, TokenBucket, Usage, budget};
 use crate::atomic::{AtomicU64, Field, Ordering, prefer, preference};
@@ -32,12 +32,13 @@ const _: () = assert!(OUT.end() == u64::BITS, "fields must tile the word");
 
 const MOST_STRIPES: usize = 64;
 
-/// A token bucket for many threads that cannot hold a [`Lease`](super::Lease): its tokens are handed out in stripes, so that a check
-/// mostly writes to a cache line that no other core uses, and reads no clock.
+/// A token bucket for many threads that cannot hold a [`Lease`](super::Lease): its tokens are handed out in stripes, so
+/// that a check mostly writes to a cache line that no other core uses, and reads no clock.
 ///
-/// Of the burst, as many tokens as the budget are for the stripes to hold; the bucket gives the rest, and a cost above that exceeds the
-/// burst. The envelope of all together is that of the quota. A check is refused only when the bucket and all stripes, looked at one after
-/// another, have too few tokens; tokens that another thread is just carrying from one to the other are not seen.
+/// Of the burst, as many tokens as the budget are for the stripes to hold; the bucket gives the rest, and a cost above
+/// that exceeds the burst. The envelope of all together is that of the quota. A check is refused only when the bucket
+/// and all stripes, looked at one after another, have too few tokens; tokens that another thread is just carrying from
+/// one to the other are not seen.
 ///
 /// # Examples
 ///
@@ -63,7 +64,8 @@ pub struct Striped<C = DefaultClock> {
 }
 
 impl Striped {
-    /// As many stripes as there are processors, which share `budget` tokens of the burst, on the [default clock](DefaultClock).
+    /// As many stripes as there are processors, which share `budget` tokens of the burst, on the [default
+    /// clock](DefaultClock).
     ///
     /// # Errors
     ///
@@ -84,11 +86,13 @@ impl<C: Clock> Striped<C> {
         Self::with_stripes(quota, budget, processors.min(MOST_STRIPES), clock)
     }
 
-    /// As [`with_clock`](Striped::with_clock), with so many stripes, which share the budget equally; what is over stays with the bucket.
+    /// As [`with_clock`](Striped::with_clock), with so many stripes, which share the budget equally; what is over stays
+    /// with the bucket.
     ///
     /// # Errors
     ///
-    /// [`BudgetError`] if there are no stripes, more than 64, or more than tokens in the budget, or if that is no less than the burst.
+    /// [`BudgetError`] if there are no stripes, more than 64, or more than tokens in the budget, or if that is no less
+    /// than the burst.
     pub fn with_stripes(quota: Quota, budget: u32, stripes: usize, clock: C) -> Result<Self, BudgetError> {
         let _whole = budget::set_aside(quota, budget)?;
         if stripes == 0 || stripes > MOST_STRIPES || stripes > budget as usize {
@@ -117,7 +121,8 @@ impl<C: Clock> Striped<C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when the bucket has what the stripes have not, or that `n` exceeds what the bucket can hold.
+    /// [`Denied`], which tells when the bucket has what the stripes have not, or that `n` exceeds what the bucket can
+    /// hold.
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<(), Denied> {
         // The straight path, once.
@@ -194,7 +199,8 @@ impl<C: Clock> Striped<C> {
         budget::with_budget(&self.bucket, self.budget())
     }
 
-    /// Puts another quota in force, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does. What the stripes hold stays.
+    /// Puts another quota in force, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does. What the stripes
+    /// hold stays.
     ///
     /// # Errors
     ///
@@ -217,8 +223,8 @@ impl<C: Clock> Striped<C> {
 
 /// One stripe.
 ///
-/// ORDERING: Relaxed throughout. A stripe's word is all there is of it, and publishes nothing. What is fetched for it was taken from the
-/// bucket by an exchange that releases, after the room for it was claimed.
+/// ORDERING: Relaxed throughout. A stripe's word is all there is of it, and publishes nothing. What is fetched for it
+/// was taken from the bucket by an exchange that releases, after the room for it was claimed.
 struct Stripe<'a>(&'a AtomicU64);
 
 impl Stripe<'_> {

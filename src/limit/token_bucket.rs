@@ -12,12 +12,12 @@ use core::time::Duration;
 
 /// The token bucket, the algorithm of a [`RateLimiter`](super::RateLimiter) that names none.
 ///
-/// Tokens drip in evenly, up to the burst; a request takes its cost or is refused. In any stretch of time at most the burst plus
-/// what drips in meanwhile is allowed.
+/// Tokens drip in evenly, up to the burst; a request takes its cost or is refused. In any stretch of time at most the
+/// burst plus what drips in meanwhile is allowed.
 ///
-/// Beside the quota its whole state is one word of 8 bytes: the position on the quota's line of tokens at which the bucket will
-/// be full again, whole tokens in the high bits, the fraction of the next one in the low bits. (The same bookkeeping as GCRA's
-/// theoretical arrival time, in tokens instead of time.)
+/// Beside the quota its whole state is one word of 8 bytes: the position on the quota's line of tokens at which the
+/// bucket will be full again, whole tokens in the high bits, the fraction of the next one in the low bits. (The same
+/// bookkeeping as GCRA's theoretical arrival time, in tokens instead of time.)
 #[derive(Debug)]
 pub struct TokenBucket {
     word: OneWord,
@@ -174,7 +174,8 @@ impl TokenBucket {
     #[cfg(feature = "std")]
     pub(super) fn wait(&self, reserved: Reserved, clock: &impl Clock) {
         loop {
-            // The changes first: one after the look at the quota ends the wait. loom-tests: waiting::a_change_wakes_who_waits.
+            // The changes first: one after the look at the quota ends the wait. loom-tests:
+            // waiting::a_change_wakes_who_waits.
             let seen = self.changes.changes();
             match self.ready_in(reserved, clock) {
                 Some(Duration::ZERO) => return,

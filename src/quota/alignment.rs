@@ -8,9 +8,9 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// Where the windows of a window algorithm begin.
 ///
-/// Aligned to within a tick of the clock where the window is no whole number of ticks. A limiter asks once, at its first use: from
-/// there on it counts windows on its own clock, which the wall clock may drift away from; and from a change of the window on,
-/// windows begin where the one that was under way ends.
+/// Aligned to within a tick of the clock where the window is no whole number of ticks. A limiter asks once, at its
+/// first use: from there on it counts windows on its own clock, which the wall clock may drift away from; and from a
+/// change of the window on, windows begin where the one that was under way ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Alignment {
@@ -19,8 +19,8 @@ pub enum Alignment {
     FirstRequest,
     /// At multiples of the window on the limiter's clock, counted from its tick 0.
     ClockOrigin,
-    /// At multiples of the window since the Unix epoch, so that a day begins at midnight UTC: for who knows how long after the epoch
-    /// the limiter's clock showed tick 0.
+    /// At multiples of the window since the Unix epoch, so that a day begins at midnight UTC: for who knows how long
+    /// after the epoch the limiter's clock showed tick 0.
     OriginAt(Duration),
     /// At multiples of the window since the Unix epoch by the system's clock, so that a day begins at midnight UTC.
     #[cfg(feature = "std")]
@@ -35,8 +35,8 @@ impl Alignment {
         if frequency == 0 || window == 0 {
             return now;
         }
-        // In ticks times 10^9, so that nothing is rounded before the end; all are below 2^128, for a window has less than
-        // 2^64 ns.
+        // In ticks times 10^9, so that nothing is rounded before the end; all are below 2^128, for a window has less
+        // than 2^64 ns.
         let elapsed = match self {
             Self::FirstRequest => 0,
             Self::ClockOrigin => u128::from(now) * NANOS_PER_SECOND,
@@ -47,7 +47,8 @@ impl Alignment {
                 since.as_nanos() % window * frequency
             }
         };
-        // Of less than 2^64 ns, and so no more than the window's own ticks; what is beyond 64 bits wraps like the ticks.
+        // Of less than 2^64 ns, and so no more than the window's own ticks; what is beyond 64 bits wraps like the
+        // ticks.
         now.wrapping_sub((elapsed % (window * frequency) / NANOS_PER_SECOND) as u64)
     }
 }

@@ -29,16 +29,17 @@ impl core::error::Error for QuotaError {}
 pub enum SetQuotaError {
     /// Somebody else is changing the quota at this moment.
     Busy,
-    /// Too fast for the fixed point of the limiter's word, which was chosen for the quota that it was built with: a thousand times
-    /// faster always fits, more than two thousand times never. A limiter that is to become this fast is built with its fastest quota, and slowed down.
+    /// Too fast for the fixed point of the limiter's word, which was chosen for the quota that it was built with: a
+    /// thousand times faster always fits, more than two thousand times never. A limiter that is to become this fast is
+    /// built with its fastest quota, and slowed down.
     TooFast,
     /// The burst and the deepest debt, or the limit of a window, are too large for the limiter's word.
     TooLarge,
-    /// The limit is another one than that which the limiter was built with, and its algorithm has a place for each token: only the
-    /// window can be changed.
+    /// The limit is another one than that which the limiter was built with, and its algorithm has a place for each
+    /// token: only the window can be changed.
     FixedLimit,
-    /// The burst is no more than the budget of leases or stripes that the limiter was built with, so that nothing would be left to
-    /// its bucket.
+    /// The burst is no more than the budget of leases or stripes that the limiter was built with, so that nothing would
+    /// be left to its bucket.
     BurstWithinBudget,
 }
 

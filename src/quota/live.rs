@@ -1,16 +1,17 @@
 //! A quota that can be changed while it is used: two records and an epoch.
 //!
-//! A reader loads the epoch, the record that the epoch points at, then whatever it decides about and the clock, and then asks
-//! whether the epoch is still the same; if not it starts over. A changer writes the idle record and moves the epoch, so
-//! no reader ever waits, and what a reader has validated was one record, whole. A second changer is told that one is
-//! busy. A changer that stops anywhere disturbs nobody but later changers.
+//! A reader loads the epoch, the record that the epoch points at, then whatever it decides about and the clock, and
+//! then asks whether the epoch is still the same; if not it starts over. A changer writes the idle record and moves the
+//! epoch, so no reader ever waits, and what a reader has validated was one record, whole. A second changer is told that
+//! one is busy. A changer that stops anywhere disturbs nobody but later changers.
 //!
-//! The clock has to be read inside the validated stretch: a reading from after the change on the line of before it would write
-//! a word that lies far ahead on a line that has become slower.
+//! The clock has to be read inside the validated stretch: a reading from after the change on the line of before it
+//! would write a word that lies far ahead on a line that has become slower.
 //!
-//! **First use.** The frequency of a clock may be known only at run time, and a limiter has to be a `static`; so the line is
-//! pinned to the clock by the first user, in epoch 0. The start of the line is settled by one exchange, and the rest follows from
-//! it: first users who race compute the same line, and whoever is first to claim the change publishes it.
+//! **First use.** The frequency of a clock may be known only at run time, and a limiter has to be a `static`; so the
+//! line is pinned to the clock by the first user, in epoch 0. The start of the line is settled by one exchange, and the
+//! rest follows from it: first users who race compute the same line, and whoever is first to claim the change publishes
+//! it.
 //!
 //! **The shape of a line** is one of the words of a record:
 //!
@@ -47,8 +48,8 @@ const UNANCHORED: u64 = 0;
 /// Epochs go up by this, the size of a record, so that the record of an epoch is found without a multiplication.
 const TURN: u64 = 64;
 
-/// Marks an epoch whose quota has no limit, which the straight path of a check leaves to the loop. As a signed number such an
-/// epoch is negative: with one comparison it is told from those that have a line and a limit.
+/// Marks an epoch whose quota has no limit, which the straight path of a check leaves to the loop. As a signed number
+/// such an epoch is negative: with one comparison it is told from those that have a line and a limit.
 const UNLIMITED_EPOCH: u64 = 1 << 63;
 
 /// A quota and its line on a clock, which can be changed.
@@ -240,10 +241,10 @@ impl LiveQuota {
     /// Whether this is still the epoch. Asked after everything that the decision depends on was read.
     #[inline]
     pub(crate) fn is_current(&self, epoch: u64) -> bool {
-        // ORDERING: the Acquire fence pairs with the Release fence in `publish`: who read anything of what a changer wrote
-        // into this epoch's record sees the later epoch here. It pairs with the Release that the word of a limiter is exchanged
-        // with too, so that who read a word of a later epoch sees that epoch.
-        // loom-tests: live_quota::a_record_is_never_torn, live_quota::an_old_record_heals_nothing.
+        // ORDERING: the Acquire fence pairs with the Release fence in `publish`: who read anything of what a changer
+        // wrote into this epoch's record sees the later epoch here. It pairs with the Release that the word of a
+        // limiter is exchanged with too, so that who read a word of a later epoch sees that epoch. loom-tests:
+        // live_quota::a_record_is_never_torn, live_quota::an_old_record_heals_nothing.
         fence(Ordering::Acquire);
         self.epoch.load(Ordering::Relaxed) == epoch
     }
@@ -285,8 +286,8 @@ impl LiveQuota {
             return Ok(());
         }
         // Until this is published checks read the clock on the old line, and the slower one falls behind them. So it is
-        // bent again, from where the old line is afterwards: no word may lie ahead of what was produced. In between nothing is
-        // healed, for what lies ahead of this line may have been taken on the old one.
+        // bent again, from where the old line is afterwards: no word may lie ahead of what was produced. In between
+        // nothing is healed, for what lies ahead of this line may have been taken on the old one.
         let between = self.publish(epoch, &quota, &new.without_healing());
         self.publish(between, &quota, &changed.starting(clock.now(), &old));
         Ok(())

@@ -24,8 +24,8 @@ impl Pace {
         Self { mult: inverse.mult, shift: inverse.shift, aligned: whole_ticks && units_in_a_tick_exceed_2 }
     }
 
-    /// The wait until `units` more are there: never too short, and at most a tick too long; the nearest number of ticks where
-    /// `to_nearest` says that it is known to be right.
+    /// The wait until `units` more are there: never too short, and at most a tick too long; the nearest number of ticks
+    /// where `to_nearest` says that it is known to be right.
     #[inline]
     pub(super) const fn wait(self, units: u64, to_nearest: bool) -> Ticks {
         if units == 0 {

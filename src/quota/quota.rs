@@ -66,8 +66,9 @@ impl Quota {
         }
     }
 
-    /// Allows everything, and counts nothing: for a limit that is switched off. A limiter that is built with it can later be set
-    /// to some ten thousand tokens a second at the most; one that is to be faster is built with its fastest quota.
+    /// Allows everything, and counts nothing: for a limit that is switched off. A limiter that is built with it can
+    /// later be set to some ten thousand tokens a second at the most; one that is to be faster is built with its
+    /// fastest quota.
     pub const UNLIMITED: Self = Self::new(u32::MAX, 0);
 
     /// Whether this is [`UNLIMITED`](Quota::UNLIMITED), whatever its burst.
@@ -89,7 +90,8 @@ impl Quota {
         Self { limit, burst: limit, window, max_debt: None }
     }
 
-    /// Sets how many tokens can be saved up and taken at once. Default: the limit. With 0 every request exceeds the burst.
+    /// Sets how many tokens can be saved up and taken at once. Default: the limit. With 0 every request exceeds the
+    /// burst.
     pub const fn burst(self, burst: u32) -> Self {
         Self { burst, ..self }
     }

@@ -1,7 +1,8 @@
-//! The envelope, over histories of threads that are stopped anywhere: exhaustively for small ones, at random for longer ones.
+//! The envelope, over histories of threads that are stopped anywhere: exhaustively for small ones, at random for longer
+//! ones.
 //!
-//! A thread's decision is three steps here: it loads the word, reads the clock (with skew), and exchanges the word if that is
-//! still what it loaded. Any other step may come between them.
+//! A thread's decision is three steps here: it loads the word, reads the clock (with skew), and exchanges the word if
+//! that is still what it loaded. Any other step may come between them.
 
 use super::{Measure, Quota, Timeline};
 use proptest::prelude::*;

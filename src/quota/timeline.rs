@@ -11,11 +11,12 @@
 //! word by at least its cost, so that the costs between two readings a and b are at most
 //! `burst + position(b) - position(a)`.
 //!
-//! **F** is the largest with a tick of the clock at most 4 units and the deepest debt at most 2^61 (2^54 where positions are kept in 56 bits). A tick is then more
-//! than 2 units (unless the deepest debt takes decades to refill), which is what makes waits exact to the tick;
-//! and with nanosecond ticks the positions circle after more than a century. (Where a tick brings more than 4 whole
-//! tokens F is 0, and they circle after 2^64 tokens.) A bucket that nobody touched for more than half a circle may read
-//! as indebted; it is healed like one whose clock stepped back. A line is good for 2^63 ticks.
+//! **F** is the largest with a tick of the clock at most 4 units and the deepest debt at most 2^61 (2^54 where
+//! positions are kept in 56 bits). A tick is then more than 2 units (unless the deepest debt takes decades to refill),
+//! which is what makes waits exact to the tick; and with nanosecond ticks the positions circle after more than a
+//! century. (Where a tick brings more than 4 whole tokens F is 0, and they circle after 2^64 tokens.) A bucket that
+//! nobody touched for more than half a circle may read as indebted; it is healed like one whose clock stepped back. A
+//! line is good for 2^63 ticks.
 
 use super::measure::Measure;
 use super::pace::Pace;
@@ -67,8 +68,8 @@ pub(crate) enum Refusal {
 }
 
 impl Timeline {
-    /// The line of `quota` on a clock of `frequency` ticks per second, starting at the tick `origin`, where a word of 0 is
-    /// that of a bucket in which `missing` tokens are missing.
+    /// The line of `quota` on a clock of `frequency` ticks per second, starting at the tick `origin`, where a word of 0
+    /// is that of a bucket in which `missing` tokens are missing.
     pub(crate) const fn new(measure: Measure, quota: &Quota, frequency: u64, origin: u64, missing: u32) -> Self {
         let (tokens, ticks) = rate(measure, quota, frequency);
         let fraction_bits = fraction_bits(tokens, ticks, measure.debt_bits(), measure.deepest_debt(quota));
@@ -163,8 +164,8 @@ impl Timeline {
         }
     }
 
-    /// The word after giving back `n` tokens that were taken at the position `since`, less what has been refilled since:
-    /// the line has repaid that already. Nothing is given back while somebody waits, or tokens are owed.
+    /// The word after giving back `n` tokens that were taken at the position `since`, less what has been refilled
+    /// since: the line has repaid that already. Nothing is given back while somebody waits, or tokens are owed.
     #[inline]
     pub(crate) const fn roll_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         let owed = Self::debt(word, at);
@@ -211,7 +212,8 @@ impl Timeline {
         word.wrapping_sub(if back < owed { back } else { owed })
     }
 
-    /// The word after giving back `n` tokens that were held and not used, whatever is owed; a full bucket gets no fuller.
+    /// The word after giving back `n` tokens that were held and not used, whatever is owed; a full bucket gets no
+    /// fuller.
     #[inline]
     pub(crate) const fn give_back(&self, word: u64, at: u64, n: u32) -> u64 {
         let owed = Self::debt(word, at);
@@ -265,8 +267,8 @@ impl Timeline {
         if self.is_beyond_deepest_debt(word, at) { self.heal_slow(word, at, clock) } else { None }
     }
 
-    /// The word that lies so far `ahead` of a position: what is out of the range of debts is a full bucket, for what is kept in few bits
-    /// circles while nobody looks at it.
+    /// The word that lies so far `ahead` of a position: what is out of the range of debts is a full bucket, for what is
+    /// kept in few bits circles while nobody looks at it.
     #[inline]
     pub(crate) fn word_ahead(&self, ahead: i64, at: u64, clock: &impl Clock) -> u64 {
         let word = at.wrapping_add_signed(ahead.max(0));
@@ -361,8 +363,8 @@ impl Timeline {
         self.unlimited
     }
 
-    /// Whether a window that begins so many units ahead of a reading can only be from before the clock stepped back: more than a
-    /// window and what the clock may step back.
+    /// Whether a window that begins so many units ahead of a reading can only be from before the clock stepped back:
+    /// more than a window and what the clock may step back.
     #[cold]
     pub(crate) fn is_beyond_next_window(&self, units: u64, clock: &impl Clock) -> bool {
         units > (self.deepest_ever << self.fraction_bits).saturating_add(self.skew(clock))

@@ -11,16 +11,18 @@ use crate::clock::{FixedFrequency, Scale};
 use core::fmt;
 use core::time::Duration;
 
-/// A breaker in 32 bits, lock-free where the target has atomics of 32: it opens after failures in a row, and probes when its cooldown is over.
+/// A breaker in 32 bits, lock-free where the target has atomics of 32: it opens after failures in a row, and probes
+/// when its cooldown is over.
 ///
-/// Works as a [`CircuitBreaker`](crate::CircuitBreaker) does, of which it has the settings `failure_threshold`, `cooldown`, `cooldown_factor`,
-/// `max_cooldown`, `max_probes`, `successes_to_close`, `max_half_open` and `abandoned_probes_fail`; no rates, no listener, no jitter.
+/// Works as a [`CircuitBreaker`](crate::CircuitBreaker) does, of which it has the settings `failure_threshold`,
+/// `cooldown`, `cooldown_factor`, `max_cooldown`, `max_probes`, `successes_to_close`, `max_half_open` and
+/// `abandoned_probes_fail`; no rates, no listener, no jitter.
 ///
 /// # Range
 ///
-/// At most 2^21 - 1 failures, and 31 probes and successes. Cooldowns are rounded up, by at most 2^-18 of the longest; the time half-open by
-/// 2^-8. The cooldown stops growing after seven times. A permit that is told after exactly 32 changes of the state (or a multiple) is taken for one of the
-/// state of now.
+/// At most 2^21 - 1 failures, and 31 probes and successes. Cooldowns are rounded up, by at most 2^-18 of the longest;
+/// the time half-open by 2^-8. The cooldown stops growing after seven times. A permit that is told after exactly 32
+/// changes of the state (or a multiple) is taken for one of the state of now.
 ///
 /// # Examples
 ///
@@ -176,7 +178,8 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
         self.force(Phase::ForcedClosed);
     }
 
-    /// Closes the breaker, with nothing counted, and ends whatever it was forced to. Calls that are under way tell it nothing any more.
+    /// Closes the breaker, with nothing counted, and ends whatever it was forced to. Calls that are under way tell it
+    /// nothing any more.
     pub fn reset(&self) {
         self.force(Phase::Closed { failures: 0 });
     }

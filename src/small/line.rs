@@ -1,12 +1,13 @@
 //! The arithmetic of a token bucket whose positions have 32 bits, free of atomics.
 //!
-//! As `quota::timeline` has it: a *unit* is 2^-F tokens, a *position* a place on the line of tokens, the *word* the position at which the
-//! bucket will be full. Ticks have 64 bits here too; only positions are cut to 32. F is the largest with a burst below 2^28 units and a tick of at most
-//! 4 units.
+//! As `quota::timeline` has it: a *unit* is 2^-F tokens, a *position* a place on the line of tokens, the *word* the
+//! position at which the bucket will be full. Ticks have 64 bits here too; only positions are cut to 32. F is the
+//! largest with a burst below 2^28 units and a tick of at most 4 units.
 //!
-//! **Circling.** Positions circle after 2^32 units: sixteen times the time in which a full burst is refilled, or more. A bucket that
-//! nobody touched meanwhile reads as full for 15/16 of the circle or more; for the rest it reads as if it owed up to its burst, and is
-//! full again, at the latest, after as long as a burst takes to be refilled. What lies beyond the burst is a full bucket too.
+//! **Circling.** Positions circle after 2^32 units: sixteen times the time in which a full burst is refilled, or more.
+//! A bucket that nobody touched meanwhile reads as full for 15/16 of the circle or more; for the rest it reads as if it
+//! owed up to its burst, and is full again, at the latest, after as long as a burst takes to be refilled. What lies
+//! beyond the burst is a full bucket too.
 
 use super::SmallError;
 use crate::clock::{Scale, Ticks};
@@ -99,8 +100,8 @@ impl Line {
         if ahead > 0 { ahead as u32 } else { 0 }
     }
 
-    /// Whether so much can only be owed by a bucket that circled: more than the burst, and than what a clock may have stepped back, as far as
-    /// that is no more than another burst.
+    /// Whether so much can only be owed by a bucket that circled: more than the burst, and than what a clock may have
+    /// stepped back, as far as that is no more than another burst.
     pub(super) const fn is_beyond(&self, owed: u32, skew: u64) -> bool {
         let stepped = (skew as u128 * self.mult as u128) >> self.shift;
         let full = self.full() as u128;

@@ -1,8 +1,9 @@
 //! A limiter and a breaker in words of 32 bits, for targets whose widest atomic has no more.
 //!
-//! On a Cortex-M4 a word of 64 bits takes a critical section, through `portable-atomic`; one of 32 bits takes two instructions, lock-free.
-//! What it costs is range: a position circles sooner, a cooldown is counted in coarser units, and there are fewer features. All that is computed
-//! from the settings is computed at compile time, so a `static` of these brings no division into the program.
+//! On a Cortex-M4 a word of 64 bits takes a critical section, through `portable-atomic`; one of 32 bits takes two
+//! instructions, lock-free. What it costs is range: a position circles sooner, a cooldown is counted in coarser units,
+//! and there are fewer features. All that is computed from the settings is computed at compile time, so a `static` of
+//! these brings no division into the program.
 //!
 //! | | 64 bits | 32 bits |
 //! |---|---|---|

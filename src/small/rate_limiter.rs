@@ -8,18 +8,21 @@ use crate::limit::{Allowed, Denied, Usage};
 use crate::quota::Quota;
 use core::fmt;
 
-/// A token bucket in 32 bits, lock-free where the target has atomics of 32: some 50 bytes, and some 30 instructions a check.
+/// A token bucket in 32 bits, lock-free where the target has atomics of 32: some 50 bytes, and some 30 instructions a
+/// check.
 ///
-/// In any stretch of time of `t` ticks at most `burst + rate · (t + 2 ticks)` tokens are allowed, for any number of threads and
-/// interrupts. The rate is rounded up by less than 2^-29 of itself (more, where a burst takes decades to be refilled), and a token may come early by the
-/// 2^-27th part of the time in which a burst is refilled, never late.
+/// In any stretch of time of `t` ticks at most `burst + rate · (t + 2 ticks)` tokens are allowed, for any number of
+/// threads and interrupts. The rate is rounded up by less than 2^-29 of itself (more, where a burst takes decades to be
+/// refilled), and a token may come early by the 2^-27th part of the time in which a burst is refilled, never late.
 ///
 /// # Range
 ///
-/// The burst is below 2^28. The word circles after sixteen times or more of the time in which a burst is refilled: a bucket that nobody asked for so long
-/// reads as full for 15/16 of that time or more; for the rest it is judged more strictly, as if up to a burst had been taken just now, until that
-/// is refilled. Never more is allowed by it. (10/s with a burst of 10 on a clock of 1 MHz: a circle takes 27 minutes, and for one second of these it may
-/// refuse what it should allow, if nobody asked since the last time round. The finer the ticks, the shorter the circle: 26 s with nanoseconds.)
+/// The burst is below 2^28. The word circles after sixteen times or more of the time in which a burst is refilled: a
+/// bucket that nobody asked for so long reads as full for 15/16 of that time or more; for the rest it is judged more
+/// strictly, as if up to a burst had been taken just now, until that is refilled. Never more is allowed by it. (10/s
+/// with a burst of 10 on a clock of 1 MHz: a circle takes 27 minutes, and for one second of these it may refuse what it
+/// should allow, if nobody asked since the last time round. The finer the ticks, the shorter the circle: 26 s with
+/// nanoseconds.)
 ///
 /// The quota is fixed; [`RateLimiter`](crate::RateLimiter) has one that can be changed, and much more.
 ///
@@ -155,8 +158,9 @@ impl<C: FixedFrequency> RateLimiter32<C> {
 
     #[inline]
     fn load(&self) -> u32 {
-        // ORDERING: Relaxed, here and below. The word is the whole state and nothing else is published through it, so the
-        // modification order of this one location is all that the exchange needs. loom-tests: small::burst_is_never_exceeded.
+        // ORDERING: Relaxed, here and below. The word is the whole state and nothing else is published through it, so
+        // the modification order of this one location is all that the exchange needs. loom-tests:
+        // small::burst_is_never_exceeded.
         self.word.load(Ordering::Relaxed)
     }
 

@@ -37,8 +37,8 @@ impl<const BITS: u32> Times<BITS> {
         ((now.wrapping_add((1 << self.shift) - 1) >> self.shift) as u32).wrapping_add(units) & Self::MASK
     }
 
-    /// The units from the tick `now` to a moment; 0 when it has passed. What lies further ahead than the longest time, and what the clock may
-    /// step back, has passed long ago.
+    /// The units from the tick `now` to a moment; 0 when it has passed. What lies further ahead than the longest time,
+    /// and what the clock may step back, has passed long ago.
     pub(super) const fn left(self, until: u32, now: u64, skew: u64) -> u32 {
         let left = until.wrapping_sub((now >> self.shift) as u32) & Self::MASK;
         let longest = self.longest as u64 + (skew >> self.shift);

@@ -152,7 +152,8 @@ fn abandoned_probes_fail_and_nothing_else() {
     assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 0));
 }
 
-/// Results that were permitted before the trip arrive while half-open: they neither open nor close it, nor give a place back.
+/// Results that were permitted before the trip arrive while half-open: they neither open nor close it, nor give a place
+/// back.
 #[test]
 fn a_late_result_changes_nothing() {
     let clock = ManualClock::new();
@@ -208,7 +209,8 @@ fn the_longest_time_half_open_is_what_was_said() {
     }
 }
 
-/// Nobody asked for a while, and the probe is still lost. (After four times as long the word's time wraps: then it may take that long once more.)
+/// Nobody asked for a while, and the probe is still lost. (After four times as long the word's time wraps: then it may
+/// take that long once more.)
 #[test]
 fn half_open_is_over_however_late_somebody_asks() {
     for late in 11..200 {

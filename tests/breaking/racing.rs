@@ -1,7 +1,8 @@
 //! Eight threads at once.
 //!
-//! Which turn of the state a permit belongs to is known where the status says the same before and after it was given. What a thread counts of its
-//! permits it counts after it got them and until it gives them back, so it never counts more than there are.
+//! Which turn of the state a permit belongs to is known where the status says the same before and after it was given.
+//! What a thread counts of its permits it counts after it got them and until it gives them back, so it never counts
+//! more than there are.
 
 use crate::{by_rate, micros, millis, secs, trip};
 use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange, Verdict, Window};
@@ -51,8 +52,8 @@ impl Chance {
     }
 }
 
-/// Eight threads that trip it, probe it, drop permits and force it, while one moves the clock. Returns what was told, in the order of
-/// the turns.
+/// Eight threads that trip it, probe it, drop permits and force it, while one moves the clock. Returns what was told,
+/// in the order of the turns.
 fn storm(config: BreakerConfig, window: Window) -> Vec<StateChange> {
     let clock = ManualClock::new();
     let changes = Mutex::new(Vec::new());
@@ -204,8 +205,8 @@ fn racing_threads_share_the_probes() {
     assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 0));
 }
 
-/// Each thread fails one call of four, so among any nine calls there is a success, and nothing trips. Returns how many calls there were and how
-/// many failed.
+/// Each thread fails one call of four, so among any nine calls there is a success, and nothing trips. Returns how many
+/// calls there were and how many failed.
 fn traffic(breaker: &CircuitBreaker<&ManualClock>, calls: u32) -> (u32, u32) {
     let (made, failed) = (AtomicU32::new(0), AtomicU32::new(0));
     thread::scope(|scope| {
@@ -237,7 +238,8 @@ fn quiet(clock: &ManualClock, window: Window, slow: bool) -> CircuitBreaker<&Man
     CircuitBreaker::with_clock(config, clock).with_window(window)
 }
 
-/// When it is quiet again, the failures that a window counts are those which it has: they go one by one, and none is left.
+/// When it is quiet again, the failures that a window counts are those which it has: they go one by one, and none is
+/// left.
 #[test]
 fn the_last_calls_are_exact_when_it_is_quiet() {
     let sizes: &[u32] = if cfg!(feature = "alloc") { &[24, 48, 49, 100, 500, 4_096] } else { &[24] };

@@ -134,7 +134,8 @@ fn a_window_survives_an_outage_of_thousands_of_probes() {
     }
 }
 
-/// Most closed states are short, and use the first word of the ring alone; the others were written laps ago, as many as there are.
+/// Most closed states are short, and use the first word of the ring alone; the others were written laps ago, as many as
+/// there are.
 #[cfg(feature = "alloc")]
 #[test]
 fn a_ring_that_was_hardly_used_for_a_thousand_laps() {
@@ -279,7 +280,8 @@ fn a_window_of_time_survives_a_step_back() {
     assert_eq!((breaker.status().calls(), breaker.status().failures()), (8, 7));
 }
 
-/// The breaker and what it allocates: the words of its ring, each of 48 outcomes, or of 24 where slow calls are told apart.
+/// The breaker and what it allocates: the words of its ring, each of 48 outcomes, or of 24 where slow calls are told
+/// apart.
 #[cfg(feature = "alloc")]
 #[test]
 fn a_breaker_with_a_window_of_100_calls_fits_in_256_bytes() {

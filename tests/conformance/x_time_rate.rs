@@ -1,10 +1,10 @@
 //! The token bucket of golang.org/x/time/rate.
 //!
-//! Every suite that is marked `must` is run. Of the others those whose semantics damper claims: [`SAME_SEMANTICS`] to the letter,
-//! the ones that need a word of explanation in tests of their own.
+//! Every suite that is marked `must` is run. Of the others those whose semantics damper claims: [`SAME_SEMANTICS`] to
+//! the letter, the ones that need a word of explanation in tests of their own.
 //!
-//! Waits are futures, polled by hand while the clock is moved to where they sleep until: they are compared to the nanosecond. A
-//! context that is cancelled is a future that is dropped.
+//! Waits are futures, polled by hand while the clock is moved to where they sleep until: they are compared to the
+//! nanosecond. A context that is cancelled is a future that is dropped.
 
 use damper::{Clock, Denied, ManualClock, Quota, RateLimiter, Reservation, TokenBucket};
 use serde::Deserialize;
@@ -301,8 +301,8 @@ impl Bucket<'_> {
         }
     }
 
-    /// A refusal that is none for want of tokens or of room: without a deadline there would be a wait, longer than that by what was
-    /// told.
+    /// A refusal that is none for want of tokens or of room: without a deadline there would be a wait, longer than that
+    /// by what was told.
     fn too_late(&self, n: u32, longest: Option<Duration>, denied: Denied) -> WaitError {
         let reserved = self.limiter.reserve(n).expect("without a deadline");
         assert_eq!(reserved.ready_in(), Some(longest.unwrap() + denied.retry_after().unwrap()));
@@ -357,8 +357,8 @@ fn suites_of_the_same_semantics_hold() {
     }
 }
 
-/// Upstream gives back a part of a reservation when tokens were taken since; here that part is kept, and whoever reserves next
-/// waits that much longer. The reservations in between keep their times either way.
+/// Upstream gives back a part of a reservation when tokens were taken since; here that part is kept, and whoever
+/// reserves next waits that much longer. The reservations in between keep their times either way.
 #[test]
 fn where_upstream_gives_back_a_part_nothing_is_given_back() {
     for (id, kept) in [("cancel_0_tokens", 0), ("cancel_1_token", 1), ("cancel_multi", 2)] {
@@ -370,7 +370,8 @@ fn where_upstream_gives_back_a_part_nothing_is_given_back() {
     }
 }
 
-/// Upstream a reservation keeps the time it was given; here it moves with the quota, and what is owed is the same: in tokens.
+/// Upstream a reservation keeps the time it was given; here it moves with the quota, and what is owed is the same: in
+/// tokens.
 #[test]
 fn a_reservation_follows_the_quota() {
     let config = Suite::named("reserve_set_limit").config;
@@ -385,8 +386,8 @@ fn a_reservation_follows_the_quota() {
     assert_eq!(limiter.debt(), 1);
 }
 
-/// Upstream's quirk credits a stretch of time twice when the clock goes back and forth. Here no token is: never are more
-/// allowed than by a bucket whose time only moves forward, and in the end as many.
+/// Upstream's quirk credits a stretch of time twice when the clock goes back and forth. Here no token is: never are
+/// more allowed than by a bucket whose time only moves forward, and in the end as many.
 #[test]
 fn a_clock_that_jumps_back_mints_nothing() {
     let suite = Suite::named("jump_backwards_clamped");

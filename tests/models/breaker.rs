@@ -1,4 +1,5 @@
-//! A circuit breaker as a diagram is drawn: plain fields, one thread, time as a number, and every outcome kept in a list.
+//! A circuit breaker as a diagram is drawn: plain fields, one thread, time as a number, and every outcome kept in a
+//! list.
 //!
 //! | what the real one packs | here |
 //! |---|---|
@@ -361,8 +362,8 @@ impl PlainBreaker {
         }
     }
 
-    /// What the status tells of the window: the calls of this closed state, or while it is open or half-open those of the
-    /// last one, which had some.
+    /// What the status tells of the window: the calls of this closed state, or while it is open or half-open those of
+    /// the last one, which had some.
     fn counts_told(&self, now: u128) -> Counts {
         let is_tripped = matches!(self.state, State::Open | State::HalfOpen);
         if self.calls_are_of != self.turn && !is_tripped { Counts::default() } else { self.counts(now) }
@@ -430,7 +431,8 @@ struct Out<'a, L: Fn(StateChange)> {
     began: u128,
 }
 
-/// Runs a history through a breaker and the model, which must agree on every answer, every state, every count and everything that is told.
+/// Runs a history through a breaker and the model, which must agree on every answer, every state, every count and
+/// everything that is told.
 pub(crate) fn compare(plan: Plan, steps: impl IntoIterator<Item = Step>) {
     let clock = ManualClock::new();
     let changes = RefCell::new(Vec::new());

@@ -83,17 +83,17 @@ pub(crate) enum Step {
     Wait,
 }
 
-/// Runs a history of calls, each with what it asks for, through a limiter and the model: no token may be late, and none more
-/// than a tick early. (Where the deepest debt takes more than 2^58 ticks to refill, which are 9 years of nanoseconds, none
-/// more than that fraction of the time it takes.)
+/// Runs a history of calls, each with what it asks for, through a limiter and the model: no token may be late, and none
+/// more than a tick early. (Where the deepest debt takes more than 2^58 ticks to refill, which are 9 years of
+/// nanoseconds, none more than that fraction of the time it takes.)
 pub(crate) fn compare(quota: Quota, frequency: u64, start: u64, steps: impl IntoIterator<Item = (Step, u32)>) {
     let clock = ManualClock::with_frequency(frequency);
     clock.set_ticks(start);
     let limiter = RateLimiter::with_clock(quota, &clock);
     let mut model = ExactBucket::new(quota, frequency);
     assert!(limiter.check_n(0).is_ok(), "which starts the line");
-    // An untouched bucket is read right for half a circle, less where the line starts. A tick is worth at most 4 units, or
-    // its tokens where those are more.
+    // An untouched bucket is read right for half a circle, less where the line starts. A tick is worth at most 4 units,
+    // or its tokens where those are more.
     let longest = (1 << 62) / model.tokens_in_a_tick().max(4);
     let early = 1 + (model.ticks_for_bursts(11) >> 58);
     let (mut untouched, mut passed) = (0, 0);

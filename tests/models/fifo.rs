@@ -1,5 +1,5 @@
-//! A bucket with a queue before it, run through from the beginning tick by tick whenever something is asked: no line, no word,
-//! nothing remembered but who came when.
+//! A bucket with a queue before it, run through from the beginning tick by tick whenever something is asked: no line,
+//! no word, nothing remembered but who came when.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! The keyed limiter as a map of slow buckets: each key's debt as a whole number, in a map that never forgets.
 //!
-//! Debts are in 64ths of an eighth of a token. The rates are powers of two, so that a tick brings a whole number of those and a debt that is moved from
-//! tier to tier stays one; what the limiter rounds is much less.
+//! Debts are in 64ths of an eighth of a token. The rates are powers of two, so that a tick brings a whole number of
+//! those and a debt that is moved from tier to tier stays one; what the limiter rounds is much less.
 
 use damper::Quota;
 use std::collections::HashMap;

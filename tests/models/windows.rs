@@ -1,4 +1,5 @@
-//! Windows on a clock, and who took what in which, in whole numbers of 10^-9 ticks: no words, no wrap, and nothing rounded.
+//! Windows on a clock, and who took what in which, in whole numbers of 10^-9 ticks: no words, no wrap, and nothing
+//! rounded.
 
 use damper::Quota;
 

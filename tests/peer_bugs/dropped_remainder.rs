@@ -1,4 +1,5 @@
-//! A refill of whole tokens that sets the time of the last refill to now: the part of a token that had dripped in is lost.
+//! A refill of whole tokens that sets the time of the last refill to now: the part of a token that had dripped in is
+//! lost.
 
 use crate::Bucket;
 

@@ -1,4 +1,5 @@
-//! The time at which the bucket is full again may lie a whole burst in the past, and then a burst in the future is allowed.
+//! The time at which the bucket is full again may lie a whole burst in the past, and then a burst in the future is
+//! allowed.
 
 use crate::Bucket;
 

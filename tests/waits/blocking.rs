@@ -13,7 +13,8 @@ fn empty<C: Clock>(quota: Quota, clock: C) -> Arc<RateLimiter<TokenBucket, C>> {
     Arc::new(RateLimiter::of(TokenBucket::with_level(quota, 0), clock))
 }
 
-/// Blocks a thread until its turn, and returns when it has its place. A thread of nobody: the test ends though it hangs.
+/// Blocks a thread until its turn, and returns when it has its place. A thread of nobody: the test ends though it
+/// hangs.
 fn wait_in_a_thread<C: Clock + Send + Sync + 'static>(limiter: &Arc<RateLimiter<TokenBucket, C>>) -> Receiver<()> {
     let (done, ends) = channel();
     let debt = limiter.debt();

@@ -181,7 +181,8 @@ proptest! {
     }
 }
 
-/// What the property is about, in numbers: of five who wait, the last is given back, and the one before who others came after is not.
+/// What the property is about, in numbers: of five who wait, the last is given back, and the one before who others came
+/// after is not.
 #[test]
 fn a_turn_that_is_given_up_is_given_back_only_by_the_last() {
     let timers = Timers::new(MILLIS);

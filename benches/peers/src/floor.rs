@@ -36,8 +36,8 @@ pub(crate) fn read_and_load() -> Side {
     calls(move || black_box(&word).load(Ordering::Relaxed) <= black_box(&clock).raw())
 }
 
-/// What an allowed decision for one of `keys` does: hash the key by std's hasher, read the clock, and exchange the word in the key's cache
-/// line, in as many lines as the table has.
+/// What an allowed decision for one of `keys` does: hash the key by std's hasher, read the clock, and exchange the word
+/// in the key's cache line, in as many lines as the table has.
 pub(crate) fn hash_and_read_and_cas(keys: u64) -> Side {
     let lines: Vec<Line> = (0..keys / 2).map(|_| Line::default()).collect();
     let (hasher, clock, mut key) = (RandomState::new(), Clock::new(), keys_below(keys));

@@ -1,12 +1,12 @@
 //! How a contest is measured.
 //!
 //! Both sides take turns, in an order that changes from round to round, so that what disturbs the machine disturbs
-//! both. A round lasts as long for either; how many calls that is, is found out first, which also warms them up. What is
-//! told is each side's median, and the median of the rounds' ratios.
+//! both. A round lasts as long for either; how many calls that is, is found out first, which also warms them up. What
+//! is told is each side's median, and the median of the rounds' ratios.
 //!
-//! Calls follow one another closely, so a processor works on several at once, and what waits for nothing hides behind what
-//! is slowest. Where that is the reading of its counter, which both sides need once a call, they cost nearly the same:
-//! compare with `floor_clock`.
+//! Calls follow one another closely, so a processor works on several at once, and what waits for nothing hides behind
+//! what is slowest. Where that is the reading of its counter, which both sides need once a call, they cost nearly the
+//! same: compare with `floor_clock`.
 
 use crate::contest::{Contest, Side};
 use crate::report::{Compared, Row};

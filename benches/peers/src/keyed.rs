@@ -35,7 +35,8 @@ pub(crate) const CONTESTS: &[Contest] = &[
     hits!("keyed_hit_1k_2t", 1_000, 2, 0.6),
     hits!("keyed_hit_100k_2t", 100_000, 2, 0.6),
     hits!("keyed_hit_1m_2t", 1_000_000, 2, 0.6),
-    // Keys that were never seen before, one after another, in a table of the default size; beside keys that are known to it.
+    // Keys that were never seen before, one after another, in a table of the default size; beside keys that are known
+    // to it.
     Contest {
         name: "keyed_flood_idle",
         damper: || flood(Quota::per_second(u32::MAX)),
@@ -85,8 +86,8 @@ fn hit(keys: u64, threads: usize) -> Side {
     side(filled(keys), keys, threads, |limiter, key| limiter.check(&key).is_ok())
 }
 
-/// Ten million keys a second round, so that none is known when its turn comes again: where nobody owes anything a newcomer gets a slot,
-/// and where everybody does, it is decided by the bucket that those without a slot share.
+/// Ten million keys a second round, so that none is known when its turn comes again: where nobody owes anything a
+/// newcomer gets a slot, and where everybody does, it is decided by the bucket that those without a slot share.
 fn flood(quota: Quota) -> Side {
     let limiter = KeyedLimiter::<u64>::builder(quota).build().expect("the default capacity");
     let mut key = 0;

@@ -1,7 +1,7 @@
 //! What a layer adds to a service: the time of a call through it, less that of the bare service.
 //!
-//! Both are measured here, by turns of so many requests that are made before the time runs. For each the service is cloned, as axum
-//! and hyper-util do, polled for readiness, called, and its future polled once, which answers.
+//! Both are measured here, by turns of so many requests that are made before the time runs. For each the service is
+//! cloned, as axum and hyper-util do, polled for readiness, called, and its future polled once, which answers.
 
 use crate::contest::{Contest, Peer, Side};
 use axum::body::Body;

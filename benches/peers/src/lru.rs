@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 pub(crate) const CONTESTS: &[Contest] = &[
-    // A key that is there, any as likely as another. Both with quick_cache's default hasher, foldhash, which makes them fastest; with
-    // std's, the default of damper's, either takes some 20 ns more.
+    // A key that is there, any as likely as another. Both with quick_cache's default hasher, foldhash, which makes them
+    // fastest; with std's, the default of damper's, either takes some 20 ns more.
     Contest {
         name: "lru_hit",
         damper: hit,

@@ -4,10 +4,10 @@
 //! cargo run --release --manifest-path benches/peers/Cargo.toml -- [--quick] [--json FILE] [NAME]...
 //! ```
 //!
-//! A row is a [`Contest`]; there is a file per concept with a table of them, and `harness.rs` says how they are measured.
-//! Every peer runs in its fastest documented configuration and does the same work. A ratio is damper's cost over the
-//! peer's, so that less is better, and the bar is what it should not exceed. A missed bar is marked and no more: on a
-//! busy machine timings are noise.
+//! A row is a [`Contest`]; there is a file per concept with a table of them, and `harness.rs` says how they are
+//! measured. Every peer runs in its fastest documented configuration and does the same work. A ratio is damper's cost
+//! over the peer's, so that less is better, and the bar is what it should not exceed. A missed bar is marked and no
+//! more: on a busy machine timings are noise.
 
 mod breaker;
 mod contest;

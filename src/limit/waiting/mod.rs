@@ -1,7 +1,7 @@
 //! Waiting for tokens, first come first served.
 //!
-//! To wait is to reserve: who waits takes the tokens now and is told when they are there. So there is an order without a queue, no
-//! herd wakes for one token, and the rate is used up however many wait.
+//! To wait is to reserve: who waits takes the tokens now and is told when they are there. So there is an order without
+//! a queue, no herd wakes for one token, and the rate is used up however many wait.
 //!
 //! | file | idea |
 //! |---|---|

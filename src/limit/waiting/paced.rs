@@ -49,12 +49,13 @@ impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
 pin_project! {
     /// A stream whose items come no faster than a limit. Made by [`RateLimiter::pace_by`](crate::RateLimiter::pace_by).
     ///
-    /// An item is asked for first, and its token then: none is taken for an item that does not come. While an item waits the stream is
-    /// not asked for the next. It waits for as long as it takes; where too many wait already it asks again, and a burst of 0 lets
-    /// nothing through until the quota is changed. Many streams on one limit need a place each, or some of them are never served: a
-    /// [`max_debt`](crate::Quota::max_debt) of at least as many.
+    /// An item is asked for first, and its token then: none is taken for an item that does not come. While an item
+    /// waits the stream is not asked for the next. It waits for as long as it takes; where too many wait already it
+    /// asks again, and a burst of 0 lets nothing through until the quota is changed. Many streams on one limit need a
+    /// place each, or some of them are never served: a [`max_debt`](crate::Quota::max_debt) of at least as many.
     ///
-    /// It is `Unpin` where the stream and the sleeps are; tokio's are not, so it has to be pinned (`std::pin::pin!`) before `next` is called.
+    /// It is `Unpin` where the stream and the sleeps are; tokio's are not, so it has to be pinned (`std::pin::pin!`)
+    /// before `next` is called.
     #[must_use = "streams do nothing unless they are polled"]
     pub struct PacedStream<'a, St: Stream, C: Clock, S: Sleep> {
         #[pin]
@@ -105,11 +106,12 @@ impl<St: FusedStream, C: Clock, S: Sleep> FusedStream for PacedStream<'_, St, C,
 }
 
 pin_project! {
-    /// A sink that passes items on no faster than a limit. Made by [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by).
+    /// A sink that passes items on no faster than a limit. Made by
+    /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by).
     ///
-    /// It holds one item, which waits for its token and then for nothing else: the token is taken when the sink behind has room, so that
-    /// none is taken for what cannot be sent. To be ready, to flush and to close is to have passed it on. Dropped before that, the item is
-    /// lost.
+    /// It holds one item, which waits for its token and then for nothing else: the token is taken when the sink behind
+    /// has room, so that none is taken for what cannot be sent. To be ready, to flush and to close is to have passed it
+    /// on. Dropped before that, the item is lost.
     #[must_use = "sinks do nothing unless they are polled"]
     pub struct PacedSink<'a, Si, Item, C: Clock, S: Sleep> {
         #[pin]

@@ -14,10 +14,11 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pin_project! {
     /// Waits for tokens, and is ready when they are there and taken. Made by [`Turn::ready_by`](super::Turn::ready_by).
     ///
-    /// It takes its place in the order when it is first polled. It sleeps until its tokens are there, and for at most a second at
-    /// a time, so that a change of the quota reaches it.
+    /// It takes its place in the order when it is first polled. It sleeps until its tokens are there, and for at most a
+    /// second at a time, so that a change of the quota reaches it.
     ///
-    /// A clock that steps back by more than it should makes it wait for as much longer; checks are healed, and who has been told a moment is not.
+    /// A clock that steps back by more than it should makes it wait for as much longer; checks are healed, and who has
+    /// been told a moment is not.
     ///
     /// # Errors
     ///
@@ -25,10 +26,11 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped while it waits, it gives its tokens back if nobody came after it; otherwise they count as used, because the
-    /// others have been told their moments, and so they do once its moment has come. So nothing is handed out twice, but many that are dropped while others stand
-    /// behind them use up the rate for nothing: wait [`within`](super::Turn::within) a time rather than dropping it after that, and in a loop of
-    /// `select!` make it once and pin it outside. Dropped before it was polled, it takes none. Polled again after it was ready, it waits
+    /// Dropped while it waits, it gives its tokens back if nobody came after it; otherwise they count as used, because
+    /// the others have been told their moments, and so they do once its moment has come. So nothing is handed out
+    /// twice, but many that are dropped while others stand behind them use up the rate for nothing: wait
+    /// [`within`](super::Turn::within) a time rather than dropping it after that, and in a loop of `select!` make it
+    /// once and pin it outside. Dropped before it was polled, it takes none. Polled again after it was ready, it waits
     /// for another turn.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct Ready<'a, C: Clock, S: Sleep> {

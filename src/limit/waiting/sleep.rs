@@ -4,8 +4,8 @@ use core::time::Duration;
 
 /// Sleeps: a runtime's timer.
 ///
-/// Every function from a [`Duration`] to a future is one, such as `tokio::time::sleep` or `async_io::Timer::after` in a closure. Sleeping
-/// longer than asked for is late, sleeping shorter costs another look.
+/// Every function from a [`Duration`] to a future is one, such as `tokio::time::sleep` or `async_io::Timer::after` in a
+/// closure. Sleeping longer than asked for is late, sleeping shorter costs another look.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot sleep",
     note = "name a function from a `Duration` to a future, such as `tokio::time::sleep`"

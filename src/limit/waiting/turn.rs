@@ -35,9 +35,9 @@ impl<'a, C: Clock> Turn<'a, C> {
         Self { longest: Some(longest), ..self }
     }
 
-    /// Sets how much longer to wait at most, after the tokens are there, so that those who are told the same moment do not all go at once. How
-    /// much of it differs from call to call and from process to process. Default: none. It does not count towards
-    /// [`within`](Self::within).
+    /// Sets how much longer to wait at most, after the tokens are there, so that those who are told the same moment do
+    /// not all go at once. How much of it differs from call to call and from process to process. Default: none. It does
+    /// not count towards [`within`](Self::within).
     #[cfg(feature = "std")]
     pub fn jitter(self, most: Duration) -> Self {
         Self { jitter: most, ..self }
@@ -49,9 +49,9 @@ impl<'a, C: Clock> Turn<'a, C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], at once: the tokens exceed the burst, would be there later than [`within`](Self::within) says, or too many wait
-    /// already for the debt to stay within [`Quota::max_debt`](crate::Quota::max_debt). None are taken then. Under a quota that refills nothing it
-    /// waits for another, unless it is to wait `within` some time.
+    /// [`Denied`], at once: the tokens exceed the burst, would be there later than [`within`](Self::within) says, or
+    /// too many wait already for the debt to stay within [`Quota::max_debt`](crate::Quota::max_debt). None are taken
+    /// then. Under a quota that refills nothing it waits for another, unless it is to wait `within` some time.
     #[cfg(feature = "std")]
     pub fn wait(self) -> Result<(), Denied> {
         self.reserve()?.wait();
