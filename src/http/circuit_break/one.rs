@@ -9,7 +9,11 @@ use alloc::sync::Arc;
 
 /// One breaker for all requests. Made by [`CircuitBreakerLayer::one`](super::CircuitBreakerLayer::one).
 #[derive(Clone, Debug)]
-pub struct One {
+pub struct One(Arc<Shared>);
+
+/// In one `Arc`, because services are cloned often.
+#[derive(Debug)]
+struct Shared {
     breaker: Arc<CircuitBreaker<DefaultClock, Told>>,
     config: BreakerConfig,
     listeners: Arc<Listeners>,
@@ -23,12 +27,12 @@ impl One {
     fn told_to(config: BreakerConfig, listeners: Listeners) -> Self {
         let listeners = Arc::new(listeners);
         let breaker = CircuitBreaker::with_clock(config, Monotonic).listened_to_by(Told::new("", &listeners));
-        Self { breaker: Arc::new(breaker), config, listeners }
+        Self(Arc::new(Shared { breaker: Arc::new(breaker), config, listeners }))
     }
 
     /// A new one that is told to others.
     pub(super) fn with_listeners(&self, change: impl FnOnce(&Listeners) -> Listeners) -> Self {
-        Self::told_to(self.config, change(&self.listeners))
+        Self::told_to(self.0.config, change(&self.0.listeners))
     }
 }
 
@@ -37,8 +41,9 @@ impl Breakers for One {
 
     #[inline]
     fn try_acquire(&self, _: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
-        let permit = self.breaker.try_acquire_owned();
-        self.listeners.telemetry.asked(&permit, || self.breaker.state());
+        let Shared { breaker, listeners, .. } = &*self.0;
+        let permit = breaker.try_acquire_owned();
+        listeners.telemetry.asked(&permit, || breaker.state());
         permit
     }
 }

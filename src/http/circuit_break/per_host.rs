@@ -17,39 +17,44 @@ type HostBreaker = CircuitBreaker<DefaultClock, Told>;
 
 /// A breaker per host, of the hosts that were called last. Made by [`CircuitBreakerLayer::per_host`](super::CircuitBreakerLayer::per_host).
 #[derive(Clone, Debug)]
-pub struct PerHost {
-    hosts: Arc<LruStore<String, HostBreaker>>,
+pub struct PerHost(Arc<Shared>);
+
+/// In one `Arc`, because services are cloned often.
+#[derive(Debug)]
+struct Shared {
+    hosts: LruStore<String, HostBreaker>,
     config: BreakerConfig,
     listeners: Arc<Listeners>,
 }
 
 impl PerHost {
     pub(super) fn new(config: BreakerConfig) -> Self {
-        Self { hosts: hosts(DEFAULT_CAPACITY), config, listeners: Arc::new(Listeners::none()) }
+        Self::of(DEFAULT_CAPACITY, config, Arc::new(Listeners::none()))
+    }
+
+    fn of(capacity: usize, config: BreakerConfig, listeners: Arc<Listeners>) -> Self {
+        let hosts = LruStore::new(capacity).keep_if(|breaker: &HostBreaker| breaker.status().is_worth_keeping());
+        Self(Arc::new(Shared { hosts, config, listeners }))
     }
 
     /// New ones that are told to others.
     pub(super) fn with_listeners(&self, change: impl FnOnce(&Listeners) -> Listeners) -> Self {
-        let listeners = Arc::new(change(&self.listeners));
-        Self { hosts: hosts(self.hosts.capacity()), config: self.config, listeners }
+        Self::of(self.0.hosts.capacity(), self.0.config, Arc::new(change(&self.0.listeners)))
     }
 
     /// New ones, of so many hosts.
     pub(super) fn of_at_most(&self, capacity: usize) -> Self {
-        Self { hosts: hosts(capacity), config: self.config, listeners: Arc::clone(&self.listeners) }
+        Self::of(capacity, self.0.config, Arc::clone(&self.0.listeners))
     }
 
     fn breaker(&self, host: &str) -> Arc<HostBreaker> {
-        self.hosts.get_or_insert_with(host, || {
+        let Shared { hosts, config, listeners } = &*self.0;
+        hosts.get_or_insert_with(host, || {
             // Those before it: its own comes after this.
-            self.listeners.telemetry.evicted(|| self.hosts.evictions());
-            CircuitBreaker::with_clock(self.config, Monotonic).listened_to_by(Told::new(host, &self.listeners))
+            listeners.telemetry.evicted(|| hosts.evictions());
+            CircuitBreaker::with_clock(*config, Monotonic).listened_to_by(Told::new(host, listeners))
         })
     }
-}
-
-fn hosts(capacity: usize) -> Arc<LruStore<String, HostBreaker>> {
-    Arc::new(LruStore::new(capacity).keep_if(|breaker: &HostBreaker| breaker.status().is_worth_keeping()))
 }
 
 impl Breakers for PerHost {
@@ -58,7 +63,7 @@ impl Breakers for PerHost {
     fn try_acquire(&self, head: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
         let breaker = with_host(head, |host| self.breaker(host));
         let permit = breaker.try_acquire_owned();
-        self.listeners.telemetry.asked(&permit, || breaker.state());
+        self.0.listeners.telemetry.asked(&permit, || breaker.state());
         permit
     }
 }
