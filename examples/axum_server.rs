@@ -1,5 +1,5 @@
-//! An axum server with a limit for all, one for each user, and one for a single route, and a client that runs into each of them: over a
-//! real socket.
+//! An axum server with a limit for all, one for each user, and one for a single route, and a client that runs into each
+//! of them: over a real socket.
 
 use axum::extract::Request;
 use axum::middleware::{self, Next};

@@ -1,4 +1,5 @@
-//! Middleware of one's own, for a framework that nobody has adapted: `check` before what serves, `try_acquire` before what calls.
+//! Middleware of one's own, for a framework that nobody has adapted: `check` before what serves, `try_acquire` before
+//! what calls.
 
 use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, Denied, KeyedLimiter, Quota, Verdict};
 use std::error::Error;

@@ -1,4 +1,5 @@
-//! What passes a limit or a breaker allocates nothing. A binary of its own, because the allocator is replaced by one that counts.
+//! What passes a limit or a breaker allocates nothing. A binary of its own, because the allocator is replaced by one
+//! that counts.
 #![cfg(all(feature = "hyper", feature = "tower"))]
 
 use allocation_counter::measure;

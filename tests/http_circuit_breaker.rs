@@ -70,8 +70,8 @@ where
     Ok(head.status)
 }
 
-/// 5xx trip it, and reach the caller unchanged; open, the service is not called; after the cooldown one probe is, whose failure starts
-/// the cooldown again and whose success closes it.
+/// 5xx trip it, and reach the caller unchanged; open, the service is not called; after the cooldown one probe is, whose
+/// failure starts the cooldown again and whose success closes it.
 #[tokio::test]
 async fn server_errors_trip_and_a_probe_closes() {
     let (clock, breaker) = clocked(5);
@@ -342,7 +342,8 @@ async fn answering(bytes: &'static [u8]) -> SocketAddr {
     address
 }
 
-/// By option a body that fails after a 200 is a failure, one that ends well a success, and one that is dropped before it ended says nothing.
+/// By option a body that fails after a 200 is a failure, one that ends well a success, and one that is dropped before
+/// it ended says nothing.
 #[tokio::test]
 async fn the_verdict_may_wait_for_the_body() {
     let broken = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello").await;

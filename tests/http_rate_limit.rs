@@ -50,7 +50,8 @@ fn is_healthz(head: &Head<'_>) -> bool {
     head.uri.path() == "/healthz"
 }
 
-/// The scenario of the specification, by HTTP/1.1 and by HTTP/2: a limit of two a second, five rapid requests, three of them refused.
+/// The scenario of the specification, by HTTP/1.1 and by HTTP/2: a limit of two a second, five rapid requests, three of
+/// them refused.
 #[tokio::test]
 async fn two_a_second_refuses_three_of_five() {
     for is_http2 in [false, true] {

@@ -182,7 +182,8 @@ fn refusals_are_logged_with_what_was_asked_by_whom() {
             "DEBUG damper: rate limit exceeded, and no wait helps limit=\"default\" method=\"GET\" path=\"/path\" \
              key=\"192.0.2.7\"",
             &format!(
-                "DEBUG damper: rate limit exceeded, and no wait helps limit=\"default\" method=\"GET\" path=\"/\" key=\"{key}\""
+                "DEBUG damper: rate limit exceeded, and no wait helps limit=\"default\" method=\"GET\" path=\"/\" \
+                 key=\"{key}\""
             ),
         ]
     );

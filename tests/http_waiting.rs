@@ -76,6 +76,22 @@ async fn a_wait_that_would_be_too_long_is_refused_at_once() {
     }
 }
 
+/// The same by hyper's services, of which a clone is called.
+#[cfg(feature = "hyper")]
+#[tokio::test(start_paused = true)]
+async fn services_of_hyper_wait_too() {
+    use hyper::service::{Service, service_fn};
+    let start = Instant::now();
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1), TokioClock(start)));
+    let answer =
+        service_fn(|_: Request<Empty<bytes::Bytes>>| std::future::ready(Ok::<_, Infallible>(Answered::default())));
+    let client = RateLimitLayer::new(limiter).wait(Duration::from_secs(2)).layer(answer);
+    for seconds in 0..3 {
+        assert_eq!(client.call(Request::default()).await.unwrap().status(), StatusCode::OK);
+        assert_eq!(start.elapsed(), Duration::from_secs(seconds));
+    }
+}
+
 /// Dropped while it waits, a call gives its place back, and the service is not called.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_wait_gives_its_place_back() {

@@ -44,8 +44,8 @@ impl<'a> Head<'a> {
     }
 
     /// The other end of the connection: what the layer was [told](super::RateLimitLayer::for_peer), or else the
-    /// [`PeerAddress`](super::PeerAddress) among the extensions, or else (with the feature `axum`) axum's `ConnectInfo<SocketAddr>`
-    /// or (with the feature `tonic`) what tonic's server tells of a connection.
+    /// [`PeerAddress`](super::PeerAddress) among the extensions, or else (with the feature `axum`) axum's
+    /// `ConnectInfo<SocketAddr>` or (with the feature `tonic`) what tonic's server tells of a connection.
     #[must_use]
     #[inline]
     pub fn peer(&self) -> Option<SocketAddr> {

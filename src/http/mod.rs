@@ -7,16 +7,18 @@
 //! | tower's services, behind hyper-util's `TowerToHyperService` or elsewhere | both layers | the feature `tower` |
 //! | hyper-util's client, reqwest, every client that is a service | [`CircuitBreakerLayer`] | `tower`, or `hyper` |
 //!
-//! A limiter protects what receives load, so it belongs to the server's side; a breaker protects the caller from a sick callee, so it
-//! belongs to the client's. Adapters translate and decide nothing: limits are [limiters](crate::RateLimiter) and breakers are
-//! [breakers](crate::CircuitBreaker), which can be kept, looked at, and changed.
+//! A limiter protects what receives load, so it belongs to the server's side; a breaker protects the caller from a sick
+//! callee, so it belongs to the client's. Adapters translate and decide nothing: limits are
+//! [limiters](crate::RateLimiter) and breakers are [breakers](crate::CircuitBreaker), which can be kept, looked at, and
+//! changed.
 //!
 //! Closures of yours see the [`Head`] of a request, so that they need not know what its body is.
 //!
 //! # Metrics and logs
 //!
-//! With the feature `metrics`, by the facade of this name. The labels are the names that the layers are given, and the states: nothing that
-//! a client or a server chooses. A layer looks for the recorder when it first needs it: install that before the first request.
+//! With the feature `metrics`, by the facade of this name. The labels are the names that the layers are given, and the
+//! states: nothing that a client or a server chooses. A layer looks for the recorder when it first needs it: install
+//! that before the first request.
 //!
 //! | metric | kind | labels | of |
 //! |---|---|---|---|
@@ -28,10 +30,11 @@
 //! | `damper_breaker_refused_total` | counter | `breaker` | calls that they refused |
 //! | `damper_breaker_probes_total` | counter | `breaker` | calls that passed as probes |
 //! | `damper_breaker_evictions_total` | counter | `breaker` | hosts whose breakers made room for others |
-//! | `damper_breaker_state` | gauge | `breaker`, `state` | breakers that are `open`, `half_open`, `forced_open`, `forced_closed` or `disabled` |
+//! | `damper_breaker_state` | gauge | `breaker`, `state` | breakers in this state: `open`, `half_open`, `forced_open`, … |
 //!
-//! With the feature `tracing`, by the facade of this name, with the target `damper`: refusals at the level debug, with the method, the path, and
-//! 64 bytes of the key if that can be displayed; changes of a breaker's state at info, with the host and why; what is missing for a decision at error.
+//! With the feature `tracing`, by the facade of this name, with the target `damper`: refusals at the level debug, with
+//! the method, the path, and 64 bytes of the key if that can be displayed; changes of a breaker's state at info, with
+//! the host and why; what is missing for a decision at error.
 //!
 //! Breakers that you keep tell you themselves: they are not counted.
 

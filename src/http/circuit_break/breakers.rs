@@ -10,8 +10,8 @@ use alloc::sync::Arc;
 
 /// The breakers of a [`CircuitBreakerLayer`](super::CircuitBreakerLayer): tell which one a request has to pass.
 ///
-/// A breaker (in a `static`, or an `Arc`) is one for all requests, and [`CircuitBreakers`] in an `Arc` are one per host. Write your own
-/// for what is told apart otherwise.
+/// A breaker (in a `static`, or an `Arc`) is one for all requests, and [`CircuitBreakers`] in an `Arc` are one per
+/// host. Write your own for what is told apart otherwise.
 ///
 /// # Examples
 ///

@@ -10,10 +10,11 @@ use http::uri::{Authority, Scheme};
 /// What fits without an allocation: a name has at most 253 characters, and most are far shorter.
 const SHORT: usize = 96;
 
-/// Calls `with` by the name of the host that a request is for, and its port: in lower case, such as `api.example.com:443`.
+/// Calls `with` by the name of the host that a request is for, and its port: in lower case, such as
+/// `api.example.com:443`.
 ///
-/// The port is that of the scheme where none is named, and absent if no scheme is either. Where the target has no host, it is
-/// taken from the header `Host`; if that is not there, it is the empty one.
+/// The port is that of the scheme where none is named, and absent if no scheme is either. Where the target has no host,
+/// it is taken from the header `Host`; if that is not there, it is the empty one.
 pub(super) fn with_host<T>(head: &Head<'_>, with: impl FnOnce(&str) -> T) -> T {
     if let Some(authority) = head.uri.authority() {
         return with_name(authority.host(), port(authority, head.uri), with);

@@ -12,13 +12,14 @@ use core::marker::PhantomData;
 ///
 /// Errors and answers with a status of 5xx are failures; every other answer is a success, 429 included. All reach the
 /// caller unchanged, the errors as [`CallError::Failed`](crate::CallError). An open breaker is
-/// [`CallError::Open`](crate::CallError), which [`CircuitOpen::find_in`](crate::CircuitOpen::find_in) finds in whatever it is wrapped; no answer is invented.
+/// [`CallError::Open`](crate::CallError), which [`CircuitOpen::find_in`](crate::CircuitOpen::find_in) finds in whatever
+/// it is wrapped; no answer is invented.
 ///
-/// Clones, and all services that one makes, share the breakers. Permits are asked for in `call`, never in `poll_ready`: who polls for
-/// readiness may go away, and would keep others from a probe.
+/// Clones, and all services that one makes, share the breakers. Permits are asked for in `call`, never in `poll_ready`:
+/// who polls for readiness may go away, and would keep others from a probe.
 ///
-/// Put it outside of what tries again, and a timeout inside: then a call that used up its tries is one failure, an open breaker costs no wait, and no
-/// probe lasts for ever.
+/// Put it outside of what tries again, and a timeout inside: then a call that used up its tries is one failure, an open
+/// breaker costs no wait, and no probe lasts for ever.
 ///
 /// ```text
 /// request ─▶ breaker ─▶ retry ─▶ timeout ─▶ transport
@@ -57,7 +58,8 @@ pub struct CircuitBreakerLayer<B = PerHost, V = ServerErrors, W = HeadArrives> {
 }
 
 impl CircuitBreakerLayer<PerHost> {
-    /// A breaker per host and port, so that a sick host does not shut off healthy ones; of the 1024 hosts that were called last.
+    /// A breaker per host and port, so that a sick host does not shut off healthy ones; of the 1024 hosts that were
+    /// called last.
     ///
     /// The host is that of the target, or else of the header `Host`.
     #[must_use]
@@ -67,7 +69,8 @@ impl CircuitBreakerLayer<PerHost> {
 }
 
 impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
-    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are services.
+    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are
+    /// services.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { breakers: self.breakers.with_listeners(|listeners| listeners.named(name)), ..self }
@@ -79,7 +82,8 @@ impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
         Self { breakers: self.breakers.of_at_most(hosts), ..self }
     }
 
-    /// Calls this on every change of a state, with the host and port such as `api.example.com:443`. To be called before there are services.
+    /// Calls this on every change of a state, with the host and port such as `api.example.com:443`. To be called before
+    /// there are services.
     ///
     /// # Examples
     ///
@@ -88,7 +92,8 @@ impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
     /// use damper::http::CircuitBreakerLayer;
     ///
     /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default())
-    ///     .on_state_change(|change, host| eprintln!("{host}: {change}")); // api.example.com:443: circuit closed -> open: failures in a row
+    ///     .on_state_change(|change, host| eprintln!("{host}: {change}"));
+    /// // api.example.com:443: circuit closed -> open: failures in a row
     /// # let _ = layer;
     /// ```
     #[must_use]
@@ -106,7 +111,8 @@ impl CircuitBreakerLayer<One> {
 }
 
 impl<V, W> CircuitBreakerLayer<One, V, W> {
-    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are services.
+    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are
+    /// services.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { breakers: self.breakers.with_listeners(|listeners| listeners.named(name)), ..self }
@@ -121,7 +127,8 @@ impl<V, W> CircuitBreakerLayer<One, V, W> {
 }
 
 impl<B: Breakers> CircuitBreakerLayer<B> {
-    /// By breakers of yours: those that you keep, to look at them and to control them; on another clock; or of your own making.
+    /// By breakers of yours: those that you keep, to look at them and to control them; on another clock; or of your own
+    /// making.
     ///
     /// # Examples
     ///
@@ -146,7 +153,8 @@ impl<B: Breakers> CircuitBreakerLayer<B> {
 impl<B, V, W> CircuitBreakerLayer<B, V, W> {
     /// Sets what an answer, or the error in its place, says about its server. Default: [`ServerErrors`].
     ///
-    /// The closure is cloned for every call. It names the service's error, `hyper_util::client::legacy::Error` for instance.
+    /// The closure is cloned for every call. It names the service's error, `hyper_util::client::legacy::Error` for
+    /// instance.
     ///
     /// # Examples
     ///
@@ -172,8 +180,8 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
         CircuitBreakerLayer { breakers: self.breakers, classify, moment: PhantomData }
     }
 
-    /// Lets the verdict on a success fall when the body has ended: one that fails after a 200 is then a failure, and one that is dropped before it ended
-    /// tells nothing. Default: it falls when the head of the answer is there.
+    /// Lets the verdict on a success fall when the body has ended: one that fails after a 200 is then a failure, and
+    /// one that is dropped before it ended tells nothing. Default: it falls when the head of the answer is there.
     #[must_use]
     pub fn when_body_ends(self) -> CircuitBreakerLayer<B, V, BodyEnds> {
         CircuitBreakerLayer { breakers: self.breakers, classify: self.classify, moment: PhantomData }

@@ -39,7 +39,8 @@ use alloc::boxed::Box;
 use core::error::Error;
 
 impl<E: Into<Box<dyn Error + Send + Sync>>> CallError<E> {
-    /// In a box, for services whose errors are in boxes already, and so are no errors themselves: the refusal, or the error of the call as it is.
+    /// In a box, for services whose errors are in boxes already, and so are no errors themselves: the refusal, or the
+    /// error of the call as it is.
     pub fn into_boxed(self) -> Box<dyn Error + Send + Sync> {
         match self {
             Self::Open(open) => Box::new(open),

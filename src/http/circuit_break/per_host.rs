@@ -15,7 +15,8 @@ const DEFAULT_CAPACITY: usize = 1024;
 
 type HostBreaker = CircuitBreaker<DefaultClock, Told>;
 
-/// A breaker per host, of the hosts that were called last. Made by [`CircuitBreakerLayer::per_host`](super::CircuitBreakerLayer::per_host).
+/// A breaker per host, of the hosts that were called last. Made by
+/// [`CircuitBreakerLayer::per_host`](super::CircuitBreakerLayer::per_host).
 #[derive(Clone, Debug)]
 pub struct PerHost(Arc<Shared>);
 

@@ -9,8 +9,8 @@ use http::{Request, Response};
 
 /// A client's service behind breakers. Made by [`CircuitBreakerLayer`](super::CircuitBreakerLayer).
 ///
-/// Ready whenever the service behind it is; an error of its readiness is passed on as [`CallError::Failed`](crate::CallError) and
-/// not counted, for it belongs to no request.
+/// Ready whenever the service behind it is; an error of its readiness is passed on as
+/// [`CallError::Failed`](crate::CallError) and not counted, for it belongs to no request.
 ///
 /// # Cancel safety
 ///

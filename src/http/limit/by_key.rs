@@ -76,7 +76,8 @@ impl<F, K, C: fmt::Debug, S> fmt::Debug for By<F, K, C, S> {
     }
 }
 
-/// A limit for each value of a header, such as an API key. Requests without it share a bucket with those where it is empty.
+/// A limit for each value of a header, such as an API key. Requests without it share a bucket with those where it is
+/// empty.
 ///
 /// Of a header that is there several times, the first counts.
 pub struct ByHeader<C = DefaultClock, S = RandomState> {

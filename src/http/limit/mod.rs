@@ -29,8 +29,8 @@ use core::time::Duration;
 
 /// Decides whether requests may pass: what a [`RateLimitLayer`](super::RateLimitLayer) is made of.
 ///
-/// Limiters are limits for all requests, [`PerClient`], [`By`] and [`ByHeader`] for each key, and so are references to limits. Write your
-/// own for what is decided elsewhere, such as by a store that several servers share.
+/// Limiters are limits for all requests, [`PerClient`], [`By`] and [`ByHeader`] for each key, and so are references to
+/// limits. Write your own for what is decided elsewhere, such as by a store that several servers share.
 ///
 /// # Examples
 ///
@@ -77,7 +77,8 @@ pub type Answer = Result<Option<Standing>, Refusal>;
 
 /// A decision that is there, or one that takes its time.
 ///
-/// While the latter does, the service holds the request and a clone of what it would call. Nothing is held for the former.
+/// While the latter does, the service holds the request and a clone of what it would call. Nothing is held for the
+/// former.
 #[derive(Debug)]
 pub enum Decision<F> {
     /// It is there.

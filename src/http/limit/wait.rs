@@ -12,7 +12,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-/// One limit for all requests, which wait for their turn. Made by [`RateLimitLayer::wait`](crate::http::RateLimitLayer::wait).
+/// One limit for all requests, which wait for their turn. Made by
+/// [`RateLimitLayer::wait`](crate::http::RateLimitLayer::wait).
 pub struct Wait<C = DefaultClock> {
     limiter: Arc<RateLimiter<TokenBucket, C>>,
     longest: Duration,
@@ -68,7 +69,8 @@ impl<C: fmt::Debug> fmt::Debug for Wait<C> {
 
 /// The turn of a request that waits.
 ///
-/// It takes its place when it is first polled, and gives it back when it is dropped, as [`Ready`](crate::limit::Ready) says.
+/// It takes its place when it is first polled, and gives it back when it is dropped, as [`Ready`](crate::limit::Ready)
+/// says.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct WaitTurn(Pin<Box<dyn Future<Output = Answer> + Send>>);
 

@@ -19,13 +19,14 @@ use http::HeaderName;
 /// Puts services behind a limit: a request that is over it is answered `429 Too Many Requests`, at once.
 ///
 /// The answer carries `Retry-After` (whole seconds, rounded up, at least 1; absent if no wait helps), `RateLimit` and
-/// `RateLimit-Policy`, and a line of text; all but the first can be changed. The request's body is not read, and the service not
-/// called. With the feature `tonic`, a gRPC request is answered with the status `RESOURCE_EXHAUSTED`, as the module `tonic` says.
+/// `RateLimit-Policy`, and a line of text, or the [body](Self::body) that you choose. The request's body is not read,
+/// and the service not called. With the feature `tonic`, a gRPC request is answered with the status
+/// `RESOURCE_EXHAUSTED`, as the module `tonic` says.
 ///
 /// Around a router it limits all routes, around a handler that one, and [per client](Self::per_client) each address.
 ///
-/// Clones, and all services that one makes, share the limit. It is asked in `call`, never in `poll_ready`: who polls for
-/// readiness may go away, and what was taken for it would be lost.
+/// Clones, and all services that one makes, share the limit. It is asked in `call`, never in `poll_ready`: who polls
+/// for readiness may go away, and what was taken for it would be lost.
 ///
 /// # Examples
 ///
@@ -39,10 +40,11 @@ use http::HeaderName;
 ///
 /// # async fn home() {}
 /// # async fn search() {}
+/// let clients = RateLimitLayer::per_client(Quota::per_second(50).burst(100));
 /// let app: Router = Router::new()
 ///     .route("/search", get(search).layer(RateLimitLayer::global(Quota::per_second(5))))
 ///     .route("/", get(home))
-///     .layer(RateLimitLayer::per_client(Quota::per_second(50).burst(100)).exempt(|head| head.uri.path() == "/healthz"));
+///     .layer(clients.exempt(|head| head.uri.path() == "/healthz"));
 /// // Tells where requests are from: `axum::serve(listener, service)`.
 /// let service = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
 /// ```
@@ -54,7 +56,8 @@ use http::HeaderName;
 /// use damper::http::RateLimitLayer;
 /// use hyper::service::{HttpService, service_fn};
 /// # use hyper::{Request, Response, body::Incoming};
-/// # async fn hello(_: Request<Incoming>) -> Result<Response<http_body_util::Empty<bytes::Bytes>>, std::convert::Infallible> {
+/// # type Answer = Response<http_body_util::Empty<bytes::Bytes>>;
+/// # async fn hello(_: Request<Incoming>) -> Result<Answer, std::convert::Infallible> {
 /// #     Ok(Response::default())
 /// # }
 /// use std::net::SocketAddr;
@@ -78,10 +81,11 @@ impl RateLimitLayer<Arc<RateLimiter>> {
 }
 
 impl RateLimitLayer<PerClient> {
-    /// A limit for each client address, of which the 8192 busiest are known: the peer's address, IPv6 by the prefix of 64 bits.
+    /// A limit for each client address, of which the 8192 busiest are known: the peer's address, IPv6 by the prefix of
+    /// 64 bits.
     ///
-    /// The server has to tell the peer's address, as [`Head::peer`] says; a request without is answered `500 Internal Server Error`
-    /// with a text that says how. Behind proxies, say [which](Self::behind).
+    /// The server has to tell the peer's address, as [`Head::peer`] says; a request without is answered `500 Internal
+    /// Server Error` with a text that says how. Behind proxies, say [which](Self::behind).
     #[must_use]
     pub fn per_client(quota: Quota) -> Self {
         Self::new(PerClient::new(limits_for_each(quota)))
@@ -89,8 +93,8 @@ impl RateLimitLayer<PerClient> {
 }
 
 impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<By<F, K>> {
-    /// A limit for each key, which a closure tells of a request; of these the 8192 busiest are known. A key is whatever can be
-    /// hashed; of an `Option`, all that are `None` share a bucket.
+    /// A limit for each key, which a closure tells of a request; of these the 8192 busiest are known. A key is whatever
+    /// can be hashed; of an `Option`, all that are `None` share a bucket.
     ///
     /// # Examples
     ///
@@ -115,7 +119,8 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<By<F, K>> {
 }
 
 impl RateLimitLayer<ByHeader> {
-    /// A limit for each value of a header, such as an API key; of these the 8192 busiest are known. Requests without it share a bucket.
+    /// A limit for each value of a header, such as an API key; of these the 8192 busiest are known. Requests without it
+    /// share a bucket.
     ///
     /// Who may send what it likes in it is not limited: take a header that is checked before, or that a proxy writes.
     #[must_use]
@@ -133,8 +138,8 @@ fn limits_for_each<K: ?Sized>(quota: Quota) -> Arc<KeyedLimiter<K>> {
 }
 
 impl<L: Limit + Clone> RateLimitLayer<L> {
-    /// By a limit of yours: one that you keep, to look at its level and to change its quota; of another algorithm, or on another
-    /// clock; or of your own making.
+    /// By a limit of yours: one that you keep, to look at its level and to change its quota; of another algorithm, or
+    /// on another clock; or of your own making.
     ///
     /// # Examples
     ///
@@ -162,13 +167,15 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         self.with(|policy| policy.exempt = Some(Arc::new(predicate)))
     }
 
-    /// Sets whether answers to requests that pass carry `RateLimit` and `RateLimit-Policy` too, which allocates. Default: they do not.
+    /// Sets whether answers to requests that pass carry `RateLimit` and `RateLimit-Policy` too, which allocates.
+    /// Default: they do not.
     #[must_use]
     pub fn headers(self, are_told: bool) -> Self {
         self.with(|policy| policy.tells_allowed = are_told)
     }
 
-    /// Sets whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` go with these headers, wherever they are. Default: they do not.
+    /// Sets whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` go with these headers, wherever they are. Default:
+    /// they do not.
     #[must_use]
     pub fn x_headers(self, are_told: bool) -> Self {
         self.with(|policy| policy.tells_x = are_told)
@@ -184,7 +191,8 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         Ok(self.with(|policy| policy.rename(headers)))
     }
 
-    /// Sets the body of the answer to requests that are over the limit: its content type, and its bytes. Default: a line of text.
+    /// Sets the body of the answer to requests that are over the limit: its content type, and its bytes. Default: a
+    /// line of text.
     ///
     /// # Examples
     ///
@@ -253,7 +261,8 @@ impl<C: Clock, S: BuildHasher> RateLimitLayer<PerClient<C, S>> {
         self.with(|policy| policy.limit.behind(proxies))
     }
 
-    /// Sets by how many bits IPv6 addresses are grouped; more than 128 are 128. Default: 64, what a home or a host is given.
+    /// Sets by how many bits IPv6 addresses are grouped; more than 128 are 128. Default: 64, what a home or a host is
+    /// given.
     #[must_use]
     pub fn ipv6_prefix(self, bits: u32) -> Self {
         self.with(|policy| policy.limit.ipv6_prefix(bits))
@@ -262,11 +271,11 @@ impl<C: Clock, S: BuildHasher> RateLimitLayer<PerClient<C, S>> {
 
 #[cfg(feature = "tokio")]
 impl<C: Clock> RateLimitLayer<Arc<RateLimiter<crate::TokenBucket, C>>> {
-    /// Lets requests wait for their turn, first come first served, for so long at most: a client that keeps to a limit. Those that
-    /// would have to wait longer are answered at once, as over the limit.
+    /// Lets requests wait for their turn, first come first served, for so long at most: a client that keeps to a limit.
+    /// Those that would have to wait longer are answered at once, as over the limit.
     ///
-    /// They wait in their future, by tokio's timer, and how many can wait is bounded by [`Quota::max_debt`]. A future that is dropped
-    /// gives its place back if nobody came after it.
+    /// They wait in their future, by tokio's timer, and how many can wait is bounded by [`Quota::max_debt`]. A future
+    /// that is dropped gives its place back if nobody came after it.
     #[must_use]
     pub fn wait(self, longest: core::time::Duration) -> RateLimitLayer<crate::http::limit::Wait<C>> {
         let policy = self.policy.map(|limiter| crate::http::limit::Wait::new(limiter, longest));
@@ -275,7 +284,8 @@ impl<C: Clock> RateLimitLayer<Arc<RateLimiter<crate::TokenBucket, C>>> {
 }
 
 impl<L> RateLimitLayer<L> {
-    /// The same layer for requests of a connection from this address: for servers that make a service for each connection.
+    /// The same layer for requests of a connection from this address: for servers that make a service for each
+    /// connection.
     #[must_use]
     pub fn for_peer(&self, address: SocketAddr) -> Self {
         Self { peer: Some(address), ..self.clone() }

@@ -11,8 +11,8 @@ use http::{Request, Response};
 
 /// A service behind a limit. Made by [`RateLimitLayer`](super::RateLimitLayer).
 ///
-/// Ready whenever the service behind it is. The bodies of its answers are the service's, which have to have `Bytes` as their data, or that of a
-/// refusal.
+/// Ready whenever the service behind it is, which has to be `Clone` for requests that wait for their decision. The
+/// bodies of its answers are the service's, which have to have `Bytes` as their data, or that of a refusal.
 ///
 /// # Cancel safety
 ///

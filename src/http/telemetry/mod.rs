@@ -1,5 +1,5 @@
-//! What is counted and logged: by the facades `metrics` and `tracing`, each behind a feature, and nothing without. The names are listed in
-//! the docs of [`http`](super).
+//! What is counted and logged: by the facades `metrics` and `tracing`, each behind a feature, and nothing without. The
+//! names are listed in the docs of [`http`](super).
 //!
 //! | file | idea |
 //! |---|---|
