@@ -1,0 +1,333 @@
+//! Limits before tonic's servers, over real sockets, on a clock that is moved by hand.
+#![cfg(feature = "tonic")]
+
+#[path = "tonic/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod support;
+
+use bytes::Bytes;
+use damper::http::{Head, PerClient, RateLimitLayer};
+use damper::tonic::RateLimitInterceptor;
+use damper::{CircuitBreaker, CircuitOpen, KeyedLimiter, Layered, ManualClock, Quota, RateLimiter};
+use http::{HeaderName, Request, Response, StatusCode};
+use http_body::Body as _;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use support::echo::echo_client::EchoClient;
+use support::echo::echo_server::EchoServer;
+use support::echo::health_client::HealthClient;
+use support::{LOCALHOST, Upstream, channel, client, message, messages, serve, uri};
+use tokio::net::TcpStream;
+use tonic::transport::{Channel, Endpoint, Server};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const HALF_A_SECOND: Duration = Duration::from_millis(500);
+
+type Clocked = Arc<RateLimiter<damper::TokenBucket, Arc<ManualClock>>>;
+
+fn clocked(quota: Quota) -> (Arc<ManualClock>, RateLimitLayer<Clocked>) {
+    let clock = Arc::new(ManualClock::new());
+    (Arc::clone(&clock), RateLimitLayer::new(Arc::new(RateLimiter::with_clock(quota, clock))))
+}
+
+fn per_client(quota: Quota) -> RateLimitLayer<PerClient<Arc<ManualClock>>> {
+    let limits = KeyedLimiter::builder(quota).clock(Arc::new(ManualClock::new())).build().unwrap();
+    RateLimitLayer::new(PerClient::new(Arc::new(limits)))
+}
+
+fn is_health(head: &Head<'_>) -> bool {
+    head.uri.path() == "/damper.test.Health/Check"
+}
+
+fn retry_after(status: &Status) -> Option<Duration> {
+    status.get_details_retry_info().and_then(|info| info.retry_delay)
+}
+
+#[track_caller]
+fn assert_limited(status: &Status) {
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+}
+
+async fn call(client: &mut EchoClient<Channel>) -> Result<(), Status> {
+    client.unary(message("hello")).await.map(|answer| assert_eq!(answer.into_inner().text, "hello"))
+}
+
+/// A channel from an address of this machine.
+fn channel_from(address: impl Into<IpAddr>, server: SocketAddr) -> Channel {
+    Endpoint::from(uri(server)).local_address(Some(address.into())).connect_lazy()
+}
+
+/// The scenario of the specification: a limit of two a second, five rapid requests, three of them refused.
+#[tokio::test]
+async fn two_a_second_refuses_three_of_five() {
+    let (clock, layer) = clocked(Quota::per_second(2));
+    let upstream = Upstream::default();
+    let router = Server::builder().layer(layer.exempt(is_health)).add_service(upstream.echo());
+    let server = serve(router.add_service(upstream.health()));
+    let mut client = client(server);
+    for _ in 0..2 {
+        call(&mut client).await.unwrap();
+    }
+    for _ in 0..3 {
+        let status = call(&mut client).await.unwrap_err();
+        assert_limited(&status);
+        assert_eq!(status.message(), "rate limit exceeded, retry in 500 ms");
+        assert_eq!(retry_after(&status), Some(HALF_A_SECOND), "exactly");
+    }
+    assert_eq!(upstream.hits(), 2);
+    let mut health = HealthClient::new(channel(server));
+    for _ in 0..5 {
+        health.check(message("well?")).await.expect("exempt");
+    }
+    clock.advance(HALF_A_SECOND);
+    call(&mut client).await.unwrap();
+    assert_limited(&call(&mut client).await.unwrap_err());
+}
+
+/// A stream is refused when it is opened, whatever its kind, and its handler is not called.
+#[tokio::test]
+async fn streams_are_refused_when_they_open() {
+    let (clock, layer) = clocked(Quota::per_second(2).burst(3));
+    let upstream = Upstream::default();
+    let mut client = client(serve(Server::builder().layer(layer).add_service(upstream.echo())));
+    for round in 1..=2 {
+        let all = client.client_streaming(messages(&["a", "b"])).await.unwrap();
+        assert_eq!(all.into_inner().text, "ab");
+        let mut three = client.server_streaming(message("c")).await.unwrap().into_inner();
+        assert_eq!(three.message().await.unwrap(), Some(message("c")));
+        client.bidirectional(messages(&["d", "e"])).await.unwrap();
+        for refused in [
+            client.client_streaming(messages(&["a", "b"])).await.map(drop),
+            client.server_streaming(message("c")).await.map(drop),
+            client.bidirectional(messages(&["d", "e"])).await.map(drop),
+        ] {
+            let status = refused.unwrap_err();
+            assert_limited(&status);
+            assert_eq!(retry_after(&status), Some(HALF_A_SECOND));
+        }
+        assert_eq!(upstream.hits(), 3 * round);
+        clock.advance(Duration::from_secs(10));
+    }
+}
+
+/// What is open stays open, and has as many messages as it likes.
+#[tokio::test]
+async fn messages_are_not_limited() {
+    let (_, layer) = clocked(Quota::per_hour(1));
+    let mut client = client(serve(Server::builder().layer(layer).add_service(Upstream::default().echo())));
+    let mut answers = client.bidirectional(messages(&["again"; 100])).await.unwrap().into_inner();
+    for _ in 0..100 {
+        assert_eq!(answers.message().await.unwrap(), Some(message("again")));
+    }
+    assert_eq!(answers.message().await.unwrap(), None);
+    assert_limited(&call(&mut client).await.unwrap_err());
+}
+
+/// Sends one request over HTTP/2, without tonic.
+async fn send(server: SocketAddr, content_type: &str) -> Response<Incoming> {
+    let stream = TokioIo::new(TcpStream::connect(server).await.unwrap());
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::post(format!("http://{server}/damper.test.Echo/Unary")).header("content-type", content_type);
+    sender.send_request(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap()
+}
+
+/// On the wire a refusal is one block of headers that ends the stream; in HTTP it is what it always was.
+#[tokio::test]
+async fn a_refusal_is_trailers_only() {
+    let (_, layer) = clocked(Quota::per_second(1).burst(0));
+    let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
+    for content_type in ["application/grpc", "application/grpc+proto", "application/grpc-web+proto"] {
+        let answer = send(server, content_type).await;
+        assert_eq!(answer.status(), StatusCode::OK);
+        assert_eq!(answer.headers()["grpc-status"], "8");
+        assert_eq!(answer.headers()["grpc-message"], "rate%20limit%20exceeded,%20and%20no%20wait%20helps");
+        assert_eq!(answer.headers()["content-type"], content_type);
+        assert!(!answer.headers().contains_key("grpc-status-details-bin"), "no wait helps");
+        assert!(!answer.headers().contains_key("retry-after"));
+        assert!(answer.body().is_end_stream());
+        let end = answer.into_body().collect().await.unwrap();
+        assert!(end.trailers().is_none() && end.to_bytes().is_empty());
+    }
+    let answer = send(server, "application/json").await;
+    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "rate limit exceeded, and no wait helps\n");
+}
+
+/// tonic's server tells the peer's address, and nothing has to be added.
+#[tokio::test]
+async fn peers_are_limited_apart() {
+    let layer = per_client(Quota::per_minute(1).burst(2));
+    let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
+    // Two connections of one address share its limit.
+    let mut clients = [LOCALHOST, LOCALHOST, NEIGHBOUR].map(|from| EchoClient::new(channel_from(from, server)));
+    for (client, passes) in [(0, true), (1, true), (0, false), (1, false), (2, true), (2, true), (2, false)] {
+        let result = call(&mut clients[client]).await;
+        assert_eq!(result.as_ref().map_err(Status::code), if passes { Ok(&()) } else { Err(Code::ResourceExhausted) });
+    }
+}
+
+/// A peer without an address is not limited together with others: it is told what is missing.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_peer_without_an_address_is_an_error() {
+    let (sender, errors) = std::sync::mpsc::channel();
+    let layer = per_client(Quota::per_second(1)).on_error(move |_, error| sender.send(error.to_string()).unwrap());
+    let path = std::env::temp_dir().join(format!("damper-{}.sock", std::process::id()));
+    _ = std::fs::remove_file(&path);
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    let incoming = futures_util::stream::unfold(listener, async |listener| {
+        let stream = listener.accept().await.map(|(stream, _)| stream);
+        Some((stream, listener))
+    });
+    let router = Server::builder().layer(layer).add_service(Upstream::default().echo());
+    tokio::spawn(router.serve_with_incoming(incoming));
+    let mut client = EchoClient::connect(format!("unix://{}", path.display())).await.unwrap();
+    let status = call(&mut client).await.unwrap_err();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(status.code(), Code::Internal);
+    assert!(status.message().contains("damper::http::PeerAddress"), "{status}");
+    assert_eq!(errors.try_iter().collect::<Vec<_>>(), ["the rate limit could not decide"]);
+}
+
+/// A call with this API key.
+async fn call_as(client: &mut EchoClient<Channel>, key: &'static str) -> Result<(), Status> {
+    let mut request = tonic::Request::new(message("hello"));
+    request.metadata_mut().insert("x-api-key", key.parse().unwrap());
+    client.unary(request).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_metadata_value_is_a_key() {
+    let layer = RateLimitLayer::by_header(HeaderName::from_static("x-api-key"), Quota::per_hour(1));
+    let mut client = client(serve(Server::builder().layer(layer).add_service(Upstream::default().echo())));
+    for key in ["alice", "bob"] {
+        call_as(&mut client, key).await.unwrap();
+        assert_limited(&call_as(&mut client, key).await.unwrap_err());
+    }
+    call(&mut client).await.unwrap();
+    assert_limited(&call(&mut client).await.unwrap_err());
+}
+
+/// The full method is the path, and a closure may make a key of whatever it sees.
+#[tokio::test]
+async fn the_method_is_a_key() {
+    let key = |head: &Head<'_>| (head.uri.path().to_owned(), head.headers.get("x-api-key").cloned());
+    let layer = RateLimitLayer::by(key, Quota::per_hour(1));
+    let mut client = client(serve(Server::builder().layer(layer).add_service(Upstream::default().echo())));
+    call(&mut client).await.unwrap();
+    assert_limited(&call(&mut client).await.unwrap_err());
+    call_as(&mut client, "alice").await.unwrap();
+    assert_limited(&call_as(&mut client, "alice").await.unwrap_err());
+    client.server_streaming(message("c")).await.unwrap();
+    assert_limited(&client.server_streaming(message("c")).await.unwrap_err());
+}
+
+/// One service of a router is behind a limit of its own; the router finds it by its name.
+#[tokio::test]
+async fn a_service_has_a_limit_of_its_own() {
+    let (_, layer) = clocked(Quota::per_hour(1));
+    let upstream = Upstream::default();
+    let router = Server::builder().add_service(layer.layer(upstream.echo())).add_service(upstream.health());
+    let server = serve(router);
+    let mut client = client(server);
+    call(&mut client).await.unwrap();
+    assert_limited(&call(&mut client).await.unwrap_err());
+    HealthClient::new(channel(server)).check(message("well?")).await.unwrap();
+}
+
+/// The same limit as an interceptor refuses with the same status, and knows peers and metadata.
+#[tokio::test]
+async fn an_interceptor_refuses_alike() {
+    let (_, layer) = clocked(Quota::per_second(2));
+    let (sender, told) = std::sync::mpsc::channel();
+    let layer = layer
+        .exempt(|head| head.headers.contains_key("x-api-key"))
+        .on_limited(move |head, limited| sender.send(format!("{}: {limited}", head.peer().unwrap().ip())).unwrap());
+    let upstream = Upstream::default();
+    let server = EchoServer::with_interceptor(upstream.clone(), RateLimitInterceptor::new(&layer));
+    let mut client = client(serve(Server::builder().add_service(server)));
+    for _ in 0..2 {
+        call(&mut client).await.unwrap();
+    }
+    for refused in [call(&mut client).await, client.bidirectional(messages(&["d"])).await.map(drop)] {
+        let status = refused.unwrap_err();
+        assert_limited(&status);
+        assert_eq!(retry_after(&status), Some(HALF_A_SECOND));
+    }
+    call_as(&mut client, "alice").await.expect("exempt");
+    assert_eq!(upstream.hits(), 3);
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), ["127.0.0.1: rate limit exceeded, retry in 500 ms"; 2]);
+}
+
+/// Headers are metadata, of what passes too if that is asked for.
+#[tokio::test]
+async fn the_limit_is_told_in_metadata() {
+    let (_, layer) = clocked(Quota::per_minute(2));
+    let layer = layer.headers(true).named("calls").unwrap();
+    let mut client = client(serve(Server::builder().layer(layer).add_service(Upstream::default().echo())));
+    let answer = client.unary(message("hello")).await.unwrap();
+    assert_eq!(answer.metadata().get("ratelimit").unwrap(), r#""calls";r=1;t=30"#);
+    call(&mut client).await.unwrap();
+    let status = call(&mut client).await.unwrap_err();
+    assert_eq!(status.metadata().get("ratelimit").unwrap(), r#""calls";r=0;t=30"#);
+    assert_eq!(status.metadata().get("ratelimit-policy").unwrap(), r#""calls";q=2;w=60"#);
+}
+
+/// However many call at once, as many pass as may.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_race_lets_more_pass() {
+    let (_, layer) = clocked(Quota::per_hour(10));
+    let upstream = Upstream::default();
+    let server = serve(Server::builder().layer(layer).add_service(upstream.echo()));
+    let calls = (0..64).map(|_| tokio::spawn(async move { call(&mut client(server)).await }));
+    let results = futures_util::future::join_all(calls).await;
+    assert_eq!(results.into_iter().filter(|result| result.as_ref().unwrap().is_ok()).count(), 10);
+    assert_eq!(upstream.hits(), 10);
+}
+
+/// Refusals are statuses, so that handlers answer with `?`.
+#[test]
+fn refusals_are_statuses() {
+    let limiter = RateLimiter::with_clock(Quota::per_second(2).burst(0), ManualClock::new());
+    let handler = || -> Result<(), Status> {
+        limiter.check()?;
+        Ok(())
+    };
+    let status = handler().unwrap_err();
+    assert_eq!(status.message(), "rate limit exceeded: more tokens asked for than the burst");
+    assert_eq!((status.code(), retry_after(&status)), (Code::ResourceExhausted, None));
+
+    let clock = ManualClock::new();
+    let layered = Layered::with_clock([Quota::per_second(10), Quota::per_minute(1)], &clock);
+    layered.check().unwrap();
+    let status = Status::from(layered.check().unwrap_err());
+    assert_eq!((status.code(), retry_after(&status)), (Code::ResourceExhausted, Some(Duration::from_mins(1))));
+
+    let breaker = CircuitBreaker::with_clock(damper::BreakerConfig::DEFAULT, &clock);
+    for _ in 0..5 {
+        breaker.try_acquire().unwrap().failure();
+    }
+    let status = Status::from(breaker.try_acquire().unwrap_err());
+    assert_eq!((status.code(), status.message()), (Code::Unavailable, "circuit open, next probe in 30 s"));
+    assert_eq!(retry_after(&status), Some(Duration::from_secs(30)));
+    assert!(CircuitOpen::find_in(&status).is_some());
+
+    clock.advance(Duration::from_secs(30));
+    let probe = breaker.try_acquire().unwrap();
+    let status = Status::from(breaker.try_acquire().unwrap_err());
+    assert_eq!(retry_after(&status), Some(Duration::from_secs(1)), "nobody knows");
+    drop(probe);
+
+    let failed = breaker.call(|| Err::<(), _>(Status::not_found("no such thing"))).unwrap_err();
+    assert_eq!(Status::from(failed).code(), Code::NotFound);
+    breaker.force_open();
+    let refused = breaker.call(|| Ok::<_, Status>(())).unwrap_err();
+    assert_eq!(Status::from(refused).code(), Code::Unavailable);
+}
