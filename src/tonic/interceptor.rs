@@ -8,10 +8,11 @@ use tonic::metadata::MetadataMap;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
-/// A limit as an interceptor of tonic, for servers that have one for each service: what is over it is refused with the same status.
+/// A limit as an interceptor of tonic, for servers that have one for each service: what is over it is refused with the
+/// same status.
 ///
-/// Made of a [`RateLimitLayer`], whose limit, exemptions and hooks it shares. An interceptor is not told which method is called: the path is `/`
-/// to it. For limits and exemptions by method, use the layer.
+/// Made of a [`RateLimitLayer`], whose limit, exemptions and hooks it shares. An interceptor is not told which method
+/// is called: the path is `/` to it. For limits and exemptions by method, use the layer.
 ///
 /// # Examples
 ///

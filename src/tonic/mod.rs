@@ -1,7 +1,7 @@
 //! Limits before gRPC servers and breakers before gRPC clients, for tonic.
 //!
-//! A limit is the [`RateLimitLayer`](crate::http::RateLimitLayer) of HTTP: it answers a gRPC request over the limit with
-//! `RESOURCE_EXHAUSTED`, and puts how long to wait into the status, as a `google.rpc.RetryInfo`.
+//! A limit is the [`RateLimitLayer`](crate::http::RateLimitLayer) of HTTP: it answers a gRPC request over the limit
+//! with `RESOURCE_EXHAUSTED`, and puts how long to wait into the status, as a `google.rpc.RetryInfo`.
 //!
 //! ```no_run
 //! use damper::Quota;
@@ -14,8 +14,9 @@
 //! #     type Response = http::Response<Body>;
 //! #     type Error = std::convert::Infallible;
 //! #     type Future = std::future::Ready<Result<http::Response<Body>, Self::Error>>;
-//! #     fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> { Ok(()).into() }
-//! #     fn call(&mut self, _: http::Request<Body>) -> Self::Future { std::future::ready(Ok(http::Response::default())) }
+//! #     fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+//! Ok(()).into() } #     fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+//! std::future::ready(Ok(http::Response::default())) }
 //! # }
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,10 +32,12 @@
 //! # }
 //! ```
 //!
-//! Metadata are headers ([`by_header`](crate::http::RateLimitLayer::by_header)), the full method is the path, and the address of the
-//! peer is that which tonic's server tells. A stream is limited when it is opened, and not by its messages.
+//! Metadata are headers ([`by_header`](crate::http::RateLimitLayer::by_header)), the full method is the path, and the
+//! address of the peer is that which tonic's server tells. A stream is limited when it is opened, and not by its
+//! messages.
 //!
-//! A breaker is a [`CircuitBreakerLayer`] of this module around a `Channel`, because gRPC says after the last message whether a call succeeded.
+//! A breaker is a [`CircuitBreakerLayer`] of this module around a `Channel`, because gRPC says after the last message
+//! whether a call succeeded.
 //!
 //! | file | idea |
 //! |---|---|

@@ -3,7 +3,7 @@
 //! | refusal | status | `RetryInfo` |
 //! |---|---|---|
 //! | [`Denied`], [`LayerDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
-//! | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe; a second while that is unknown |
+//! | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
 //! | [`CallError`] | as its `CircuitOpen`, or as the error of the call | |
 
 use crate::breaker::{CallError, CircuitOpen};

@@ -86,8 +86,8 @@ fn watch<R: Body, B: BreakerRef, V: Fn(Code) -> Verdict>(
     }
 }
 
-/// The status that a generated client would make of the error. One that is a status already was some layer's answer, all others are the
-/// transport's failures.
+/// The status that a generated client would make of the error. One that is a status already was some layer's answer,
+/// all others are the transport's failures.
 #[cold]
 fn fail<B: BreakerRef>(
     error: Box<dyn Error + Send + Sync>,

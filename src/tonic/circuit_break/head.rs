@@ -20,7 +20,8 @@ pub(super) fn verdict<R>(answer: &Response<R>, classify: &impl Fn(Code) -> Verdi
     }
 }
 
-/// The code that takes the place of one that is missing, by gRPC's `http-grpc-status-mapping`; `None` for what is `UNKNOWN` by it.
+/// The code that takes the place of one that is missing, by gRPC's `http-grpc-status-mapping`; `None` for what is
+/// `UNKNOWN` by it.
 fn code_of(status: StatusCode) -> Option<Code> {
     match status {
         StatusCode::BAD_REQUEST | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Some(Code::Internal),

@@ -9,8 +9,9 @@ use tower_layer::Layer;
 
 /// Puts gRPC clients behind circuit breakers: what keeps failing is not called, and the caller is told at once.
 ///
-/// The verdict falls where gRPC puts the status: in the headers of an answer without messages, else in the trailers, so that a stream counts when
-/// it ends. `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are failures, and so are errors of the transport; other codes are successes.
+/// The verdict falls where gRPC puts the status: in the headers of an answer without messages, else in the trailers, so
+/// that a stream counts when it ends. `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are failures, and so
+/// are errors of the transport; other codes are successes.
 ///
 /// | the answer | verdict |
 /// |---|---|
@@ -22,11 +23,12 @@ use tower_layer::Layer;
 /// With its failure, a server may say by a `google.rpc.RetryInfo` how long it wants to be left alone, and is: see
 /// [`max_retry_after`](crate::breaker::BreakerConfigBuilder::max_retry_after).
 ///
-/// The service's error is a [`Status`](tonic::Status): the one that a generated client would have made of the error, or `UNAVAILABLE` where the
-/// call was refused, in whose sources [`CircuitOpen::find_in`](crate::CircuitOpen::find_in) finds the refusal.
+/// The service's error is a [`Status`](tonic::Status): the one that a generated client would have made of the error, or
+/// `UNAVAILABLE` where the call was refused, in whose sources [`CircuitOpen::find_in`](crate::CircuitOpen::find_in)
+/// finds the refusal.
 ///
-/// Clones, and all services that one makes, share the breakers. Put it outside of what tries again: then a call that used up its tries is one
-/// failure, and an open breaker costs no wait.
+/// Clones, and all services that one makes, share the breakers. Put it outside of what tries again: then a call that
+/// used up its tries is one failure, and an open breaker costs no wait.
 ///
 /// # Examples
 ///
@@ -70,10 +72,11 @@ impl CircuitBreakerLayer<One> {
 }
 
 impl CircuitBreakerLayer<PerHost> {
-    /// A breaker per host and port, so that a sick host does not shut off healthy ones; of the 1024 hosts that were called last.
+    /// A breaker per host and port, so that a sick host does not shut off healthy ones; of the 1024 hosts that were
+    /// called last.
     ///
-    /// Which host a request is for, a generated client says only if it was told: `GreeterClient::with_origin(layer.layer(channel), uri)`.
-    /// Those that do not say so share a breaker.
+    /// Which host a request is for, a generated client says only if it was told:
+    /// `GreeterClient::with_origin(layer.layer(channel), uri)`. Those that do not say so share a breaker.
     #[must_use]
     pub fn per_host(config: BreakerConfig) -> Self {
         Self::of(http::CircuitBreakerLayer::per_host(config))
@@ -95,7 +98,8 @@ impl<V> CircuitBreakerLayer<PerHost, V> {
         Self { http: self.http.capacity(hosts), ..self }
     }
 
-    /// Calls this on every change of a state, with the host and port such as `api.example.com:443`. To be called before there are services.
+    /// Calls this on every change of a state, with the host and port such as `api.example.com:443`. To be called before
+    /// there are services.
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange, &str) + Send + Sync + 'static) -> Self {
         Self { http: self.http.on_state_change(hook), ..self }
@@ -103,8 +107,9 @@ impl<V> CircuitBreakerLayer<PerHost, V> {
 }
 
 impl<B: Breakers> CircuitBreakerLayer<B> {
-    /// By breakers of yours, as [the layer of HTTP](crate::http::CircuitBreakerLayer::new) has them: a `&'static` or an `Arc` of a
-    /// [`CircuitBreaker`](crate::CircuitBreaker), [`CircuitBreakers`](crate::CircuitBreakers) per host, or of your own making.
+    /// By breakers of yours, as [the layer of HTTP](crate::http::CircuitBreakerLayer::new) has them: a `&'static` or an
+    /// `Arc` of a [`CircuitBreaker`](crate::CircuitBreaker), [`CircuitBreakers`](crate::CircuitBreakers) per host, or
+    /// of your own making.
     pub fn new(breakers: B) -> Self {
         Self::of(http::CircuitBreakerLayer::new(breakers))
     }

@@ -12,14 +12,16 @@ use http_body::Body;
 use tonic::{Code, Status};
 use tower_service::Service;
 
-/// A gRPC client's service behind breakers, such as a `Channel`. Made by [`CircuitBreakerLayer`](super::CircuitBreakerLayer).
+/// A gRPC client's service behind breakers, such as a `Channel`. Made by
+/// [`CircuitBreakerLayer`](super::CircuitBreakerLayer).
 ///
-/// Ready whenever the service behind it is; an error of its readiness is passed on and not counted, for it belongs to no request.
+/// Ready whenever the service behind it is; an error of its readiness is passed on and not counted, for it belongs to
+/// no request.
 ///
 /// # Cancel safety
 ///
-/// A future that is dropped before its answer is there tells no verdict, nor does a stream that is dropped before it ended; a probe then gives its
-/// place back.
+/// A future that is dropped before its answer is there tells no verdict, nor does a stream that is dropped before it
+/// ended; a probe then gives its place back.
 pub struct CircuitBreak<S, B = One, V = fn(Code) -> Verdict> {
     service: S,
     breakers: B,

@@ -1,0 +1,83 @@
+//! A gRPC call that passes a limit or a breaker allocates nothing. A binary of its own, because the allocator is
+//! replaced by one that counts.
+#![cfg(feature = "tonic")]
+
+use allocation_counter::measure;
+use bytes::Bytes;
+use damper::http::RateLimitLayer;
+use damper::tonic::CircuitBreakerLayer;
+use damper::{BreakerConfig, CircuitBreaker, Quota};
+use http::{HeaderMap, Request, Response};
+use http_body::{Body, Frame};
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use tonic::transport::server::TcpConnectInfo;
+use tower::Service;
+
+/// A message and trailers, made before anybody counts.
+struct Answered {
+    frames: std::vec::IntoIter<Frame<Bytes>>,
+}
+
+impl Body for Answered {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.frames.next().map(Ok))
+    }
+}
+
+type Prepared = Request<Option<Response<Answered>>>;
+
+fn bare(request: Prepared) -> Ready<Result<Response<Answered>, Infallible>> {
+    ready(Ok(request.into_body().expect("prepared")))
+}
+
+fn request() -> Prepared {
+    let trailers = HeaderMap::from_iter([("grpc-status".parse().unwrap(), "0".parse().unwrap())]);
+    let frames = vec![Frame::data(Bytes::from_static(b"\0\0\0\0\0")), Frame::trailers(trailers)].into_iter();
+    let answer = Response::builder().header("content-type", "application/grpc").body(Answered { frames }).unwrap();
+    let mut request = Request::post("https://Api.example.com/damper.test.Echo/Unary").body(Some(answer)).unwrap();
+    request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+    let remote_addr = Some(([192, 0, 2, 7], 5_000).into());
+    request.extensions_mut().insert(TcpConnectInfo { local_addr: None, remote_addr });
+    request
+}
+
+/// How many allocations ten calls make, after the first, each read to its end.
+fn allocations<S, B>(mut service: S) -> u64
+where
+    S: Service<Prepared, Response = Response<B>, Error: std::fmt::Debug>,
+    B: Body<Error: std::fmt::Debug>,
+{
+    let context = &mut Context::from_waker(Waker::noop());
+    let mut call = |request| {
+        let Poll::Ready(answer) = pin!(service.call(request)).poll(context) else { panic!("it is ready") };
+        let mut body = pin!(answer.unwrap().into_body());
+        while let Poll::Ready(Some(frame)) = body.as_mut().poll_frame(context) {
+            frame.unwrap();
+        }
+    };
+    call(request());
+    let mut requests: Vec<_> = (0..10).map(|_| request()).collect();
+    measure(|| requests.drain(..).for_each(&mut call)).count_total
+}
+
+#[test]
+fn what_passes_allocates_nothing() {
+    static BREAKER: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
+    let (config, quota) = (BreakerConfig::default(), Quota::per_second(1_000));
+    let bare = tower::service_fn(bare);
+    assert_eq!(allocations(RateLimitLayer::per_client(quota).layer(bare)), 0);
+    assert_eq!(allocations(CircuitBreakerLayer::new(&BREAKER).layer(bare)), 0);
+    assert_eq!(allocations(CircuitBreakerLayer::one(config).layer(bare)), 0);
+    assert_eq!(
+        allocations(CircuitBreakerLayer::per_host(config).classify(damper::tonic::unavailability).layer(bare)),
+        0
+    );
+    BREAKER.force_open();
+    assert!(measure(|| drop(tonic::Status::from(BREAKER.try_acquire().unwrap_err()))).count_total > 0, "it counts");
+}

@@ -1,0 +1,382 @@
+//! Breakers before tonic's clients, over real sockets, on a clock that is moved by hand.
+#![cfg(feature = "tonic")]
+
+#[path = "tonic/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod support;
+
+use damper::http::RateLimitLayer;
+use damper::tonic::{CircuitBreak, CircuitBreakerLayer, unavailability};
+use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock, Quota, RateLimiter, State, Verdict};
+use futures_util::stream::{self, FuturesUnordered, StreamExt};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use support::echo::echo_client::EchoClient;
+use support::{BoxError, LOCALHOST, Upstream, channel, client, message, messages, serve, uri};
+use tonic::body::Body;
+use tonic::transport::{Channel, Endpoint, Server};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+use tower::{Service, ServiceBuilder, ServiceExt};
+
+const COOLDOWN: Duration = Duration::from_secs(30);
+
+type Breaker = Arc<CircuitBreaker<Arc<ManualClock>>>;
+type Client = EchoClient<CircuitBreak<Channel, Breaker>>;
+
+fn clocked(failures: u32) -> (Arc<ManualClock>, Breaker) {
+    let clock = Arc::new(ManualClock::new());
+    let config = BreakerConfig::builder().failure_threshold(failures).build().unwrap();
+    (Arc::clone(&clock), Arc::new(CircuitBreaker::with_clock(config, clock)))
+}
+
+fn behind(breaker: &Breaker, server: SocketAddr) -> Client {
+    EchoClient::new(CircuitBreakerLayer::new(Arc::clone(breaker)).layer(channel(server)))
+}
+
+fn start(upstream: &Upstream) -> SocketAddr {
+    serve(Server::builder().add_service(upstream.echo()))
+}
+
+async fn code_of(client: &mut Client) -> Code {
+    client.unary(message("hello")).await.map_or_else(|status| status.code(), |_| Code::Ok)
+}
+
+/// Failures trip it, and reach the caller unchanged; open, the server is not called; after the cooldown one probe is,
+/// whose failure starts the cooldown again and whose success closes it.
+#[tokio::test]
+async fn unavailability_trips_and_a_probe_closes() {
+    let (clock, breaker) = clocked(5);
+    let upstream = Upstream::default();
+    let mut client = behind(&breaker, start(&upstream));
+    upstream.answer(Code::Unavailable);
+    for _ in 0..5 {
+        let status = client.unary(message("hello")).await.unwrap_err();
+        assert_eq!((status.code(), status.message()), (Code::Unavailable, "as told"), "unchanged");
+    }
+    for left in [COOLDOWN, Duration::from_secs(1)] {
+        let status = client.unary(message("hello")).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable);
+        assert_eq!(CircuitOpen::find_in(&status).expect("refused").retry_after(), Some(left));
+        assert_eq!(status.get_details_retry_info().unwrap().retry_delay, Some(left));
+        assert_eq!(upstream.hits(), 5, "not called");
+        clock.advance(left.min(Duration::from_secs(29)));
+    }
+    assert_eq!(code_of(&mut client).await, Code::Unavailable, "the probe");
+    clock.advance(Duration::from_secs(29));
+    assert_eq!(code_of(&mut client).await, Code::Unavailable, "the cooldown began again");
+    assert_eq!(upstream.hits(), 6);
+    clock.advance(Duration::from_secs(1));
+    upstream.answer(Code::Ok);
+    assert_eq!(code_of(&mut client).await, Code::Ok);
+    assert_eq!(breaker.state(), State::Closed);
+    upstream.answer(Code::Unavailable);
+    for _ in 0..4 {
+        code_of(&mut client).await;
+    }
+    assert_eq!(breaker.state(), State::Closed, "counted from nothing");
+}
+
+/// Three codes of seventeen are failures, whether they come in the headers or in the trailers.
+#[tokio::test]
+async fn codes_are_verdicts() {
+    let upstream = Upstream::default();
+    let server = start(&upstream);
+    for code in (0..17).map(Code::from_i32) {
+        upstream.answer(code);
+        let is_failure = matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted);
+        assert_eq!(unavailability(code), Verdict::failure_if(is_failure));
+
+        let (_, breaker) = clocked(1);
+        assert_eq!(code_of(&mut behind(&breaker, server)).await, code);
+        assert_eq!(breaker.state() == State::Open, is_failure, "{code:?} in the headers");
+
+        let (_, breaker) = clocked(1);
+        let mut stream = behind(&breaker, server).server_streaming(message("c")).await.unwrap().into_inner();
+        for _ in 0..3 {
+            assert!(stream.message().await.unwrap().is_some());
+        }
+        assert_eq!(breaker.state(), State::Closed, "it counts when it ends");
+        assert_eq!(stream.message().await.map_or_else(|status| status.code(), |_| Code::Ok), code);
+        assert_eq!(breaker.state() == State::Open, is_failure, "{code:?} in the trailers");
+    }
+}
+
+#[tokio::test]
+async fn codes_may_be_judged_otherwise() {
+    let (_, breaker) = clocked(2);
+    let upstream = Upstream::default();
+    let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(|code| match code {
+        Code::Internal => Verdict::Failure,
+        Code::Cancelled => Verdict::Ignored,
+        _ => Verdict::Success,
+    });
+    let mut client = EchoClient::new(layer.layer(channel(start(&upstream))));
+    for (code, failures) in [(13, 1), (1, 1), (14, 0), (13, 1), (0, 0), (1, 0), (13, 1), (1, 1), (13, 0)] {
+        upstream.answer(Code::from_i32(code));
+        _ = client.unary(message("hello")).await;
+        assert_eq!(breaker.status().failures_in_a_row(), failures, "after {code}");
+    }
+    assert_eq!(breaker.state(), State::Open);
+}
+
+/// Every kind of call succeeds by its trailers, and fails by its status.
+#[tokio::test]
+async fn every_kind_of_call_counts() {
+    let upstream = Upstream::default();
+    let server = start(&upstream);
+    for kind in 0..4 {
+        let (clock, breaker) = clocked(1);
+        let mut client = behind(&breaker, server);
+        for (code, state) in [(Code::Unavailable, State::Open), (Code::Ok, State::Closed)] {
+            upstream.answer(code);
+            assert_eq!(end_of(&mut client, kind).await, code);
+            assert_eq!(breaker.state(), state, "kind {kind}, {code:?}");
+            clock.advance(COOLDOWN);
+        }
+    }
+}
+
+/// Makes a call of this kind and reads it to its end.
+async fn end_of(client: &mut Client, kind: u32) -> Code {
+    let result: Result<(), Status> = async {
+        let mut stream = match kind {
+            0 => return client.unary(message("a")).await.map(drop),
+            1 => return client.client_streaming(messages(&["a", "b"])).await.map(drop),
+            2 => client.server_streaming(message("a")).await?.into_inner(),
+            _ => client.bidirectional(messages(&["a", "end"])).await?.into_inner(),
+        };
+        while stream.message().await?.is_some() {}
+        Ok(())
+    }
+    .await;
+    result.map_or_else(|status| status.code(), |()| Code::Ok)
+}
+
+/// An error in the place of a message ends the stream, and counts.
+#[tokio::test]
+async fn an_error_among_the_messages_counts() {
+    let (_, breaker) = clocked(1);
+    let upstream = Upstream::default();
+    upstream.answer(Code::ResourceExhausted);
+    let mut client = behind(&breaker, start(&upstream));
+    let mut answers = client.bidirectional(messages(&["a", "end", "b"])).await.unwrap().into_inner();
+    assert_eq!(answers.message().await.unwrap(), Some(message("a")));
+    assert_eq!(breaker.state(), State::Closed);
+    assert_eq!(answers.message().await.unwrap_err().code(), Code::ResourceExhausted);
+    assert_eq!(breaker.state(), State::Open);
+}
+
+/// A stream that the caller drops tells nothing, and a probe gives its place back.
+#[tokio::test]
+async fn a_dropped_stream_tells_nothing() {
+    let (clock, breaker) = clocked(1);
+    let upstream = Upstream::default();
+    let mut client = behind(&breaker, start(&upstream));
+    breaker.try_acquire().unwrap().failure();
+    clock.advance(COOLDOWN);
+    let mut probe = client.server_streaming(message("a")).await.unwrap().into_inner();
+    probe.message().await.unwrap();
+    let status = client.unary(message("hello")).await.unwrap_err();
+    assert_eq!(CircuitOpen::find_in(&status).expect("a probe is out").retry_after(), None);
+    assert_eq!(breaker.state(), State::HalfOpen);
+    drop(probe);
+    assert_eq!(breaker.state(), State::HalfOpen, "nothing is decided");
+    assert_eq!(code_of(&mut client).await, Code::Ok);
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+/// A call that is dropped before its answer is there tells nothing either.
+#[tokio::test]
+async fn a_cancelled_call_tells_nothing() {
+    let (clock, breaker) = clocked(1);
+    breaker.try_acquire().unwrap().failure();
+    clock.advance(COOLDOWN);
+    let hanging = tower::service_fn(|_: Request<()>| std::future::pending::<Result<Response<Body>, BoxError>>());
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(hanging);
+    let probe = client.call(Request::new(()));
+    let Err(status) = client.call(Request::new(())).await else { panic!("let pass") };
+    assert!(CircuitOpen::find_in(&status).is_some());
+    drop(probe);
+    assert!(breaker.try_acquire().is_ok());
+}
+
+/// An error of the transport is a failure, and the status is that which the client makes without a breaker.
+#[tokio::test]
+async fn errors_of_the_transport_trip_and_reach_the_caller() {
+    let (_, breaker) = clocked(2);
+    let nobody = tokio::net::TcpListener::bind((LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
+    let bare = client(nobody).unary(message("hello")).await.unwrap_err();
+    let mut client = behind(&breaker, nobody);
+    for _ in 0..2 {
+        let status = client.unary(message("hello")).await.unwrap_err();
+        assert_eq!(status.to_string(), bare.to_string());
+        assert_eq!(status.code(), Code::Unavailable);
+        assert!(CircuitOpen::find_in(&status).is_none());
+    }
+    assert_eq!(breaker.state(), State::Open);
+}
+
+/// A timeout of the client is one, though tonic calls it `CANCELLED`.
+#[tokio::test]
+async fn a_timeout_is_a_failure() {
+    let (_, breaker) = clocked(1);
+    let server = start(&Upstream::default());
+    let channel = Endpoint::from(uri(server)).timeout(Duration::from_millis(20)).connect_lazy();
+    let mut client = EchoClient::new(CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel));
+    // Of a stream that never ends.
+    let status = client.client_streaming(stream::pending()).await.unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::Cancelled, "Timeout expired"));
+    assert_eq!(breaker.state(), State::Open);
+}
+
+/// What other layers between the client and the breaker answer with counts by its code.
+#[tokio::test]
+async fn a_status_as_an_error_counts_by_its_code() {
+    for (code, state) in [(Code::Unauthenticated, State::Closed), (Code::Unavailable, State::Open)] {
+        let (_, breaker) = clocked(1);
+        let refusing = tower::service_fn(move |_: Request<Body>| async move {
+            Err::<Response<Body>, BoxError>(Status::new(code, "not today").into())
+        });
+        let mut client = EchoClient::new(CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(refusing));
+        let status = client.unary(message("hello")).await.unwrap_err();
+        assert_eq!((status.code(), status.message()), (code, "not today"));
+        assert_eq!(breaker.state(), state);
+    }
+}
+
+/// A server that says how long it wants to be left alone is.
+#[tokio::test]
+async fn retry_info_of_a_failure_is_respected() {
+    let (_, breaker) = clocked(1);
+    let limiter = RateLimiter::with_clock(Quota::per_hour(30).burst(1), Arc::new(ManualClock::new()));
+    let layer = RateLimitLayer::new(Arc::new(limiter));
+    let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
+    let mut client = behind(&breaker, server);
+    assert_eq!(code_of(&mut client).await, Code::Ok);
+    assert_eq!(code_of(&mut client).await, Code::ResourceExhausted);
+    assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_mins(2)));
+}
+
+/// A client tells its host if it was told; a sick host does not shut off others.
+#[tokio::test]
+async fn hosts_are_apart() {
+    let (sick, healthy) = (Upstream::default(), Upstream::default());
+    sick.answer(Code::Unavailable);
+    let (sender, changes) = std::sync::mpsc::channel();
+    let layer = CircuitBreakerLayer::per_host(BreakerConfig::builder().failure_threshold(2).build().unwrap())
+        .capacity(64)
+        .on_state_change(move |change, host| sender.send((change.to(), host.to_owned())).unwrap());
+    let [sick, healthy] = [start(&sick), start(&healthy)];
+    let mut clients = [sick, healthy].map(|server| EchoClient::with_origin(layer.layer(channel(server)), uri(server)));
+    for _ in 0..2 {
+        clients[0].unary(message("hello")).await.unwrap_err();
+    }
+    assert!(CircuitOpen::find_in(&clients[0].unary(message("hello")).await.unwrap_err()).is_some());
+    clients[1].unary(message("hello")).await.unwrap();
+    assert_eq!(changes.try_iter().collect::<Vec<_>>(), [(State::Open, sick.to_string())]);
+}
+
+#[tokio::test]
+async fn one_breaker_for_all_tells_of_its_changes() {
+    let upstream = Upstream::default();
+    upstream.answer(Code::Unavailable);
+    let (sender, changes) = std::sync::mpsc::channel();
+    let layer = CircuitBreakerLayer::one(BreakerConfig::builder().failure_threshold(1).build().unwrap())
+        .on_state_change(move |change| sender.send(change.to_string()).unwrap());
+    let server = start(&upstream);
+    // Clones, and all services that the layer makes, share it.
+    let mut clients = [layer.clone(), layer].map(|layer| EchoClient::new(layer.layer(channel(server))));
+    clients[0].unary(message("hello")).await.unwrap_err();
+    assert!(CircuitOpen::find_in(&clients[1].unary(message("hello")).await.unwrap_err()).is_some());
+    assert_eq!(changes.try_iter().collect::<Vec<_>>(), ["circuit closed -> open: failures in a row"]);
+}
+
+/// Of many calls that come when the cooldown is over, as many as there may be probes reach the server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn only_so_many_probes_at_once() {
+    let clock = Arc::new(ManualClock::new());
+    let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build().unwrap();
+    let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
+    breaker.try_acquire().unwrap().failure();
+    clock.advance(COOLDOWN);
+    let upstream = Upstream::default();
+    let client = behind(&breaker, start(&upstream));
+    let (gate, _) = tokio::sync::watch::channel(false);
+    let calls: Vec<_> = (0..64)
+        .map(|_| {
+            let (mut client, mut gate) = (client.clone(), gate.subscribe());
+            // What passes waits for its message.
+            let requests = stream::once(async move {
+                gate.wait_for(|is_open| *is_open).await.unwrap();
+                message("at last")
+            });
+            tokio::spawn(async move { client.client_streaming(requests).await.map(drop) })
+        })
+        .collect();
+    let mut results = FuturesUnordered::from_iter(calls);
+    for _ in 0..61 {
+        let status = results.next().await.unwrap().unwrap().unwrap_err();
+        assert_eq!(CircuitOpen::find_in(&status).expect("refused by the breaker").retry_after(), None);
+    }
+    gate.send_replace(true);
+    while let Some(result) = results.next().await {
+        result.unwrap().unwrap();
+    }
+    assert_eq!(upstream.hits(), 3);
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+/// Makes a unary call up to three times, as a user's own retry does: it holds the message.
+#[derive(Clone)]
+struct Retry(Channel);
+
+impl Service<Request<Body>> for Retry {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let mut channel = self.0.clone();
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let message = body.collect().await?.to_bytes();
+            let mut tries = 0;
+            loop {
+                tries += 1;
+                let request = Request::from_parts(head.clone(), Body::new(Full::from(message.clone())));
+                let answer = channel.ready().await?.call(request).await?;
+                if tries == 3 || answer.headers().get("grpc-status").is_none_or(|code| code != "14") {
+                    return Ok(answer);
+                }
+            }
+        })
+    }
+}
+
+/// The breaker stands outside of the retry: what used up its tries is one failure, and an open breaker costs no tries.
+#[tokio::test]
+async fn a_call_that_used_up_its_tries_is_one_failure() {
+    let (_, breaker) = clocked(2);
+    let upstream = Upstream::default();
+    upstream.answer(Code::Unavailable);
+    let service = ServiceBuilder::new()
+        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)))
+        .service(Retry(channel(start(&upstream))));
+    let mut client = EchoClient::new(service);
+    for (hits, failures, state) in [(3, 1, State::Closed), (6, 0, State::Open), (6, 0, State::Open)] {
+        assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::Unavailable);
+        assert_eq!((upstream.hits(), breaker.status().failures_in_a_row()), (hits, failures));
+        assert_eq!(breaker.state(), state);
+    }
+}
