@@ -1,0 +1,53 @@
+//! A program that does as little as can be, with a limiter, a breaker or a table, or without: `run` builds it in each way and prints the differences.
+//!
+//! Each is asked as firmware asks it: yes or no. The clock is in all of them, and in the one without any.
+#![no_std]
+#![no_main]
+
+use core::hint::black_box;
+use core::panic::PanicInfo;
+// Not that of the other programs, which prints.
+#[path = "../board.rs"]
+#[expect(dead_code, unreachable_pub, reason = "only the clock is used here")]
+mod board;
+#[cfg(any(feature = "limiter", feature = "breaker"))]
+#[path = "../words.rs"]
+#[expect(dead_code, unreachable_pub, reason = "as above")]
+mod words;
+
+use cortex_m_rt::entry;
+use damper::Clock;
+
+#[cfg(feature = "limiter")]
+static MESSAGES: words::Limiter = words::limiter(damper::Quota::per_second(10).burst(5));
+
+#[cfg(feature = "breaker")]
+static BUS: words::Breaker = words::breaker(damper::BreakerConfig::DEFAULT);
+
+/// For sixteen keys.
+#[cfg(feature = "table")]
+static NODES: damper::KeyedLimiter<u16, &board::Time, damper::keyed::Seed> = {
+    static SLOTS: damper::keyed::KeyedSlots<8> = damper::keyed::KeyedSlots::new();
+    let seed = damper::keyed::Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210);
+    damper::KeyedLimiter::in_slots(damper::Quota::per_second(10).burst(5), &SLOTS, &board::TIME, seed)
+};
+
+#[entry]
+fn main() -> ! {
+    board::start_timer(u32::MAX);
+    loop {
+        let now = black_box(board::TIME.now());
+        #[cfg(feature = "limiter")]
+        black_box(MESSAGES.check().is_ok());
+        #[cfg(feature = "breaker")]
+        black_box(BUS.call(|| if now & 1 == 0 { Ok(()) } else { Err(()) }).is_ok());
+        #[cfg(feature = "table")]
+        black_box(NODES.check(&(now as u16)).is_ok());
+        _ = now;
+    }
+}
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    loop {}
+}
