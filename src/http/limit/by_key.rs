@@ -1,10 +1,11 @@
 //! A limit for each key.
 
 use super::global::told_quota;
-use super::{Answer, Decision, Limit, Limited, Standing};
+use super::{Answer, Decision, Limit, Limited, Refusal, Standing};
 use crate::clock::{Clock, DefaultClock};
 use crate::http::Head;
 use crate::keyed::KeyedLimiter;
+use crate::limit::Denied;
 use crate::quota::Quota;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -21,11 +22,31 @@ pub(super) fn check<K: Hash + ?Sized, C: Clock, S: BuildHasher>(
     key: &K,
     tell: bool,
 ) -> Answer {
-    match limits.check(key) {
-        Ok(_) if !tell => Ok(None),
-        Ok(allowed) => Ok(Some(Standing::new(quota_of(limits, key), allowed.remaining(), allowed.resets_in()))),
-        Err(denied) => Err(Limited::by(denied, quota_of(limits, key)).into()),
+    if tell {
+        return check_and_tell(limits, key);
     }
+    match limits.check(key) {
+        Ok(_) => Ok(None),
+        Err(denied) => Err(refusal(limits, key, denied)),
+    }
+}
+
+/// Apart, so that where nobody asks how the limit stands that is not computed.
+#[inline(never)]
+fn check_and_tell<K: Hash + ?Sized, C: Clock, S: BuildHasher>(limits: &KeyedLimiter<K, C, S>, key: &K) -> Answer {
+    match limits.check(key) {
+        Ok(allowed) => Ok(Some(Standing::new(quota_of(limits, key), allowed.remaining(), allowed.resets_in()))),
+        Err(denied) => Err(refusal(limits, key, denied)),
+    }
+}
+
+#[cold]
+fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher>(
+    limits: &KeyedLimiter<K, C, S>,
+    key: &K,
+    denied: Denied,
+) -> Refusal {
+    Limited::by(denied, quota_of(limits, key)).into()
 }
 
 /// The quota of a key, as headers tell it.

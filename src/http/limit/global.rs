@@ -1,9 +1,9 @@
 //! One limit for all requests.
 
-use super::{Answer, Decision, Limit, Limited, Standing};
+use super::{Answer, Decision, Limit, Limited, Refusal, Standing};
 use crate::clock::Clock;
 use crate::http::Head;
-use crate::limit::{Algorithm, Layered, RateLimiter, Usage};
+use crate::limit::{Algorithm, Allowed, Denied, Layered, RateLimiter, Usage};
 use crate::quota::Quota;
 use core::future::Ready;
 use core::time::Duration;
@@ -14,15 +14,31 @@ impl<A: Algorithm, C: Clock> Limit for RateLimiter<A, C> {
 
     #[inline]
     fn decide(&self, _: &Head<'_>, tell: bool) -> Decision<Self::Later> {
-        Decision::Now(match self.check() {
-            Ok(_) if !tell => Ok(None),
-            Ok(allowed) => {
-                let quota = told_quota(self.quota(), self.peek());
-                Ok(Some(Standing::new(quota, allowed.remaining(), allowed.resets_in())))
-            }
-            Err(denied) => Err(Limited::by(denied, told_quota(self.quota(), self.peek())).into()),
+        Decision::Now(if tell {
+            check_and_tell(self)
+        } else {
+            self.check().map(|_| None).map_err(|denied| refusal(self, denied))
         })
     }
+}
+
+/// Apart, so that where nobody asks how the limit stands that is not computed.
+#[inline(never)]
+fn check_and_tell<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>) -> Answer {
+    match limiter.check() {
+        Ok(allowed) => Ok(Some(standing(limiter, allowed))),
+        Err(denied) => Err(refusal(limiter, denied)),
+    }
+}
+
+pub(super) fn standing<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, allowed: Allowed) -> Standing {
+    let quota = told_quota(limiter.quota(), limiter.peek());
+    Standing::new(quota, allowed.remaining(), allowed.resets_in())
+}
+
+#[cold]
+fn refusal<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, denied: Denied) -> Refusal {
+    Limited::by(denied, told_quota(limiter.quota(), limiter.peek())).into()
 }
 
 /// Several limits for all requests. Headers tell of the one that has the fewest left, or that refused.

@@ -1,6 +1,6 @@
 //! One limit for all requests, which wait for their turn.
 
-use super::global::told_quota;
+use super::global::{standing, told_quota};
 use super::{Answer, Decision, Limit, Limited, Refusal, Standing};
 use crate::clock::{Clock, DefaultClock};
 use crate::http::Head;
@@ -31,11 +31,7 @@ impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
     fn decide(&self, _: &Head<'_>, tell: bool) -> Decision<WaitTurn> {
         // Where others wait, no token is there: nobody is overtaken.
         if let Ok(allowed) = self.limiter.check() {
-            let standing = || {
-                let quota = told_quota(self.limiter.quota(), self.limiter.peek());
-                Standing::new(quota, allowed.remaining(), allowed.resets_in())
-            };
-            return Decision::Now(Ok(tell.then(standing)));
+            return Decision::Now(Ok(tell.then(|| standing(&self.limiter, allowed))));
         }
         let (limiter, longest) = (Arc::clone(&self.limiter), self.longest);
         Decision::Later(WaitTurn(Box::pin(async move {
