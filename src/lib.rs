@@ -48,6 +48,7 @@
 //! |---|---|---|
 //! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
 //! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`CircuitBreakers`], `Arc`s as clocks and owned permits where the target has atomic pointers |
+//! | `defmt` | | `defmt::Format` for answers, states and errors |
 //! | `tokio` | | `ready`: futures that wait for tokens by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
 //! | `http` | | limits and breakers for HTTP (with `std`), to be used by one of the following |

@@ -6,6 +6,7 @@ use core::fmt;
 /// A change of a breaker's state; or, where somebody asked for the state that it was in, the beginning of another turn
 /// of that, with nothing counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct StateChange {
     pub(super) from: State,
     pub(super) to: State,
@@ -49,6 +50,7 @@ impl fmt::Display for StateChange {
 
 /// Why the state of a breaker changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Cause {
     /// So many calls in a row failed.

@@ -41,6 +41,7 @@ const THOUSAND: u32 = 1_000;
 /// # Ok::<(), damper::BreakerConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct BreakerConfig {
     failure_threshold: u32,
     failure_rate: Option<u32>,
@@ -60,6 +61,7 @@ pub struct BreakerConfig {
 
 /// Which calls are slow, and how many of them are too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) struct SlowRate {
     pub(super) percent: u32,
     pub(super) duration: Duration,

@@ -6,6 +6,7 @@ use core::time::Duration;
 
 /// Which setting of a [`BreakerConfig`](super::BreakerConfig) was refused, with its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum BreakerConfigError {
     /// `failure_threshold` is 0.

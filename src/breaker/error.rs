@@ -1,6 +1,8 @@
 //! Why a call did not succeed.
 
 use crate::clock::Human;
+#[cfg(feature = "defmt")]
+use crate::clock::Micros;
 use core::fmt;
 use core::time::Duration;
 
@@ -84,6 +86,20 @@ impl fmt::Display for CircuitOpen {
     }
 }
 
+#[cfg(feature = "defmt")]
+impl defmt::Format for CircuitOpen {
+    #[allow(clippy::match_same_arms, reason = "texts that differ are alike once they are interned")]
+    fn format(&self, f: defmt::Formatter<'_>) {
+        match self.0 {
+            Refusal::For(wait) => {
+                defmt::write!(f, "circuit open, next probe in {=u64:us}", Micros::of_duration(wait));
+            }
+            Refusal::Probing => defmt::write!(f, "circuit half-open, probe in progress"),
+            Refusal::Forced => defmt::write!(f, "circuit forced open"),
+        }
+    }
+}
+
 impl core::error::Error for CircuitOpen {}
 
 /// Why a call through a breaker did not succeed: it was refused, or made and failed.
@@ -103,6 +119,7 @@ impl core::error::Error for CircuitOpen {}
 /// assert_eq!(error.open().unwrap().to_string(), "circuit forced open");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum CallError<E> {
     /// The breaker refused the call.
     Open(CircuitOpen),

@@ -60,6 +60,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
 /// next probe in 28 s, 24 of 48 calls failed`, `circuit half-open, probes: 1 out, 2 succeeded, 0 failed`. What there is
 /// none of is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
 pub struct BreakerStatus {
     pub(super) state: State,

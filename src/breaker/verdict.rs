@@ -8,6 +8,7 @@ use core::time::Duration;
 /// answer of 404, a value that does not parse) is none, and neither is 429: that callee is alive, and says itself
 /// how long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Verdict {
     /// It works.
     Success,

@@ -55,6 +55,7 @@ pub(super) const MAX_FAILURES: u64 = PAYLOAD.max();
 
 /// The state of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum State {
     /// Calls pass, failures are counted.
     Closed,

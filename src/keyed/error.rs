@@ -8,6 +8,7 @@ pub(super) const MAX_CAPACITY: usize = 1 << 28;
 
 /// Which setting of a [`KeyedLimiter`](super::KeyedLimiter) was refused, with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum KeyedLimiterError {
     /// `capacity` is not in 1..=2^28.

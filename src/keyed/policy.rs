@@ -4,6 +4,7 @@
 ///
 /// What an evicted key owed, its successor owes; a key that has used up its burst is not evicted while another has not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum WhenFull {
     /// All such keys share one bucket more, with the quota of one key. Known keys are never disturbed.

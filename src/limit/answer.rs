@@ -1,5 +1,7 @@
 //! The answers of a check: allowed or denied.
 
+#[cfg(feature = "defmt")]
+use crate::clock::Micros;
 use crate::clock::{Frequency, Human, Ticks};
 use crate::quota::{Refusal, Timeline};
 use core::fmt;
@@ -83,6 +85,13 @@ impl fmt::Debug for Allowed {
     }
 }
 
+#[cfg(feature = "defmt")]
+impl defmt::Format for Allowed {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "{=u32} left", self.remaining());
+    }
+}
+
 /// The refusal: not all of the tokens are there, and none was taken.
 ///
 /// Owned, 24 bytes, and displayed as a sentence: `rate limit exceeded, retry in 1.2 s`.
@@ -162,6 +171,20 @@ impl fmt::Display for Denied {
             Some(wait) => write!(f, "rate limit exceeded, retry in {}", Human(wait)),
             None if self.exceeds_burst() => f.write_str("rate limit exceeded: more tokens asked for than the burst"),
             None => f.write_str("rate limit exceeded, and the quota refills nothing"),
+        }
+    }
+}
+
+/// The sentence that is displayed, with the wait in microseconds, rounded up.
+#[cfg(feature = "defmt")]
+impl defmt::Format for Denied {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        match self.retry_after() {
+            Some(wait) => defmt::write!(f, "rate limit exceeded, retry in {=u64:us}", Micros::of_duration(wait)),
+            None if self.exceeds_burst() => {
+                defmt::write!(f, "rate limit exceeded: more tokens asked for than the burst");
+            }
+            None => defmt::write!(f, "rate limit exceeded, and the quota refills nothing"),
         }
     }
 }

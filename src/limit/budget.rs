@@ -12,6 +12,7 @@ use core::fmt;
 
 /// Why a budget cannot be set aside of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum BudgetError {
     /// The budget is 0: nobody could hold anything.

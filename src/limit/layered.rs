@@ -115,6 +115,7 @@ impl<const N: usize, A: Algorithm, C: Clock> Layered<N, A, C> {
 
 /// The refusal of one of several limits: nothing was taken from any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LayerDenied {
     denied: Denied,
     layer: usize,

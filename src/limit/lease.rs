@@ -264,6 +264,7 @@ impl<L: LeasingRef> Drop for Lease<L> {
 
 /// Why there is no lease of that size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LeaseError {
     /// The size is 0: it could hold nothing.

@@ -70,6 +70,7 @@ pub struct SlidingCounter {
 
 /// Why there is no sliding counter of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SlidingCounterError {
     /// The limit is more than 2^24 - 1: its count does not fit the word.

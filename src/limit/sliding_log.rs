@@ -93,6 +93,7 @@ pub struct SlidingLog {
 
 /// Why there is no sliding log of a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SlidingLogError {
     /// The limit is more than 2^24, or the quota is unlimited: so many moments are not remembered.

@@ -8,6 +8,7 @@ use core::time::Duration;
 /// For a token bucket the limit is the burst, and the window the time in which all of it is refilled: the quota's own
 /// window where no burst is set apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
 pub struct Usage {
     pub(crate) limit: u32,

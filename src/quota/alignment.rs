@@ -12,6 +12,7 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// first use: from there on it counts windows on its own clock, which the wall clock may drift away from; and from a
 /// change of the window on, windows begin where the one that was under way ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Alignment {
     /// The first begins with the first use of the limiter.

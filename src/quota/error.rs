@@ -4,6 +4,7 @@ use core::fmt;
 
 /// Why a [`Quota`](super::Quota) was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum QuotaError {
     /// The window, or the interval, is zero.
@@ -25,6 +26,7 @@ impl core::error::Error for QuotaError {}
 
 /// Why a quota was not put in force; the one before stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SetQuotaError {
     /// Somebody else is changing the quota at this moment.

@@ -27,6 +27,7 @@ const HOUR: u64 = 60 * MINUTE;
 /// # Ok::<(), damper::QuotaError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
 pub struct Quota {
     limit: u32,

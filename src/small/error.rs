@@ -6,6 +6,7 @@ use core::fmt;
 
 /// Why there is no limiter or breaker of such settings in 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SmallError {
     /// The quota's burst is 2^28 or more.

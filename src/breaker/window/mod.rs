@@ -110,6 +110,7 @@ impl Window {
 
 /// Why there is no window of that size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum WindowError {
     /// The window has no calls, or too many.
