@@ -9,6 +9,7 @@ use bytes::Bytes;
 use damper::http::RateLimitLayer;
 use damper::tonic::CircuitBreakerLayer;
 use damper::{BreakerConfig, CircuitBreaker, ManualClock, Quota, State};
+use futures_util::stream::{self, StreamExt};
 use http::{HeaderValue, Request, Response};
 use http_body_util::{Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -37,7 +38,6 @@ struct Sent {
     in_headers: Option<&'static str>,
     body: &'static [u8],
     trailers: &'static [(&'static str, &'static str)],
-    is_cut_off: bool,
 }
 
 impl Sent {
@@ -52,7 +52,7 @@ impl Sent {
     fn response(&self) -> Response<Body> {
         let mut frames = Vec::new();
         if !self.body.is_empty() {
-            frames.push(Ok(Frame::data(Bytes::from_static(self.body))));
+            frames.push(Ok::<_, BoxError>(Frame::data(Bytes::from_static(self.body))));
         }
         if !self.trailers.is_empty() {
             let trailers = self
@@ -61,18 +61,11 @@ impl Sent {
                 .map(|&(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)));
             frames.push(Ok(Frame::trailers(trailers.collect())));
         }
-        if self.is_cut_off {
-            frames.push(Err(BoxError::from("cut off")));
-        }
         let mut response = Response::builder().status(self.status).header("content-type", self.content_type);
         if let Some(status) = self.in_headers {
             response = response.header("grpc-status", status);
         }
-        let body = if frames.is_empty() {
-            Body::empty()
-        } else {
-            Body::new(StreamBody::new(futures_util::stream::iter(frames)))
-        };
+        let body = if frames.is_empty() { Body::empty() } else { Body::new(StreamBody::new(stream::iter(frames))) };
         response.body(body).unwrap()
     }
 }
@@ -134,8 +127,31 @@ async fn an_end_without_a_status_is_a_failure() {
     assert_eq!(outcome(Sent::grpc(MESSAGE, &[])).await, (Code::Unknown, true));
     assert_eq!(outcome(Sent::grpc(b"", &[])).await, (Code::Unknown, true));
     assert_eq!(outcome(Sent::grpc(MESSAGE, &[("x-other", "1")])).await, (Code::Unknown, true));
-    let cut_off = Sent { is_cut_off: true, ..Sent::grpc(MESSAGE, &[]) };
-    assert!(outcome(cut_off).await.1);
+}
+
+/// A stream whose connection is lost after a message.
+#[tokio::test]
+async fn a_stream_that_is_cut_off_is_a_failure() {
+    let (cut, is_cut) = tokio::sync::watch::channel(false);
+    let server = serve_with(move |_| {
+        let mut is_cut = is_cut.clone();
+        let end = async move {
+            is_cut.wait_for(|is_cut| *is_cut).await.unwrap();
+            Err(BoxError::from("cut off"))
+        };
+        let message = ready(Ok(Frame::data(Bytes::from_static(MESSAGE))));
+        let frames = stream::once(message).chain(stream::once(end));
+        Response::builder().header("content-type", "application/grpc").body(Body::new(StreamBody::new(frames))).unwrap()
+    })
+    .await;
+    let breaker = breaker();
+    let mut client = EchoClient::new(CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel(server)));
+    let mut answers = client.server_streaming(message("hello")).await.unwrap().into_inner();
+    assert_eq!(answers.message().await.unwrap(), Some(message("a")));
+    assert_eq!(breaker.state(), State::Closed);
+    cut.send_replace(true);
+    assert_eq!(answers.message().await.unwrap_err().code(), Code::Internal, "unchanged");
+    assert_eq!(breaker.state(), State::Open);
 }
 
 /// A page in the place of messages is dropped before it ends, so that its head has to say what it is.

@@ -13,4 +13,5 @@
 //! | `custom_clock` | a timer of one's own as the clock |
 //! | `axum_server` | limits for all, for each user and for a route of an axum server |
 //! | `hyper_server` | a hyper server with a limit per client, without tower |
+//! | `tonic_echo` | a tonic server with a limit per client; a client's own retry inside of a breaker |
 //! | `own_middleware` | limits and breakers in a framework that nobody has adapted |
