@@ -6,14 +6,16 @@
 //! | [`waiting`] | check, wait, lease or stripe |
 //! | [`algorithms`] | which algorithm, what it costs, what its worst moment lets through |
 //! | [`breakers`] | when to trip, what counts as a failure, where retries go |
-//! | `keys` | one limit per key: how large, what when it is full (feature `std`) |
+//! | [`keys`] | one limit per key: how large, what when it is full |
+//! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
 //!
 //! The examples move a [`ManualClock`](crate::ManualClock) by hand. Leave it out, with `RateLimiter::new`, and real
 //! time passes.
 
 pub mod algorithms;
 pub mod breakers;
-#[cfg(feature = "std")]
+#[cfg(feature = "http")]
+pub mod http;
 pub mod keys;
 pub mod rates;
 pub mod waiting;

@@ -1,0 +1,103 @@
+//! Limits before servers, breakers before clients: where to put them, and whom they count.
+//!
+//! # Global, per route, per client
+//!
+//! A limit is a layer, and what it counts is what it is put around: around a router all requests, around a handler those
+//! of one route. Whom it counts is the layer's own matter:
+//!
+//! | limit | counts | for |
+//! |---|---|---|
+//! | [`RateLimitLayer::global`](crate::http::RateLimitLayer::global) | all requests together | what the server can bear |
+//! | [`per_client`](crate::http::RateLimitLayer::per_client) | those of each address | fairness between strangers |
+//! | [`by_header`](crate::http::RateLimitLayer::by_header), [`by`](crate::http::RateLimitLayer::by) | those of each API key, user, tenant, path | fairness between those you know |
+//!
+//! They go together, one around the other, and a request passes if all let it pass. The cheapest and the widest belong
+//! outside: a client who floods is stopped before anybody asks who he is. What a request took of an outer limit stays
+//! taken if an inner one refuses it. Where that must not be, ask several limits in one decision: a
+//! [`Layered`](crate::Layered) in [`RateLimitLayer::new`](crate::http::RateLimitLayer::new), or
+//! [`check_n_with`](crate::KeyedLimiter::check_n_with) in a [`Limit`](crate::http::Limit) of your own.
+//!
+#![cfg_attr(feature = "axum", doc = "```")]
+#![cfg_attr(not(feature = "axum"), doc = "```text")]
+//! use axum::{Router, routing::get};
+//! use damper::Quota;
+//! use damper::http::RateLimitLayer;
+//!
+//! # async fn home() {}
+//! # async fn report() {}
+//! # async fn healthz() {}
+//! # #[derive(Clone, Hash)]
+//! # struct User(u64);
+//! let app: Router = Router::new()
+//!     .route("/", get(home))
+//!     .route("/report", get(report).layer(RateLimitLayer::global(Quota::per_minute(10)))) // expensive, whoever asks
+//!     .layer(RateLimitLayer::by(|head| head.extensions.get::<User>().cloned(), Quota::per_second(20)))
+//!     .route("/healthz", get(healthz)) // added after: only what follows is around it
+//!     .layer(RateLimitLayer::per_client(Quota::per_second(50).burst(100)).exempt(|head| head.uri.path() == "/healthz"))
+//!     .layer(RateLimitLayer::global(Quota::per_second(5_000)));
+//! ```
+//!
+//! Limits are asked when a service is called, and never when it is polled for readiness: who polls may go away. All
+//! clones of a layer, and all services that it made, share its limit, so it does not matter that servers make a service
+//! for each connection.
+//!
+//! # Behind proxies
+//!
+//! The address of a client is that of the other end of the connection, and behind a proxy that is the proxy. What the
+//! proxy writes into `X-Forwarded-For` (or `Forwarded`) tells the client's, but the client can write there too, before the
+//! proxy does. So name the proxies that you trust:
+//!
+//! ```
+//! use damper::Quota;
+//! use damper::http::RateLimitLayer;
+//! use damper::wire::TrustedProxies;
+//!
+//! let limits = RateLimitLayer::per_client(Quota::per_second(50))
+//!     .behind(TrustedProxies::new(["10.0.0.0/8", "fd00::/8"])?);
+//! # let _ = limits;
+//! # Ok::<(), damper::wire::TrustedProxiesError>(())
+//! ```
+//!
+//! The list is read from the right, where the nearest proxy wrote, and the first address that is none of the proxies' is
+//! the client's. What stands further left was written by nobody you trust, and is not looked at; so no client chooses its
+//! own key. Name every proxy on the way: one that is missing is taken for the client, and all behind it share its limit.
+//! Only the one header is read that your proxy writes ([`forwarded`](crate::wire::TrustedProxies::forwarded) selects the
+//! other), because the one it does not write comes from the client.
+//!
+//! A server that tells nobody's address is an error that says what to add, and not one bucket for all.
+//!
+//! # What a refused client is told
+//!
+//! `429 Too Many Requests`, when it may come back (`Retry-After`), and how much it has (`RateLimit`,
+//! `RateLimit-Policy`), at once: a request over the limit is never queued, and its body is not read. A gRPC client is told
+//! `RESOURCE_EXHAUSTED` with a `RetryInfo`, by the same layer.
+//!
+//! # A client's limit waits
+//!
+//! Who calls a service with a limit rather waits for its turn than be refused:
+//! `RateLimitLayer::global(quota).wait(longest)`, feature `tokio`. Requests go first come, first served; one that would have
+//! to wait longer is answered at once, as if the server had said 429.
+//!
+//! # Breakers stand outside of retries
+//!
+//! ```text
+//!            ┌─────────┐   ┌─────────┐   ┌─────────┐
+//! request ──▶│ breaker │──▶│  retry  │──▶│ timeout │──▶ transport
+//!            └─────────┘   └─────────┘   └─────────┘
+//!                 │ open: an error at once, nothing waits and nobody is called
+//! ```
+//!
+//! So a call that used up its tries is one failure and not several, an open breaker costs no wait between tries, and a probe
+//! cannot last for ever. A breaker inside of the retries counts each try, trips on a single bad call, and makes the others
+//! wait for nothing.
+//!
+//! One breaker for each host ([`per_host`](crate::http::CircuitBreakerLayer::per_host)) unless all hosts are one service: a
+//! sick host does not shut off the healthy ones. Errors of the transport and 5xx are failures; 4xx are the caller's own, and
+//! 429 is retry's business: it says when to come back.
+//!
+//! # No answer is invented
+//!
+//! While a breaker is open, the caller gets an error that says so and for how long
+//! ([`CircuitOpen`](crate::CircuitOpen), found in any chain of sources by
+//! [`find_in`](crate::CircuitOpen::find_in)). There is no cache of former answers and no default: whether a stale price is
+//! better than none, only the caller knows.
