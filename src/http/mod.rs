@@ -60,4 +60,6 @@ pub use limit::{Answer, By, ByHeader, Decision, Limit, LimitError, Limited, PerC
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitTurn};
 pub use peer::{MissingPeer, PeerAddress};
+#[cfg(feature = "tonic")]
+pub(crate) use rate_limit::is_grpc_type;
 pub use rate_limit::{RateLimit, RateLimitFuture, RateLimitLayer};

@@ -3,6 +3,10 @@
 use core::fmt;
 use core::net::SocketAddr;
 use http::Extensions;
+#[cfg(feature = "tonic")]
+use tonic::transport::server::TcpConnectInfo;
+#[cfg(feature = "tonic-tls")]
+use tonic::transport::server::TlsConnectInfo;
 
 /// The address of a connection's other end, as an extension of its requests: for servers that tell it in no other way.
 ///
@@ -29,8 +33,12 @@ pub(super) fn among(extensions: &Extensions) -> Option<SocketAddr> {
         return Some(address);
     }
     #[cfg(feature = "tonic")]
-    if let Some(address) = crate::tonic::peer(extensions) {
-        return Some(address);
+    if let Some(connection) = extensions.get::<TcpConnectInfo>() {
+        return connection.remote_addr();
+    }
+    #[cfg(feature = "tonic-tls")]
+    if let Some(connection) = extensions.get::<TlsConnectInfo<TcpConnectInfo>>() {
+        return connection.get_ref().remote_addr();
     }
     None
 }

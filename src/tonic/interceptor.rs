@@ -1,6 +1,5 @@
 //! A limit as an interceptor.
 
-use super::status::status_of;
 use crate::http::{Answer, Head, Limit, RateLimitLayer};
 use core::fmt;
 use core::future::Ready;
@@ -46,13 +45,11 @@ impl<L: Limit<Later = Ready<Answer>>> Interceptor for RateLimitInterceptor<L> {
         *request.method_mut() = http::Method::POST;
         *request.headers_mut() = metadata.into_headers();
         *request.extensions_mut() = extensions;
-        match self.layer.refusal(&Head::of(&request)) {
-            None => {
-                let (parts, ()) = request.into_parts();
-                Ok(Request::from_parts(MetadataMap::from_headers(parts.headers), parts.extensions, ()))
-            }
-            Some(refusal) => Err(status_of(&refusal)),
+        if let Some(status) = self.layer.refused(&Head::of(&request)) {
+            return Err(status);
         }
+        let (parts, ()) = request.into_parts();
+        Ok(Request::from_parts(MetadataMap::from_headers(parts.headers), parts.extensions, ()))
     }
 }
 

@@ -14,9 +14,15 @@
 //! #     type Response = http::Response<Body>;
 //! #     type Error = std::convert::Infallible;
 //! #     type Future = std::future::Ready<Result<http::Response<Body>, Self::Error>>;
-//! #     fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
-//! Ok(()).into() } #     fn call(&mut self, _: http::Request<Body>) -> Self::Future {
-//! std::future::ready(Ok(http::Response::default())) }
+//! #     fn poll_ready(
+//! #         &mut self,
+//! #         _: &mut std::task::Context<'_>,
+//! #     ) -> std::task::Poll<Result<(), Self::Error>> {
+//! #         Ok(()).into()
+//! #     }
+//! #     fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+//! #         std::future::ready(Ok(http::Response::default()))
+//! #     }
 //! # }
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,21 +47,15 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `answer` | the answer to a gRPC request that may not pass |
 //! | `status` | refusals as statuses, for handlers of yours too |
-//! | `peer` | where tonic's server tells the address of a peer |
 //! | `named` | the name of a service behind a limit |
 //! | `interceptor` | a limit as an interceptor |
 //! | `circuit_break` | clients behind breakers |
 
-mod answer;
 mod circuit_break;
 mod interceptor;
 mod named;
-mod peer;
 mod status;
 
-pub(crate) use answer::{answer, is_grpc};
 pub use circuit_break::{CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Trailers, unavailability};
 pub use interceptor::RateLimitInterceptor;
-pub(crate) use peer::peer;

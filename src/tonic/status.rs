@@ -7,7 +7,7 @@
 //! | [`CallError`] | as its `CircuitOpen`, or as the error of the call | |
 
 use crate::breaker::{CallError, CircuitOpen};
-use crate::http::{Limited, Refusal};
+use crate::http::Limited;
 use crate::limit::{Denied, LayerDenied};
 use alloc::string::ToString;
 use alloc::sync::Arc;
@@ -76,14 +76,6 @@ impl<E: Into<Status>> From<CallError<E>> for Status {
             CallError::Open(open) => open.into(),
             CallError::Failed(error) => error.into(),
         }
-    }
-}
-
-/// `RESOURCE_EXHAUSTED`, or `INTERNAL` where the limit could not decide.
-pub(super) fn status_of(refusal: &Refusal) -> Status {
-    match refusal {
-        Refusal::Limited(limited) => (*limited).into(),
-        Refusal::Failed(error) => Status::internal(error.for_clients().to_string()),
     }
 }
 

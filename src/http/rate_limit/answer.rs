@@ -27,8 +27,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// In the protocol that the request speaks.
 pub(super) fn answer(body: &Body, head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
     #[cfg(feature = "tonic")]
-    if crate::tonic::is_grpc(head) {
-        return crate::tonic::answer(head, refusal);
+    if super::grpc::is_grpc(head) {
+        return super::grpc::answer(head, refusal);
     }
     match refusal {
         Refusal::Limited(limited) => too_many_requests(body, head, limited),

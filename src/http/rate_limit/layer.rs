@@ -291,13 +291,13 @@ impl<L> RateLimitLayer<L> {
         Self { peer: Some(address), ..self.clone() }
     }
 
-    /// Decides on a request that is answered by somebody else: why it may not pass.
+    /// Decides on a request of gRPC that is answered by somebody else: with this status, if it may not pass.
     #[cfg(feature = "tonic")]
-    pub(crate) fn refusal(&self, head: &Head<'_>) -> Option<crate::http::Refusal>
+    pub(crate) fn refused(&self, head: &Head<'_>) -> Option<tonic::Status>
     where
         L: Limit<Later = core::future::Ready<crate::http::Answer>>,
     {
-        self.policy.refusal(&head.told(self.peer.as_ref()))
+        self.policy.refusal(&head.told(self.peer.as_ref())).as_ref().map(super::grpc::status_of)
     }
 
     /// Puts a service behind the limit.

@@ -2,7 +2,7 @@
 
 use super::code::verdict_in;
 use crate::breaker::Verdict;
-use crate::tonic::answer::is_grpc_type;
+use crate::http::is_grpc_type;
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
 use tonic::Code;

@@ -1,33 +1,43 @@
 //! The answer to a gRPC request that may not pass.
 
-use super::status::status_of;
-use crate::http::{Head, Refusal};
+use crate::http::Head;
+use crate::http::limit::Refusal;
+use alloc::string::ToString;
 use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
+use tonic::Status;
 
 const GRPC: &[u8] = b"application/grpc";
 
 /// Whether a request is one of gRPC, or of gRPC-Web: by its content type, such as `application/grpc+proto`.
-pub(crate) fn is_grpc(head: &Head<'_>) -> bool {
+pub(super) fn is_grpc(head: &Head<'_>) -> bool {
     head.headers.get(CONTENT_TYPE).is_some_and(|value| is_grpc_type(value.as_bytes()))
 }
 
 /// Whether a content type is one of gRPC.
-pub(super) fn is_grpc_type(content_type: &[u8]) -> bool {
+pub(crate) fn is_grpc_type(content_type: &[u8]) -> bool {
     content_type.split_at_checked(GRPC.len()).is_some_and(|(start, rest)| {
         start.eq_ignore_ascii_case(GRPC) && matches!(rest, [] | [b'+' | b'-' | b';' | b' ', ..])
     })
 }
 
 /// A status without anything before it: in the headers, which are the trailers at once.
-pub(crate) fn answer(head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
+pub(super) fn answer(head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
     let mut response = status_of(refusal).into_http();
     // In the form that was asked for: gRPC-Web looks for its own.
     if let Some(content_type) = head.headers.get(CONTENT_TYPE) {
         response.headers_mut().insert(CONTENT_TYPE, content_type.clone());
     }
     response
+}
+
+/// `RESOURCE_EXHAUSTED`, or `INTERNAL` where the limit could not decide.
+pub(super) fn status_of(refusal: &Refusal) -> Status {
+    match refusal {
+        Refusal::Limited(limited) => (*limited).into(),
+        Refusal::Failed(error) => Status::internal(error.for_clients().to_string()),
+    }
 }
 
 #[cfg(test)]
