@@ -43,7 +43,7 @@ pub(crate) fn hash_and_read_and_cas(keys: u64) -> Side {
     let (hasher, clock, mut key) = (RandomState::new(), Clock::new(), keys_below(keys));
     calls(move || {
         let hash = hasher.hash_one(key());
-        let line = &black_box(&lines)[((hash >> 32) * lines.len() as u64 >> 32) as usize];
+        let line = &black_box(&lines)[(((hash >> 32) * lines.len() as u64) >> 32) as usize];
         exchange(&line.0[(hash % 4) as usize], black_box(&clock).raw())
     })
 }
