@@ -253,7 +253,7 @@ fn ask_in_a_crowd() -> bool {
 }
 
 fn is_no_more(counted: &Counted) -> bool {
-    counted.allowed > 100 && CROWD.allows(counted.allowed, counted.outer)
+    counted.allowed > 20 && CROWD.allows(counted.allowed, counted.outer)
 }
 
 #[entry]
