@@ -333,6 +333,22 @@ async fn only_so_many_probes_at_once() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
+/// Who polls for readiness and goes away has taken no probe.
+#[tokio::test]
+async fn readiness_takes_no_probe() {
+    let (clock, breaker) = clocked(1);
+    breaker.try_acquire().unwrap().failure();
+    clock.advance(COOLDOWN);
+    let server = start(&Upstream::default());
+    let service = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel(server));
+    let mut waiting: Vec<_> = (0..10).map(|_| service.clone()).collect();
+    for service in &mut waiting {
+        service.ready().await.unwrap();
+    }
+    EchoClient::new(service).unary(message("hello")).await.unwrap();
+    assert_eq!(breaker.state(), State::Closed);
+}
+
 /// Makes a unary call up to three times, as a user's own retry does: it holds the message.
 #[derive(Clone)]
 struct Retry(Channel);

@@ -173,6 +173,25 @@ async fn peers_are_limited_apart() {
     }
 }
 
+/// Over TLS too.
+#[cfg(feature = "tonic-tls")]
+#[tokio::test]
+async fn peers_over_tls_are_limited_apart() {
+    use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
+    let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
+    let identity = Identity::from_pem(cert.pem(), signing_key.serialize_pem());
+    let server = Server::builder().tls_config(ServerTlsConfig::new().identity(identity)).unwrap();
+    let layer = per_client(Quota::per_minute(1).burst(1));
+    let server = serve(server.layer(layer).add_service(Upstream::default().echo()));
+    let tls = ClientTlsConfig::new().domain_name("localhost").ca_certificate(Certificate::from_pem(cert.pem()));
+    for from in [LOCALHOST, NEIGHBOUR] {
+        let endpoint = Endpoint::from_shared(format!("https://{server}")).unwrap().local_address(Some(from.into()));
+        let mut client = EchoClient::new(endpoint.tls_config(tls.clone()).unwrap().connect_lazy());
+        call(&mut client).await.unwrap();
+        assert_limited(&call(&mut client).await.unwrap_err());
+    }
+}
+
 /// A peer without an address is not limited together with others: it is told what is missing.
 #[cfg(unix)]
 #[tokio::test]
