@@ -1,5 +1,5 @@
 //! What goes over the wire: whom a request is from, and what is told of limits.
-#![cfg(feature = "hyper")]
+#![cfg(feature = "http")]
 
 mod wire {
     mod forgery;

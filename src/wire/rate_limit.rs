@@ -9,6 +9,7 @@ use core::fmt;
 use core::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sfv::{Integer, ItemSerializer, KeyRef, StringRef};
+use std::sync::OnceLock;
 
 /// The name of the header `RateLimit-Policy`: what is allowed.
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -55,10 +56,24 @@ const RESET: &KeyRef = KeyRef::constant("t");
 /// assert_eq!(headers[RATE_LIMIT], r#""default";r=50;t=30"#);
 /// # Ok::<(), damper::Denied>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct RateLimitHeaders {
     name: sfv::String,
+    /// The policy's item of the first quota that was told, which mostly is the only one.
+    policy: OnceLock<(Quota, Option<HeaderValue>)>,
 }
+
+/// By their names.
+impl PartialEq for RateLimitHeaders {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for RateLimitHeaders {}
+
+/// Longer than most items.
+const ITEM_LENGTH: usize = 48;
 
 impl RateLimitHeaders {
     /// For the limit of this name, by which clients tell the limits of a server apart. Default: `default`.
@@ -68,7 +83,7 @@ impl RateLimitHeaders {
     /// [`RateLimitNameError`] if the name has anything but printable ASCII: it has to be a string of RFC 9651.
     pub fn new(name: &str) -> Result<Self, RateLimitNameError> {
         match StringRef::from_str(name) {
-            Ok(name) => Ok(Self { name: name.to_owned() }),
+            Ok(name) => Ok(Self { name: name.to_owned(), policy: OnceLock::new() }),
             Err(_) => Err(RateLimitNameError(name.to_owned())),
         }
     }
@@ -90,9 +105,10 @@ impl RateLimitHeaders {
         if quota.is_unlimited() {
             return;
         }
-        let policy = self.item(QUOTA, quota.capacity(), WINDOW, quota.refill_window());
         let left = self.item(REMAINING, remaining, RESET, resets_in);
-        for (header, item) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
+        // Unlike `reserve`, does not panic when the map is full.
+        let _ = headers.try_reserve(2);
+        for (header, item) in [(RATE_LIMIT_POLICY, self.policy(quota)), (RATE_LIMIT, left)] {
             if let Some(item) = item {
                 // Unlike `append`, does not panic when the map is full.
                 let _ = headers.try_append(header, item);
@@ -100,21 +116,29 @@ impl RateLimitHeaders {
         }
     }
 
+    fn policy(&self, quota: Quota) -> Option<HeaderValue> {
+        let item = || self.item(QUOTA, quota.capacity(), WINDOW, quota.refill_window());
+        let (first, told) = self.policy.get_or_init(|| (quota, item()));
+        if *first == quota { told.clone() } else { item() }
+    }
+
     /// An item with a parameter of tokens, and one of seconds if there are some and RFC 9651 has an integer for them
     /// (31 million years). Always a value, for it is printable ASCII.
     fn item(&self, amount: &KeyRef, tokens: u32, time: &KeyRef, duration: Option<Duration>) -> Option<HeaderValue> {
-        let mut item = ItemSerializer::new().bare_item(&*self.name).parameter(amount, tokens);
+        let mut buffer = String::with_capacity(ITEM_LENGTH);
+        let mut item = ItemSerializer::with_buffer(&mut buffer).bare_item(&*self.name).parameter(amount, tokens);
         if let Some(seconds) = duration.and_then(|duration| Integer::try_from(whole_seconds(duration)).ok()) {
             item = item.parameter(time, seconds);
         }
-        HeaderValue::try_from(item.finish()).ok()
+        let _ = item.finish();
+        HeaderValue::try_from(buffer).ok()
     }
 }
 
 /// By the name `default`.
 impl Default for RateLimitHeaders {
     fn default() -> Self {
-        Self { name: DEFAULT_NAME.to_owned() }
+        Self { name: DEFAULT_NAME.to_owned(), policy: OnceLock::new() }
     }
 }
 
