@@ -56,7 +56,6 @@
 //! | `hyper` | | these as services of hyper |
 //! | `axum` | | where axum tells the address of a request's peer (with `tower`) |
 //! | `tonic` | | these for gRPC, with tonic (with `tower`) |
-//! | `tonic-tls` | | where tonic tells the address of a peer over TLS |
 //! | `metrics` | | counts of what limits and breakers for HTTP do (with `http`) |
 //! | `tracing` | | logs of what limits refuse and how breakers change (with `http`) |
 //!

@@ -22,7 +22,7 @@ use support::echo::echo_server::EchoServer;
 use support::echo::health_client::HealthClient;
 use support::{LOCALHOST, Upstream, channel, client, message, messages, serve, uri};
 use tokio::net::TcpStream;
-use tonic::transport::{Channel, Endpoint, Server};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Server, ServerTlsConfig};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -174,10 +174,8 @@ async fn peers_are_limited_apart() {
 }
 
 /// Over TLS too.
-#[cfg(feature = "tonic-tls")]
 #[tokio::test]
 async fn peers_over_tls_are_limited_apart() {
-    use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
     let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
     let identity = Identity::from_pem(cert.pem(), signing_key.serialize_pem());
     let server = Server::builder().tls_config(ServerTlsConfig::new().identity(identity)).unwrap();

@@ -5,8 +5,6 @@ use core::net::SocketAddr;
 use http::Extensions;
 #[cfg(feature = "tonic")]
 use tonic::transport::server::TcpConnectInfo;
-#[cfg(feature = "tonic-tls")]
-use tonic::transport::server::TlsConnectInfo;
 
 /// The address of a connection's other end, as an extension of its requests: for servers that tell it in no other way.
 ///
@@ -32,13 +30,10 @@ pub(super) fn among(extensions: &Extensions) -> Option<SocketAddr> {
     if let Some(&axum::extract::ConnectInfo(address)) = extensions.get() {
         return Some(address);
     }
+    // Of a connection over tonic's TLS too.
     #[cfg(feature = "tonic")]
     if let Some(connection) = extensions.get::<TcpConnectInfo>() {
         return connection.remote_addr();
-    }
-    #[cfg(feature = "tonic-tls")]
-    if let Some(connection) = extensions.get::<TlsConnectInfo<TcpConnectInfo>>() {
-        return connection.get_ref().remote_addr();
     }
     None
 }
@@ -51,9 +46,9 @@ impl fmt::Display for MissingPeer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "a limit per client address, and the request does not tell its peer's: with axum, serve \
-             into_make_service_with_connect_info::<SocketAddr>() (and have damper's feature axum); with hyper, make \
-             the service with for_peer(address); with tonic, serve TCP (and have damper's feature tonic, over TLS \
-             tonic-tls); else, add damper::http::PeerAddress to the request's extensions",
+             into_make_service_with_connect_info::<SocketAddr>() (and have damper's feature axum); with hyper, make the \
+             service with for_peer(address); with tonic, serve TCP (and have damper's feature tonic); else, add \
+             damper::http::PeerAddress to the request's extensions",
         )
     }
 }
