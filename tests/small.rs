@@ -109,6 +109,7 @@ fn a_step_back_mints_nothing_that_it_is_told_of() {
     struct Stepping(Timer<MILLIS>);
     impl FixedFrequency for Stepping {
         const HERTZ: u64 = MILLIS;
+        const MAX_STEP_BACK: u64 = 500;
     }
     impl Clock for Stepping {
         fn now(&self) -> u64 {
@@ -118,7 +119,7 @@ fn a_step_back_mints_nothing_that_it_is_told_of() {
             MILLIS
         }
         fn max_step_back(&self) -> u64 {
-            500
+            Self::MAX_STEP_BACK
         }
     }
     let timer = Stepping(Timer::default());

@@ -1,4 +1,5 @@
-//! The facade over the atomics: `core`'s, `portable-atomic`'s where the target has no 64-bit atomics, or `loom`'s.
+//! The facade over the atomics: `core`'s; where the target has no 64-bit atomics, those of `portable-atomic` under `std`, and
+//! critical sections without; or `loom`'s.
 //!
 //! Everything that is shared between threads in this crate goes through this module, and `cfg(loom)` stands
 //! nowhere else. Under loom there are two settings, chosen per thread by `with_loads_as_rmw`: the plain one, and
@@ -7,19 +8,23 @@
 
 mod field;
 mod guarded;
+#[cfg(not(any(loom, target_has_atomic = "64")))]
+mod halves;
 #[cfg(not(loom))]
 mod native;
 #[cfg(feature = "std")]
 mod preference;
+#[cfg(not(any(loom, feature = "std", target_has_atomic = "64")))]
+mod sectioned;
 #[cfg(feature = "std")]
 mod signal;
 #[cfg(not(loom))]
-pub(crate) use native::{AtomicU32, AtomicU64, Backoff, fence};
+pub(crate) use native::{AtomicU32, AtomicU64, AtomicUsize, Backoff, Versioned64, fence};
 
 #[cfg(loom)]
 mod model;
 #[cfg(loom)]
-pub(crate) use model::{AtomicU32, AtomicU64, Backoff, fence};
+pub(crate) use model::{AtomicU32, AtomicU64, AtomicU64 as Versioned64, AtomicUsize, Backoff, fence};
 #[cfg(loom)]
 pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 

@@ -110,6 +110,7 @@ macro_rules! atomic {
 
 atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
+atomic!(AtomicUsize, usize);
 
 #[cfg(feature = "std")]
 pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};

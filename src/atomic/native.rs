@@ -1,15 +1,22 @@
 //! The atomics of the target, and crossbeam's backoff.
 
+#[cfg(not(target_has_atomic = "64"))]
+pub(crate) use super::halves::Versioned64;
+#[cfg(not(any(feature = "std", target_has_atomic = "64")))]
+pub(crate) use super::sectioned::AtomicU64;
+#[cfg(target_has_atomic = "64")]
+pub(crate) use AtomicU64 as Versioned64;
 #[cfg(target_has_atomic = "32")]
 pub(crate) use core::sync::atomic::AtomicU32;
 #[cfg(target_has_atomic = "64")]
 pub(crate) use core::sync::atomic::AtomicU64;
 #[cfg(not(target_has_atomic = "32"))]
 pub(crate) use portable_atomic::AtomicU32;
-#[cfg(not(target_has_atomic = "64"))]
+// Threads are preempted, so its locks are not held for ever.
+#[cfg(all(feature = "std", not(target_has_atomic = "64")))]
 pub(crate) use portable_atomic::AtomicU64;
 
-pub(crate) use core::sync::atomic::fence;
+pub(crate) use core::sync::atomic::{AtomicUsize, fence};
 pub(crate) use crossbeam_utils::Backoff;
 #[cfg(feature = "std")]
 pub(super) use std::sync::{Condvar, Mutex, MutexGuard};

@@ -1,8 +1,6 @@
 //! Why a call did not succeed.
 
 use crate::clock::Human;
-#[cfg(feature = "defmt")]
-use crate::clock::Micros;
 use core::fmt;
 use core::time::Duration;
 
@@ -15,7 +13,8 @@ pub struct CircuitOpen(Refusal);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
-    For(Duration),
+    /// So many microseconds, which are a duration when somebody asks: that takes a division.
+    For(u64),
     Probing,
     Forced,
 }
@@ -25,7 +24,7 @@ impl CircuitOpen {
     pub(crate) const FORCED: Self = Self(Refusal::Forced);
 
     pub(crate) const fn for_micros(micros: u64) -> Self {
-        Self(Refusal::For(Duration::from_micros(micros)))
+        Self(Refusal::For(micros))
     }
 
     /// The time until the next probe may pass, rounded up to microseconds; `None` while probes are out, whose
@@ -33,7 +32,7 @@ impl CircuitOpen {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.0 {
-            Refusal::For(wait) => Some(wait),
+            Refusal::For(micros) => Some(Duration::from_micros(micros)),
             Refusal::Probing | Refusal::Forced => None,
         }
     }
@@ -79,7 +78,9 @@ fn source_of<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a (d
 impl fmt::Display for CircuitOpen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Refusal::For(wait) => write!(f, "circuit open, next probe in {}", Human(wait)),
+            Refusal::For(micros) => {
+                write!(f, "circuit open, next probe in {}", Human(Duration::from_micros(micros)))
+            }
             Refusal::Probing => f.write_str("circuit half-open, probe in progress"),
             Refusal::Forced => f.write_str("circuit forced open"),
         }
@@ -91,8 +92,8 @@ impl defmt::Format for CircuitOpen {
     #[allow(clippy::match_same_arms, reason = "texts that differ are alike once they are interned")]
     fn format(&self, f: defmt::Formatter<'_>) {
         match self.0 {
-            Refusal::For(wait) => {
-                defmt::write!(f, "circuit open, next probe in {=u64:us}", Micros::of_duration(wait));
+            Refusal::For(micros) => {
+                defmt::write!(f, "circuit open, next probe in {=u64:us}", micros);
             }
             Refusal::Probing => defmt::write!(f, "circuit half-open, probe in progress"),
             Refusal::Forced => defmt::write!(f, "circuit forced open"),

@@ -117,6 +117,7 @@ impl Default for CoarseClock {
 
 impl super::FixedFrequency for CoarseClock {
     const HERTZ: u64 = 1_000_000_000;
+    const MAX_STEP_BACK: u64 = 3_600_000_000_000;
 }
 
 impl Clock for CoarseClock {
@@ -138,7 +139,7 @@ impl Clock for CoarseClock {
     /// of a thread that saw a later refresh. That the refresh moved the clock by more than an hour is not expected.
     #[inline]
     fn max_step_back(&self) -> u64 {
-        3_600_000_000_000
+        <Self as super::FixedFrequency>::MAX_STEP_BACK
     }
 }
 

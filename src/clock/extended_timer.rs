@@ -134,10 +134,11 @@ impl<T: Timer> Clock for ExtendedTimer<T> {
     /// the program.
     #[inline]
     fn max_step_back(&self) -> u64 {
-        T::HERTZ.div_ceil(1_000)
+        Self::MAX_STEP_BACK
     }
 }
 
 impl<T: Timer> FixedFrequency for ExtendedTimer<T> {
     const HERTZ: u64 = T::HERTZ;
+    const MAX_STEP_BACK: u64 = T::HERTZ.div_ceil(1_000);
 }

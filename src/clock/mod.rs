@@ -143,10 +143,14 @@ pub trait Clock {
 pub trait FixedFrequency: Clock {
     /// What [`frequency`](Clock::frequency) returns.
     const HERTZ: u64;
+
+    /// What [`max_step_back`](Clock::max_step_back) returns; 0 unless overridden.
+    const MAX_STEP_BACK: u64 = 0;
 }
 
 impl<C: FixedFrequency + ?Sized> FixedFrequency for &C {
     const HERTZ: u64 = C::HERTZ;
+    const MAX_STEP_BACK: u64 = C::MAX_STEP_BACK;
 }
 
 impl<C: Clock + ?Sized> Clock for &C {

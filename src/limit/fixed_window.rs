@@ -211,7 +211,7 @@ impl per_key::PerKey for FixedWindow {
     const BY_WINDOWS: bool = true;
 
     #[inline]
-    fn read_straight(quota: &LiveQuota) -> Option<(u64, Timeline)> {
+    fn read_straight(quota: &LiveQuota) -> Option<(usize, Timeline)> {
         quota.read_published()
     }
 

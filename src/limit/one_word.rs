@@ -76,7 +76,7 @@ impl OneWord {
     }
 
     #[inline]
-    fn look(&self, epoch: u64, line: Timeline, clock: &impl Clock) -> Option<Moment> {
+    fn look(&self, epoch: usize, line: Timeline, clock: &impl Clock) -> Option<Moment> {
         // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest
         // debt, never a thread that was stopped between the two. loom-tests: bucket::a_stale_reading_heals_nothing.
         // ORDERING: Relaxed, because the Acquire fence in `is_current` follows it, and pairs with the Release of

@@ -24,7 +24,7 @@ pub trait PerKey {
     const BY_WINDOWS: bool;
 
     /// As much of the quota as the straight path of a check needs.
-    fn read_straight(quota: &LiveQuota) -> Option<(u64, Timeline)>;
+    fn read_straight(quota: &LiveQuota) -> Option<(usize, Timeline)>;
 
     /// The word of a level, unless that takes more of the quota than the straight path has.
     fn word_straight(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> Option<u64>;
@@ -82,7 +82,7 @@ impl PerKey for TokenBucket {
     const BY_WINDOWS: bool = false;
 
     #[inline]
-    fn read_straight(quota: &LiveQuota) -> Option<(u64, Timeline)> {
+    fn read_straight(quota: &LiveQuota) -> Option<(usize, Timeline)> {
         quota.read_straight()
     }
 

@@ -276,7 +276,7 @@ impl SlidingLog {
 
     /// Puts a stamp of the lap before into the slot of the token at `next`, which holds `word` instead.
     #[cold]
-    fn repair(&self, word: u64, next: Place, head: u64, epoch: u64, line: &Timeline, clock: &impl Clock) {
+    fn repair(&self, word: u64, next: Place, head: u64, epoch: usize, line: &Timeline, clock: &impl Clock) {
         let now = line.position(clock.now());
         // ORDERING: as in `try_check`: whoever sees a stamp of a later lap sees, after the fence, that the head has
         // moved on.

@@ -147,6 +147,9 @@ impl TokenBucket {
 
     pub(super) fn debt(&self, clock: &impl Clock) -> u32 {
         self.word.decide(clock, |&Moment { ref line, word, at }| {
+            if line.is_unlimited() {
+                return Step::Keep(0);
+            }
             // At most `max_debt`, but for a clock that steps back.
             Step::Keep(u32::try_from(line.below_zero(word, at)).unwrap_or(u32::MAX))
         })

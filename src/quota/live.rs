@@ -25,7 +25,7 @@
 use super::measure::Measure;
 use super::pace::Pace;
 use super::{Quota, SetQuotaError, Timeline};
-use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom, fence};
+use crate::atomic::{AtomicU64, AtomicUsize, Field, Ordering, Versioned64, const_unless_loom, fence};
 use crate::clock::{Clock, Frequency, Scale};
 use core::fmt;
 
@@ -43,14 +43,14 @@ const LIMIT: Field = BURST.then(32);
 const _: () = assert!(LIMIT.end() == u64::BITS, "fields must tile the word");
 
 /// No line has been published: the quota is the initial one, and its line starts where the first user says.
-const UNANCHORED: u64 = 0;
+const UNANCHORED: usize = 0;
 
 /// Epochs go up by this, the size of a record, so that the record of an epoch is found without a multiplication.
-const TURN: u64 = 64;
+const TURN: usize = 64;
 
 /// Marks an epoch whose quota has no limit, which the straight path of a check leaves to the loop. As a signed number
 /// such an epoch is negative: with one comparison it is told from those that have a line and a limit.
-const UNLIMITED_EPOCH: u64 = 1 << 63;
+const UNLIMITED_EPOCH: usize = 1 << (usize::BITS - 1);
 
 /// A quota and its line on a clock, which can be changed.
 pub struct LiveQuota {
@@ -61,7 +61,7 @@ pub struct LiveQuota {
     /// One more than the tick at which the line starts; 0 while that is not settled.
     first: AtomicU64,
     /// Counts publications, in steps of `TURN`; tells which record is in force.
-    epoch: AtomicU64,
+    epoch: AtomicUsize,
     /// 1 while somebody publishes.
     claimed: AtomicU64,
     records: [Record; 2],
@@ -70,35 +70,35 @@ pub struct LiveQuota {
 
 /// A line with its quota.
 struct Record {
-    origin: AtomicU64,
-    start: AtomicU64,
-    mult: AtomicU64,
-    pace: AtomicU64,
-    shape: AtomicU64,
-    full: AtomicU64,
-    deepest_debt: AtomicU64,
-    deepest_ever: AtomicU64,
+    origin: Versioned64,
+    start: Versioned64,
+    mult: Versioned64,
+    pace: Versioned64,
+    shape: Versioned64,
+    full: Versioned64,
+    deepest_debt: Versioned64,
+    deepest_ever: Versioned64,
 }
 
 /// What of a quota is not needed to take tokens.
 struct Rest {
-    sizes: AtomicU64,
-    window: AtomicU64,
-    max_debt: AtomicU64,
+    sizes: Versioned64,
+    window: Versioned64,
+    max_debt: Versioned64,
 }
 
 impl Record {
     const_unless_loom! {
         const fn empty() -> Self {
             Self {
-                origin: AtomicU64::new(0),
-                start: AtomicU64::new(0),
-                mult: AtomicU64::new(0),
-                pace: AtomicU64::new(0),
-                shape: AtomicU64::new(0),
-                full: AtomicU64::new(0),
-                deepest_debt: AtomicU64::new(0),
-                deepest_ever: AtomicU64::new(0),
+                origin: Versioned64::new(0),
+                start: Versioned64::new(0),
+                mult: Versioned64::new(0),
+                pace: Versioned64::new(0),
+                shape: Versioned64::new(0),
+                full: Versioned64::new(0),
+                deepest_debt: Versioned64::new(0),
+                deepest_ever: Versioned64::new(0),
             }
         }
     }
@@ -162,7 +162,7 @@ impl Record {
 impl Rest {
     const_unless_loom! {
         const fn empty() -> Self {
-            Self { sizes: AtomicU64::new(0), window: AtomicU64::new(0), max_debt: AtomicU64::new(0) }
+            Self { sizes: Versioned64::new(0), window: Versioned64::new(0), max_debt: Versioned64::new(0) }
         }
     }
 
@@ -192,7 +192,7 @@ impl LiveQuota {
                 initial: quota,
                 missing,
                 first: AtomicU64::new(0),
-                epoch: AtomicU64::new(UNANCHORED),
+                epoch: AtomicUsize::new(UNANCHORED),
                 claimed: AtomicU64::new(0),
                 records: [Record::empty(), Record::empty()],
                 rests: [Rest::empty(), Rest::empty()],
@@ -210,7 +210,7 @@ impl LiveQuota {
 
     /// The epoch and its line, which counts if [`is_current`](Self::is_current) says so afterwards. `clock` must be the
     /// same one at every call.
-    pub(crate) fn read(&self, clock: &impl Clock) -> (u64, Timeline) {
+    pub(crate) fn read(&self, clock: &impl Clock) -> (usize, Timeline) {
         // ORDERING: Acquire pairs with the Release in `publish`: who sees the epoch sees its record.
         // loom-tests: bucket::first_users_agree_on_the_line, live_quota::a_record_is_never_torn.
         let epoch = self.epoch.load(Ordering::Acquire);
@@ -219,28 +219,28 @@ impl LiveQuota {
 
     /// As [`read`](Self::read), if there is a line with a limit yet.
     #[inline]
-    pub(crate) fn read_published(&self) -> Option<(u64, Timeline)> {
+    pub(crate) fn read_published(&self) -> Option<(usize, Timeline)> {
         let epoch = self.limited_epoch()?;
         Some((epoch, self.record(epoch).load()))
     }
 
     /// As [`read_published`](Self::read_published), without the depths of debt: those are 0.
     #[inline]
-    pub(crate) fn read_straight(&self) -> Option<(u64, Timeline)> {
+    pub(crate) fn read_straight(&self) -> Option<(usize, Timeline)> {
         let epoch = self.limited_epoch()?;
         Some((epoch, self.record(epoch).load_straight()))
     }
 
     #[inline]
-    fn limited_epoch(&self) -> Option<u64> {
+    fn limited_epoch(&self) -> Option<usize> {
         // ORDERING: Acquire, as in `read`.
         let epoch = self.epoch.load(Ordering::Acquire);
-        ((epoch as i64) > 0).then_some(epoch)
+        ((epoch as isize) > 0).then_some(epoch)
     }
 
     /// Whether this is still the epoch. Asked after everything that the decision depends on was read.
     #[inline]
-    pub(crate) fn is_current(&self, epoch: u64) -> bool {
+    pub(crate) fn is_current(&self, epoch: usize) -> bool {
         // ORDERING: the Acquire fence pairs with the Release fence in `publish`: who read anything of what a changer
         // wrote into this epoch's record sees the later epoch here. It pairs with the Release that the word of a
         // limiter is exchanged with too, so that who read a word of a later epoch sees that epoch. loom-tests:
@@ -294,7 +294,7 @@ impl LiveQuota {
     }
 
     /// Puts a line in force in the epoch after `last`, which it returns. Who holds the claim alone publishes.
-    fn publish(&self, last: u64, quota: &Quota, line: &Timeline) -> u64 {
+    fn publish(&self, last: usize, quota: &Quota, line: &Timeline) -> usize {
         let epoch = (last.wrapping_add(TURN) & !UNLIMITED_EPOCH) | if line.unlimited { UNLIMITED_EPOCH } else { 0 };
         // ORDERING: the Release fence pairs with the Acquire fence in `is_current`: who reads one of the words that are
         // stored below sees the epoch before this one there.
@@ -343,14 +343,14 @@ impl LiveQuota {
     }
 
     #[inline]
-    const fn record(&self, epoch: u64) -> &Record {
+    const fn record(&self, epoch: usize) -> &Record {
         &self.records[Self::turn(epoch)]
     }
 
     /// Which of the records is in force.
     #[inline]
-    const fn turn(epoch: u64) -> usize {
-        ((epoch / TURN) & 1) as usize
+    const fn turn(epoch: usize) -> usize {
+        (epoch / TURN) & 1
     }
 }
 

@@ -63,7 +63,7 @@ struct Settings {
 }
 
 impl Settings {
-    const fn new(config: &BreakerConfig, hertz: u64) -> Result<Self, SmallError> {
+    const fn new(config: &BreakerConfig, hertz: u64, skew: u64) -> Result<Self, SmallError> {
         if config.failure_rate().is_some() {
             return Err(SmallError::Unsupported("failure_rate"));
         } else if config.slow_rate().is_some() {
@@ -80,15 +80,16 @@ impl Settings {
             return Err(SmallError::Probes(if probes > successes { probes } else { successes }));
         }
         let longest = config.max_cooldown();
-        let until = Times::up_to(longest, hertz);
+        let until = Times::up_to(longest, hertz, skew);
         let mut cooldowns = [0; COOLDOWNS];
-        let (mut micros, mut reopens) = (config.cooldown().as_micros(), 0);
+        // In nanoseconds, so that none is rounded down to less than the settings say.
+        let (mut nanos, mut reopens) = (config.cooldown().as_nanos(), 0);
         while reopens < COOLDOWNS {
-            let cooldown = Duration::from_micros(micros as u64);
-            cooldowns[reopens] = until.units_in(if reopens == 0 { config.cooldown() } else { cooldown }, hertz);
-            micros = micros * config.factor_in_thousandths() as u128 / 1_000;
-            if micros > longest.as_micros() {
-                micros = longest.as_micros();
+            // At most 100 days.
+            cooldowns[reopens] = until.units_in(Duration::from_nanos(nanos as u64), hertz);
+            nanos = nanos * config.factor_in_thousandths() as u128 / 1_000;
+            if nanos > longest.as_nanos() {
+                nanos = longest.as_nanos();
             }
             reopens += 1;
         }
@@ -96,7 +97,7 @@ impl Settings {
             Some(longest) => longest,
             None => Duration::ZERO,
         };
-        let deadline = Times::up_to(half_open, hertz);
+        let deadline = Times::up_to(half_open, hertz, skew);
         Ok(Self {
             failure_threshold: config.failure_threshold(),
             cooldowns,
@@ -124,7 +125,7 @@ impl<C: FixedFrequency + Copy> CircuitBreaker32<C> {
         ///
         /// [`SmallError`], which names the setting that does not fit, or that it does not have.
         pub const fn new(config: BreakerConfig, clock: C) -> Result<Self, SmallError> {
-            match Settings::new(&config, C::HERTZ) {
+            match Settings::new(&config, C::HERTZ, C::MAX_STEP_BACK) {
                 Ok(settings) => Ok(Self { word: StateWord::closed(), settings, clock }),
                 Err(error) => Err(error),
             }
@@ -223,18 +224,18 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
     /// Whether the time half-open is over.
     fn is_over(&self, probes: Probes) -> bool {
         let Settings { deadline, max_half_open, .. } = &self.settings;
-        *max_half_open > 0 && deadline.left(probes.deadline, self.clock.now(), self.clock.max_step_back()) == 0
+        *max_half_open > 0 && deadline.left(probes.deadline, self.clock.now()) == 0
     }
 
     /// What is left of the cooldown, in units.
     fn left(&self, until: u32) -> u32 {
-        self.settings.until.left(until, self.clock.now(), self.clock.max_step_back())
+        self.settings.until.left(until, self.clock.now())
     }
 
     /// So many units in microseconds, rounded up.
     fn micros(&self, units: u32) -> u64 {
         let Scale { mult, shift } = self.settings.micros;
-        (u64::from(units) * mult).saturating_add((1 << shift) - 1) >> shift
+        (u64::from(units) * mult + ((1 << shift) - 1)) >> shift
     }
 
     /// Open, after so many times that probes failed.

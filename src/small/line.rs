@@ -24,7 +24,7 @@ const UNITS_PER_TICK: u128 = 4;
 /// Bits of `mult`: the product of 32 of them with 64 of the ticks is made of two multiplications.
 const MULT_BITS: u32 = 31;
 
-/// Bits of `pace`: with the 29 of the longest debt they fit 64.
+/// Bits of `pace`: with the 29 of what is owed at the most they fit 64.
 const PACE_BITS: u32 = 34;
 
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,9 @@ pub(super) struct Line {
     fraction_bits: u32,
     /// The burst, in tokens; 0 where there is no limit.
     burst: u32,
-    /// Ticks per unit, as `pace / 2^pace_shift`; 0 if nothing is refilled.
+    /// What is owed beyond this can only be owed by a bucket that circled.
+    reach: u32,
+    /// Ticks per unit, as `pace / 2^pace_shift`; 0 if nothing is refilled, or a burst only in centuries.
     pace: u64,
     pace_shift: u32,
 }
@@ -50,7 +52,8 @@ pub(super) enum Decision {
 }
 
 impl Line {
-    pub(super) const fn new(quota: &Quota, hertz: u64) -> Result<Self, SmallError> {
+    /// On a clock of such a frequency, which may step back by so many ticks.
+    pub(super) const fn new(quota: &Quota, hertz: u64, skew: u64) -> Result<Self, SmallError> {
         let burst = if quota.is_unlimited() { 0 } else { quota.capacity() };
         if burst > MOST_BURST {
             return Err(SmallError::Burst(burst));
@@ -66,8 +69,12 @@ impl Line {
         // A tick that brings more than any burst brings a burst.
         let (mult, shift) =
             if scale.mult >> scale.shift >= 1 << FULL_BITS { (1 << FULL_BITS, 0) } else { (scale.mult, scale.shift) };
+        // More than the burst, and than what the clock may have stepped back, as far as that is no more than another burst.
+        let (full, stepped) = (burst << fraction_bits, (skew as u128 * mult as u128) >> shift);
+        let reach = full + if stepped < full as u128 { stepped as u32 + 1 } else { full };
         let pace = Scale::ratio_below(ticks, units, PACE_BITS);
-        Ok(Self { mult: mult as u32, shift, fraction_bits, burst, pace: pace.mult, pace_shift: pace.shift })
+        let pace = if pace.mult > 1 << PACE_BITS { Scale::STOPPED } else { pace };
+        Ok(Self { mult: mult as u32, shift, fraction_bits, burst, reach, pace: pace.mult, pace_shift: pace.shift })
     }
 
     /// The position of the tick `now`, rounded down to units.
@@ -100,12 +107,11 @@ impl Line {
         if ahead > 0 { ahead as u32 } else { 0 }
     }
 
-    /// Whether so much can only be owed by a bucket that circled: more than the burst, and than what a clock may have
-    /// stepped back, as far as that is no more than another burst.
-    pub(super) const fn is_beyond(&self, owed: u32, skew: u64) -> bool {
-        let stepped = (skew as u128 * self.mult as u128) >> self.shift;
-        let full = self.full() as u128;
-        owed as u128 > full + if stepped < full { stepped + 1 } else { full }
+    /// What a bucket owes that may have circled: then it is full.
+    #[inline]
+    pub(super) const fn surely_owed(&self, word: u32, at: u32) -> u32 {
+        let owed = Self::owed(word, at);
+        if owed > self.reach { 0 } else { owed }
     }
 
     /// Whether `n` is 1 to the burst.
@@ -132,10 +138,8 @@ impl Line {
         if self.pace == 0 {
             return Ticks::NEVER;
         }
-        // Where it does not fit, `pace_shift` is 0, and the wait longer than any.
-        let ticks =
-            (units as u64).saturating_mul(self.pace).saturating_add((1 << self.pace_shift) - 1) >> self.pace_shift;
-        Ticks::new(if ticks == 0 { 1 } else { ticks })
+        // At most 29 bits, 34 and one of a carry.
+        Ticks::new((units as u64 * self.pace + ((1 << self.pace_shift) - 1)) >> self.pace_shift)
     }
 
     /// The tokens that can be taken at once, rounded down.

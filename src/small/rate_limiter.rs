@@ -62,7 +62,7 @@ impl<C: FixedFrequency + Copy> RateLimiter32<C> {
         ///
         /// [`SmallError::Burst`] if the burst is 2^28 or more.
         pub const fn new(quota: Quota, clock: C) -> Result<Self, SmallError> {
-            match Line::new(&quota, C::HERTZ) {
+            match Line::new(&quota, C::HERTZ, C::MAX_STEP_BACK) {
                 Ok(line) => Ok(Self { word: AtomicU32::new(0), line, quota, clock }),
                 Err(error) => Err(error),
             }
@@ -108,7 +108,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
         loop {
             let word = self.load();
             let at = self.line.position(self.clock.now());
-            let owed = self.owed(word, at);
+            let owed = self.line.surely_owed(word, at);
             if n == 0 || self.quota.is_unlimited() {
                 return Ok(self.allowed(owed));
             }
@@ -126,7 +126,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     /// Tells how much is used, and takes nothing.
     pub fn peek(&self) -> Usage {
         let word = self.load();
-        let owed = self.owed(word, self.line.position(self.clock.now()));
+        let owed = self.line.surely_owed(word, self.line.position(self.clock.now()));
         let resets_in = self.line.wait(owed).duration(frequency::<C>());
         Usage::of(self.quota, self.remaining(owed), resets_in)
     }
@@ -134,12 +134,6 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     /// The quota.
     pub fn quota(&self) -> Quota {
         self.quota
-    }
-
-    /// What is owed, of a bucket that may have circled.
-    fn owed(&self, word: u32, at: u32) -> u32 {
-        let owed = Line::owed(word, at);
-        if self.line.is_beyond(owed, self.clock.max_step_back()) { 0 } else { owed }
     }
 
     #[inline]

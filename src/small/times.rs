@@ -16,13 +16,16 @@ impl<const BITS: u32> Times<BITS> {
     const MASK: u32 = (1 << BITS) - 1;
 
     /// For times up to this, on a clock of such a frequency that may step back by so many ticks.
-    pub(super) const fn up_to(longest: Duration, hertz: u64) -> Self {
+    pub(super) const fn up_to(longest: Duration, hertz: u64, skew: u64) -> Self {
         let ticks = ticks_in(longest, hertz);
         let mut shift = 0;
         while ticks >> shift >= 1 << (BITS - 2) {
             shift += 1;
         }
-        Self { shift, longest: (ticks >> shift) as u32 + 3 }
+        // What the clock steps back counts as far as that is no more than a quarter of the circle.
+        let skew = skew >> shift;
+        let most = 1 << (BITS - 2);
+        Self { shift, longest: (ticks >> shift) as u32 + 3 + if skew < most { skew as u32 } else { most as u32 } }
     }
 
     /// A duration in units, rounded up.
@@ -39,10 +42,9 @@ impl<const BITS: u32> Times<BITS> {
 
     /// The units from the tick `now` to a moment; 0 when it has passed. What lies further ahead than the longest time,
     /// and what the clock may step back, has passed long ago.
-    pub(super) const fn left(self, until: u32, now: u64, skew: u64) -> u32 {
+    pub(super) const fn left(self, until: u32, now: u64) -> u32 {
         let left = until.wrapping_sub((now >> self.shift) as u32) & Self::MASK;
-        let longest = self.longest as u64 + (skew >> self.shift);
-        if left as u64 > longest { 0 } else { left }
+        if left > self.longest { 0 } else { left }
     }
 
     /// Microseconds per unit, rounded up.
