@@ -1,5 +1,5 @@
-//! gRPC with tonic: a server with a limit per client, and a client whose own retry stands inside of a breaker, over real
-//! sockets. With `--serve` it tells its address and serves until it is ended, for clients in other languages.
+//! gRPC with tonic: a server with a limit per client, and a client whose own retry stands inside of a breaker, over
+//! real sockets. With `--serve` it tells its address and serves until it is ended, for clients in other languages.
 
 use damper::http::RateLimitLayer;
 use damper::tonic::CircuitBreakerLayer;

@@ -298,6 +298,41 @@ async fn one_breaker_for_all_tells_of_its_changes() {
     assert_eq!(changes.try_iter().collect::<Vec<_>>(), ["circuit closed -> open: failures in a row"]);
 }
 
+/// What is counted of a breaker is counted under the name of its layer.
+#[cfg(feature = "metrics")]
+#[test]
+fn calls_are_counted() {
+    let recorder = metrics_util::debugging::DebuggingRecorder::new();
+    let metrics = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let layer = CircuitBreakerLayer::one(BreakerConfig::builder().failure_threshold(2).build().unwrap());
+        let sick = tower::service_fn(|_: Request<()>| async {
+            Ok::<_, Status>(Status::unavailable("sick").into_http::<Body>())
+        });
+        let mut service = layer.named("sick").layer(sick);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            for call in 0..5 {
+                assert_eq!(service.call(Request::new(())).await.is_ok(), call < 2);
+            }
+        });
+    });
+    let counted: Vec<_> = metrics
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .map(|(key, _, _, value)| {
+            let labels: Vec<_> = key.key().labels().map(metrics::Label::value).collect();
+            format!("{} {labels:?} {value:?}", key.key().name())
+        })
+        .collect();
+    for line in
+        [r#"damper_breaker_allowed_total ["sick"] Counter(2)"#, r#"damper_breaker_refused_total ["sick"] Counter(3)"#]
+    {
+        assert!(counted.iter().any(|counted| counted == line), "{counted:#?}");
+    }
+}
+
 /// Of many calls that come when the cooldown is over, as many as there may be probes reach the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn only_so_many_probes_at_once() {

@@ -6,7 +6,7 @@
 //! | hyper's servers | `layer.for_peer(address).layer(service)` for each connection | the feature `hyper` |
 //! | tower's services, behind hyper-util's `TowerToHyperService` or elsewhere | both layers | the feature `tower` |
 //! | hyper-util's client, reqwest, every client that is a service | [`CircuitBreakerLayer`] | `tower`, or `hyper` |
-//! | tonic's servers | [`RateLimitLayer`] around a server or a service | the feature `tonic`, whose module has breakers too |
+//! | tonic's servers | [`RateLimitLayer`] around all services or one | the feature `tonic`; breakers are in its module |
 //!
 //! A limiter protects what receives load, so it belongs to the server's side; a breaker protects the caller from a sick
 //! callee, so it belongs to the client's. Adapters translate and decide nothing: limits are

@@ -84,6 +84,13 @@ impl CircuitBreakerLayer<PerHost> {
 }
 
 impl<V> CircuitBreakerLayer<One, V> {
+    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are
+    /// services.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { http: self.http.named(name), ..self }
+    }
+
     /// Calls this on every change of the state. To be called before there are services.
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange) + Send + Sync + 'static) -> Self {
@@ -92,6 +99,13 @@ impl<V> CircuitBreakerLayer<One, V> {
 }
 
 impl<V> CircuitBreakerLayer<PerHost, V> {
+    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are
+    /// services.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { http: self.http.named(name), ..self }
+    }
+
     /// Sets how many hosts are known at most. Default: 1024. To be called before there are services.
     #[must_use]
     pub fn capacity(self, hosts: usize) -> Self {
