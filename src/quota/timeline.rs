@@ -143,13 +143,20 @@ impl Timeline {
         if n == 0 || self.unlimited {
             return Ok(word);
         }
-        // Tested in tokens: shifted, a large `n` would lose its high bits.
-        if n as u64 > self.full >> self.fraction_bits {
+        // Tested in tokens: shifted, a large `n` would lose its high bits. One token does not, and is within every burst
+        // but none at all, which is told apart below.
+        if n > 1 && n as u64 > self.full >> self.fraction_bits {
             return Err(Refusal::ExceedsBurst);
         }
         // At most 2^63 + 2^61: no overflow.
         let after = Self::debt(word, at) + self.units(n);
-        if after <= self.full { Ok(at.wrapping_add(after)) } else { Err(Refusal::Short(after - self.full)) }
+        if after <= self.full {
+            Ok(at.wrapping_add(after))
+        } else if self.full == 0 {
+            Err(Refusal::ExceedsBurst)
+        } else {
+            Err(Refusal::Short(after - self.full))
+        }
     }
 
     /// The word after taking `n` tokens, of which a full bucket gives more than its burst: as deep as debt may be.

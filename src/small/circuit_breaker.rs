@@ -216,20 +216,26 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
         }
     }
 
+    /// Out of line, to be there once.
+    #[inline(never)]
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
     fn first_probe(&self) -> Phase {
-        let deadline = self.settings.deadline.after(self.clock.now(), self.settings.max_half_open);
+        let deadline = self.settings.deadline.after(self.now(), self.settings.max_half_open);
         Phase::HalfOpen(Probes { out: 1, succeeded: 0, deadline })
     }
 
     /// Whether the time half-open is over.
     fn is_over(&self, probes: Probes) -> bool {
         let Settings { deadline, max_half_open, .. } = &self.settings;
-        *max_half_open > 0 && deadline.left(probes.deadline, self.clock.now()) == 0
+        *max_half_open > 0 && deadline.left(probes.deadline, self.now()) == 0
     }
 
     /// What is left of the cooldown, in units.
     fn left(&self, until: u32) -> u32 {
-        self.settings.until.left(until, self.clock.now())
+        self.settings.until.left(until, self.now())
     }
 
     /// So many units in microseconds, rounded up.
@@ -241,7 +247,7 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
     /// Open, after so many times that probes failed.
     fn opened(&self, current: Snapshot, reopens: usize) -> Snapshot {
         let cooldown = self.settings.cooldowns[reopens.min(COOLDOWNS - 1)];
-        current.next(reopens, Phase::Open { until: self.settings.until.after(self.clock.now(), cooldown) })
+        current.next(reopens, Phase::Open { until: self.settings.until.after(self.now(), cooldown) })
     }
 
     fn reopened(&self, current: Snapshot) -> Snapshot {

@@ -120,17 +120,28 @@ impl Line {
         n.wrapping_sub(1) < self.burst
     }
 
+    /// Whether `n` can be tried at once: as [`is_takeable`](Self::is_takeable), but for one token nothing has to be asked, for where the
+    /// burst is none it is not there.
+    #[inline]
+    pub(super) const fn is_worth_a_try(&self, n: u32) -> bool {
+        n == 1 || self.is_takeable(n)
+    }
+
     #[inline]
     const fn full(&self) -> u32 {
         self.burst << self.fraction_bits
     }
 
     /// The wait until `n` tokens are there, of a bucket that owes so much.
+    #[inline]
     pub(super) const fn wait_for(&self, n: u32, owed: u32) -> Ticks {
         self.wait((owed + (n << self.fraction_bits)).saturating_sub(self.full()))
     }
 
     /// The wait until so many units are there: never too short, and at most a tick and 2^-33 of itself too long.
+    ///
+    /// Out of line, to be there once.
+    #[inline(never)]
     pub(super) const fn wait(&self, units: u32) -> Ticks {
         if units == 0 {
             return Ticks::ZERO;

@@ -90,7 +90,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied> {
-        if self.line.is_takeable(n) {
+        if self.line.is_worth_a_try(n) {
             // The word first, then the clock: an interrupt in between puts the word ahead of no later reading.
             let word = self.load();
             let at = self.line.position(self.clock.now());

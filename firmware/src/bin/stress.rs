@@ -224,7 +224,7 @@ fn probe_64() -> bool {
 /// One probe at a time, and one in each cooldown.
 fn is_one_per_cooldown(counted: &Counted) -> bool {
     let were_two = critical_section::with(|section| PROBES.borrow(section).were_two.get());
-    !were_two && counted.allowed > 100 && u64::from(counted.allowed) <= counted.outer / COOLDOWN_TICKS + 1
+    !were_two && counted.allowed > 50 && u64::from(counted.allowed) <= counted.outer / COOLDOWN_TICKS + 1
 }
 
 /// How far the narrow timer, extended, is behind the wide one: both count from within their own first period.
