@@ -59,8 +59,8 @@
 //! | `metrics` | | counts of what limits and breakers for HTTP do (with `http`) |
 //! | `tracing` | | logs of what limits refuse and how breakers change (with `http`) |
 //!
-//! Targets without 64-bit atomics get them from `portable-atomic`, through the `critical-section` that the firmware
-//! provides.
+//! Where the target has no 64-bit atomics, words of 64 bits are changed in critical sections, for which the firmware
+//! provides a `critical-section` implementation; those of [`small`] are not.
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
 

@@ -321,12 +321,16 @@ async fn other_algorithms_are_limits_too() {
     let clock = Arc::new(ManualClock::new());
     let window = RateLimiter::of(FixedWindow::new(Quota::per_minute(2)), Arc::clone(&clock));
     let window = RateLimitLayer::new(Arc::new(window)).headers(true);
-    let both = Layered::with_clock([Quota::per_second(10), Quota::per_hour(2)], clock);
+    let both = Layered::with_clock([Quota::per_second(10), Quota::per_hour(2)], Arc::clone(&clock));
     let both = RateLimitLayer::new(Arc::new(both)).headers(true);
+    let each = KeyedLimiter::builder(Quota::per_minute(2).burst(9)).clock(clock).algorithm::<FixedWindow>();
+    let each = RateLimitLayer::new(PerClient::new(Arc::new(each.build().unwrap()))).headers(true);
+    let each = serve(move |peer| each.for_peer(peer).layer(service_fn(hello))).await;
     let window = serve(move |_| window.layer(service_fn(hello))).await;
     let both = serve(move |_| both.layer(service_fn(hello))).await;
     for (server, policy, left) in [
         (window, r#""default";q=2;w=60"#, r#""default";r=1;t=60"#),
+        (each, r#""default";q=2;w=60"#, r#""default";r=1;t=60"#),
         (both, r#""default";q=2;w=3600"#, r#""default";r=1;t=1800"#),
     ] {
         let mut client = Client::of(server).await;

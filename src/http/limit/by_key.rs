@@ -6,6 +6,7 @@ use crate::clock::{Clock, DefaultClock};
 use crate::http::Head;
 use crate::keyed::KeyedLimiter;
 use crate::limit::Denied;
+use crate::limit::{KeyedAlgorithm, TokenBucket};
 use crate::quota::Quota;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -17,8 +18,8 @@ use std::hash::RandomState;
 
 /// Takes a token of a key.
 #[inline]
-pub(super) fn check<K: Hash + ?Sized, C: Clock, S: BuildHasher>(
-    limits: &KeyedLimiter<K, C, S>,
+pub(super) fn check<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    limits: &KeyedLimiter<K, C, S, A>,
     key: &K,
     tell: bool,
 ) -> Answer {
@@ -33,7 +34,13 @@ pub(super) fn check<K: Hash + ?Sized, C: Clock, S: BuildHasher>(
 
 /// Apart, so that where nobody asks how the limit stands that is not computed.
 #[inline(never)]
-fn check_and_tell<K: Hash + ?Sized, C: Clock, S: BuildHasher>(limits: &KeyedLimiter<K, C, S>, key: &K) -> Answer {
+fn check_and_tell<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K) -> Answer
+where
+    K: Hash + ?Sized,
+    C: Clock,
+    S: BuildHasher,
+    A: KeyedAlgorithm,
+{
     match limits.check(key) {
         Ok(allowed) => Ok(Some(Standing::new(quota_of(limits, key), allowed.remaining(), allowed.resets_in()))),
         Err(denied) => Err(refusal(limits, key, denied)),
@@ -41,8 +48,8 @@ fn check_and_tell<K: Hash + ?Sized, C: Clock, S: BuildHasher>(limits: &KeyedLimi
 }
 
 #[cold]
-fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher>(
-    limits: &KeyedLimiter<K, C, S>,
+fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    limits: &KeyedLimiter<K, C, S, A>,
     key: &K,
     denied: Denied,
 ) -> Refusal {
@@ -50,28 +57,34 @@ fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher>(
 }
 
 /// The quota of a key, as headers tell it.
-fn quota_of<K: Hash + ?Sized, C: Clock, S: BuildHasher>(limits: &KeyedLimiter<K, C, S>, key: &K) -> Quota {
+fn quota_of<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K) -> Quota
+where
+    K: Hash + ?Sized,
+    C: Clock,
+    S: BuildHasher,
+    A: KeyedAlgorithm,
+{
     let quota = limits.quota();
-    // Which tier a key is in, only its bucket knows.
-    if limits.tier_quota(1).is_some() { told_quota(quota, limits.peek(key)) } else { quota }
+    // Which tier a key is in, only its bucket knows; and a burst means nothing to windows.
+    if A::BY_WINDOWS || limits.tier_quota(1).is_some() { told_quota(quota, limits.peek(key)) } else { quota }
 }
 
 /// A limit for each key, which a closure tells.
 ///
 /// A key is whatever can be hashed, a tuple or an `Option` too: all that are `None` share a bucket.
-pub struct By<F, K, C = DefaultClock, S = RandomState> {
+pub struct By<F, K, C = DefaultClock, S = RandomState, A = TokenBucket> {
     key: Arc<F>,
-    limits: Arc<KeyedLimiter<K, C, S>>,
+    limits: Arc<KeyedLimiter<K, C, S, A>>,
 }
 
-impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher> By<F, K, C, S> {
+impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher, A: KeyedAlgorithm> By<F, K, C, S, A> {
     /// By this key, in a limiter that you keep to look at it, or to change its quota.
-    pub fn new(key: F, limits: Arc<KeyedLimiter<K, C, S>>) -> Self {
+    pub fn new(key: F, limits: Arc<KeyedLimiter<K, C, S, A>>) -> Self {
         Self { key: Arc::new(key), limits }
     }
 }
 
-impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher> Limit for By<F, K, C, S> {
+impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for By<F, K, C, S, A> {
     type Later = Ready<Answer>;
 
     #[inline]
@@ -85,13 +98,13 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher> Limit for By<F, K
 }
 
 /// Clones share the limits.
-impl<F, K, C, S> Clone for By<F, K, C, S> {
+impl<F, K, C, S, A> Clone for By<F, K, C, S, A> {
     fn clone(&self) -> Self {
         Self { key: Arc::clone(&self.key), limits: Arc::clone(&self.limits) }
     }
 }
 
-impl<F, K, C: fmt::Debug, S> fmt::Debug for By<F, K, C, S> {
+impl<F, K, C: fmt::Debug, S, A> fmt::Debug for By<F, K, C, S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("By").field("limits", &self.limits).finish_non_exhaustive()
     }
@@ -101,19 +114,19 @@ impl<F, K, C: fmt::Debug, S> fmt::Debug for By<F, K, C, S> {
 /// empty.
 ///
 /// Of a header that is there several times, the first counts.
-pub struct ByHeader<C = DefaultClock, S = RandomState> {
+pub struct ByHeader<C = DefaultClock, S = RandomState, A = TokenBucket> {
     name: HeaderName,
-    limits: Arc<KeyedLimiter<[u8], C, S>>,
+    limits: Arc<KeyedLimiter<[u8], C, S, A>>,
 }
 
-impl<C: Clock, S: BuildHasher> ByHeader<C, S> {
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> ByHeader<C, S, A> {
     /// By this header, in a limiter that you keep to look at it, or to change its quota.
-    pub fn new(name: HeaderName, limits: Arc<KeyedLimiter<[u8], C, S>>) -> Self {
+    pub fn new(name: HeaderName, limits: Arc<KeyedLimiter<[u8], C, S, A>>) -> Self {
         Self { name, limits }
     }
 }
 
-impl<C: Clock, S: BuildHasher> Limit for ByHeader<C, S> {
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for ByHeader<C, S, A> {
     type Later = Ready<Answer>;
 
     #[inline]
@@ -132,13 +145,13 @@ impl<C: Clock, S: BuildHasher> Limit for ByHeader<C, S> {
 }
 
 /// Clones share the limits.
-impl<C, S> Clone for ByHeader<C, S> {
+impl<C, S, A> Clone for ByHeader<C, S, A> {
     fn clone(&self) -> Self {
         Self { name: self.name.clone(), limits: Arc::clone(&self.limits) }
     }
 }
 
-impl<C: fmt::Debug, S> fmt::Debug for ByHeader<C, S> {
+impl<C: fmt::Debug, S, A> fmt::Debug for ByHeader<C, S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ByHeader").field("name", &self.name).field("limits", &self.limits).finish()
     }

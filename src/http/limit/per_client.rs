@@ -5,6 +5,7 @@ use super::{Answer, Decision, Limit};
 use crate::clock::{Clock, DefaultClock};
 use crate::http::{Head, MissingPeer};
 use crate::keyed::{ClientAddress, KeyedLimiter};
+use crate::limit::{KeyedAlgorithm, TokenBucket};
 use crate::wire::TrustedProxies;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -17,15 +18,15 @@ use std::hash::RandomState;
 /// grouped by their prefix.
 ///
 /// A request that does not tell its [peer](Head::peer) is an error, and not limited together with others.
-pub struct PerClient<C = DefaultClock, S = RandomState> {
-    limits: Arc<KeyedLimiter<ClientAddress, C, S>>,
+pub struct PerClient<C = DefaultClock, S = RandomState, A = TokenBucket> {
+    limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>,
     proxies: Option<TrustedProxies>,
     ipv6_prefix: u32,
 }
 
-impl<C: Clock, S: BuildHasher> PerClient<C, S> {
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<C, S, A> {
     /// In a limiter that you keep to look at it, or to change its quota.
-    pub fn new(limits: Arc<KeyedLimiter<ClientAddress, C, S>>) -> Self {
+    pub fn new(limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>) -> Self {
         Self { limits, proxies: None, ipv6_prefix: ClientAddress::IPV6_PREFIX }
     }
 
@@ -48,7 +49,7 @@ impl<C: Clock, S: BuildHasher> PerClient<C, S> {
     }
 }
 
-impl<C: Clock, S: BuildHasher> Limit for PerClient<C, S> {
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for PerClient<C, S, A> {
     type Later = Ready<Answer>;
 
     #[inline]
@@ -69,13 +70,13 @@ impl<C: Clock, S: BuildHasher> Limit for PerClient<C, S> {
 }
 
 /// Clones share the limits.
-impl<C, S> Clone for PerClient<C, S> {
+impl<C, S, A> Clone for PerClient<C, S, A> {
     fn clone(&self) -> Self {
         Self { limits: Arc::clone(&self.limits), proxies: self.proxies.clone(), ipv6_prefix: self.ipv6_prefix }
     }
 }
 
-impl<C: fmt::Debug, S> fmt::Debug for PerClient<C, S> {
+impl<C: fmt::Debug, S, A> fmt::Debug for PerClient<C, S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PerClient")
             .field("limits", &self.limits)

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::http::Head;
 use crate::http::limit::{By, ByHeader, Limit, LimitError, Limited, PerClient};
 use crate::keyed::KeyedLimiter;
-use crate::limit::RateLimiter;
+use crate::limit::{KeyedAlgorithm, RateLimiter};
 use crate::quota::Quota;
 use crate::wire::{RateLimitHeaders, RateLimitNameError, TrustedProxies};
 use alloc::sync::Arc;
@@ -242,7 +242,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     }
 }
 
-impl<C: Clock, S: BuildHasher> RateLimitLayer<PerClient<C, S>> {
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> RateLimitLayer<PerClient<C, S, A>> {
     /// Takes the client's address from what these proxies tell, for connections of theirs. Default: trusts nobody.
     ///
     /// # Examples
