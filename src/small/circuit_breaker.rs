@@ -20,9 +20,9 @@ use core::time::Duration;
 ///
 /// # Range
 ///
-/// At most 2^21 - 1 failures, and 31 probes and successes. Cooldowns are rounded up, by at most 2^-18 of the longest;
-/// the time half-open by 2^-8. The cooldown stops growing after seven times. A permit that is told after exactly 32
-/// changes of the state (or a multiple) is taken for one of the state of now.
+/// At most 2^21 - 1 failures, and 31 probes and successes. Cooldowns are rounded up, by less than 2^-17 of the longest;
+/// the time half-open by less than 2^-7. The cooldown stops growing after seven times. A permit that is told after
+/// exactly 32 changes of the state (or a multiple) is taken for one of the state of now.
 ///
 /// # Examples
 ///
