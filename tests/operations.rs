@@ -298,6 +298,7 @@ fn unlimited_allows_everything_and_counts_nothing() {
     assert_eq!(limiter.check_n(3).unwrap().remaining(), 0);
     assert!(limiter.check().is_err());
     limiter.set_quota(Quota::UNLIMITED).unwrap();
+    assert_eq!(limiter.debt(), 0, "whatever was owed before");
     assert!(limiter.check_n(1_000).is_ok());
     // Whatever the limiter was built with.
     for quota in [Quota::per_hour(1), Quota::per_second(10), Quota::per_second(u32::MAX), Quota::per_second(0)] {

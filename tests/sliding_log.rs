@@ -1,10 +1,15 @@
 //! The sliding log, through the public API: examples, a property against a list of ticks, and stress.
 #![cfg(feature = "alloc")]
 
+mod models {
+    pub(crate) mod log;
+}
+
 use damper::{
     Clock, FixedWindow, Layered, ManualClock, Quota, RateLimiter, SetQuotaError, SlidingLog, SlidingLogError,
     limit::Algorithm,
 };
+use models::log::Log;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -189,28 +194,6 @@ fn it_is_an_algorithm_like_the_others() {
     assert_eq!(limit(FixedWindow::new(quota)), limit(SlidingLog::new(quota).unwrap()));
 }
 
-/// When which tokens were taken, in exact time.
-#[derive(Debug)]
-struct Log {
-    /// 10^-9 ticks.
-    window: i128,
-    limit: usize,
-    taken: Vec<i128>,
-}
-
-const TICK: i128 = 1_000_000_000;
-
-impl Log {
-    /// The tokens that are not back at a tick.
-    fn used(&self, tick: i128) -> usize {
-        self.taken.iter().filter(|&&taken| (tick - taken) * TICK < self.window).count()
-    }
-
-    fn allows(&self, tick: i128, n: u32) -> bool {
-        self.used(tick) + n as usize <= self.limit
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
@@ -226,24 +209,24 @@ proptest! {
             1..200,
         ),
     ) {
-        let window = i128::from(nanos) * i128::from(frequency);
-        prop_assume!(window / TICK >= 4);
-        let early = i128::from(window % TICK != 0);
+        let quota = Quota::per(limit, Duration::from_nanos(nanos)).unwrap();
+        let mut model = Log::new(quota, frequency);
+        prop_assume!(model.ticks() >= 4);
+        let early = i128::from(!model.is_aligned());
         let clock = ManualClock::with_frequency(frequency);
         clock.set_ticks(start.min(u64::MAX - 1));
-        let limiter = log(Quota::per(limit, Duration::from_nanos(nanos)).unwrap(), &clock);
-        let mut model = Log { window, limit: limit as usize, taken: Vec::new() };
+        let limiter = log(quota, &clock);
         let mut tick = 0i128;
         for (parts, n, few) in moves {
             // Some ticks, or some parts of a window.
-            let by = if few && parts < 20 { i128::from(parts) } else { (window / TICK * i128::from(parts)) >> 16 };
+            let by = if few && parts < 20 { i128::from(parts) } else { (model.ticks() * i128::from(parts)) >> 16 };
             tick += by;
             clock.advance_ticks(u64::try_from(by).unwrap());
             match limiter.check_n(n) {
                 Ok(allowed) => {
                     prop_assert!(model.allows(tick + early, n), "{n} at {tick} of {model:?}");
-                    model.taken.extend((0..n).map(|_| tick));
-                    let left = model.limit - allowed.remaining() as usize;
+                    model.take(tick, n);
+                    let left = (limit - allowed.remaining()) as usize;
                     prop_assert!((model.used(tick + early)..=model.used(tick)).contains(&left), "{left} of {model:?}");
                 }
                 Err(denied) => {
