@@ -1,3 +1,3 @@
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|input: damper_fuzz::BreakerInput| damper_fuzz::breaker(input));
+damper_fuzz::target!(breaker);

@@ -1,3 +1,3 @@
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| damper_fuzz::forwarding(input));
+damper_fuzz::target!(forwarding);

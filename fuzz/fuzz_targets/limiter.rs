@@ -1,3 +1,3 @@
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|input: damper_fuzz::LimiterInput| damper_fuzz::limiter(input));
+damper_fuzz::target!(limiter);

@@ -1,234 +1,127 @@
-//! The bodies of the fuzz targets: each runs what the fuzzer made up through damper and through the model that the
-//! property tests use too.
+//! The bodies of the fuzz targets: each runs what the fuzzer made up through damper and through a slow, obvious model,
+//! which the property tests use too, or asks for what the documentation promises.
+//!
+//! | target | what | against |
+//! |---|---|---|
+//! | `limiter` | the token bucket | an exact bucket |
+//! | `limiter32` | the same in 32 bits | the same |
+//! | `windows` | fixed window, sliding counter, sliding log | a list of who took what when |
+//! | `leaky` | leaky bucket, leaky queue | the token bucket, a queue in whole numbers |
+//! | `breaker` | the breaker | a plain one |
+//! | `breaker32` | the same in 32 bits | another plain one |
+//! | `keyed` | a table that is large enough, and everything that can be done to it | a map of slow buckets |
+//! | `crowded` | a table that is too small, by each policy and algorithm | the envelope of each key, or of all slots |
+//! | `store` | the store of anything | a ring, a map |
+//! | `forwarding` | whom a request is from | lists of bits, and the truth |
+//! | `settings` | every setting of everything | what is allowed by the documentation |
 //!
 //! ```text
-//! cargo +nightly fuzz run limiter -- -max_total_time=60
+//! fuzz/run --minutes 1                                        (all of them)
+//! cargo +nightly fuzz run limiter                             (one, until it finds something)
+//! cargo run --manifest-path fuzz/Cargo.toml --bin limiter -- FILE     (what was found, with a stable Rust)
+//! cargo test --manifest-path fuzz/Cargo.toml                  (the corpora, and a few seconds of chance)
 //! ```
 
-use arbitrary::Arbitrary;
-use breaker_model::{Control, Due, Outcome, Plan, Step, WindowOf};
-use damper::{BreakerConfig, Quota};
-use std::time::Duration;
+use arbitrary::{Arbitrary, Unstructured};
+use std::fmt::Debug;
 
+mod breaker;
+mod breaker32;
+mod crowded;
 mod forwarding;
+mod input;
+mod keyed;
+mod leaky;
+mod limiter;
+mod limiter32;
+mod models;
+mod settings;
+mod store;
+mod windows;
+
+pub use breaker::breaker;
+pub use breaker32::breaker32;
+pub use crowded::crowded;
 pub use forwarding::forwarding;
+pub use keyed::keyed;
+pub use leaky::leaky;
+pub use limiter::limiter;
+pub use limiter32::limiter32;
+pub use settings::settings;
+pub use store::store;
+pub use windows::windows;
 
-#[path = "../../tests/models/breaker.rs"]
-mod breaker_model;
-#[path = "../../tests/models/bucket.rs"]
-#[expect(dead_code, reason = "the property tests ask the model for more")]
-mod bucket_model;
+/// A target: its name, and what it does with the bytes of an input.
+pub type Target = (&'static str, fn(&[u8]));
 
-/// A limiter and the calls it gets.
-#[derive(Arbitrary, Debug)]
-pub struct LimiterInput {
-    limit: u32,
-    /// Nanoseconds, up to 2^50 (13 days), so that the model's amounts fit 128 bits.
-    window: u64,
-    burst: Option<u32>,
-    frequency: Frequency,
-    start: u64,
-    calls: Vec<(BucketStep, u32)>,
+/// All of them.
+pub const TARGETS: [Target; 11] = [
+    ("breaker", |bytes| run(bytes, breaker)),
+    ("breaker32", |bytes| run(bytes, breaker32)),
+    ("crowded", |bytes| run(bytes, crowded)),
+    ("forwarding", forwarding),
+    ("keyed", |bytes| run(bytes, keyed)),
+    ("leaky", |bytes| run(bytes, leaky)),
+    ("limiter", |bytes| run(bytes, limiter)),
+    ("limiter32", |bytes| run(bytes, limiter32)),
+    ("settings", |bytes| run(bytes, settings)),
+    ("store", |bytes| run(bytes, store)),
+    ("windows", |bytes| run(bytes, windows)),
+];
+
+/// Runs a target on the input that the bytes stand for, as libFuzzer's macro does; too few of them stand for none.
+fn run<'a, T: Arbitrary<'a> + Debug>(bytes: &'a [u8], target: fn(T)) {
+    let input = || T::arbitrary_take_rest(Unstructured::new(bytes));
+    if let Ok(found) = input() {
+        let shown = ShownIfUnwinding(|| eprintln!("{:#?}", input()));
+        target(found);
+        drop(shown);
+    }
 }
 
-#[derive(Arbitrary, Debug)]
-enum Frequency {
-    Nanos,
-    Micros,
-    Crystal,
-    Any(u32),
+struct ShownIfUnwinding<F: Fn()>(F);
+
+impl<F: Fn()> Drop for ShownIfUnwinding<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)();
+        }
+    }
 }
 
-#[derive(Arbitrary, Debug)]
-enum BucketStep {
-    Pass(u64),
-    PassShort(u16),
-    Nearly(i8),
-    Wait,
+/// The target of a name.
+///
+/// # Panics
+///
+/// If there is none.
+pub fn target_named(name: &str) -> fn(&[u8]) {
+    TARGETS.into_iter().find_map(|(other, target)| (other == name).then_some(target)).expect("there is such a target")
 }
 
-/// Compares the limiter with the exact bucket.
-pub fn limiter(input: LimiterInput) {
-    let window = Duration::from_nanos(1 + input.window % (1 << 50));
-    let quota = Quota::per(input.limit, window).expect("the window is not zero");
-    let quota = input.burst.map_or(quota, |burst| quota.burst(burst));
-    let frequency = match input.frequency {
-        Frequency::Nanos => 1_000_000_000,
-        Frequency::Micros => 1_000_000,
-        Frequency::Crystal => 32_768,
-        Frequency::Any(hertz) => u64::from(hertz.max(1)),
+/// Runs the files that are named as arguments through a target.
+///
+/// # Panics
+///
+/// If a file cannot be read, and if the target finds something.
+pub fn replay(name: &str) {
+    let target = target_named(name);
+    for path in std::env::args_os().skip(1) {
+        let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        target(&bytes);
+        println!("{}: ok", path.display());
+    }
+}
+
+/// The program of a target: for libFuzzer, or else to replay files.
+#[macro_export]
+macro_rules! target {
+    ($name:ident) => {
+        #[cfg(fuzzing)]
+        libfuzzer_sys::fuzz_target!(|bytes: &[u8]| $crate::target_named(stringify!($name))(bytes));
+
+        #[cfg(not(fuzzing))]
+        fn main() {
+            $crate::replay(stringify!($name));
+        }
     };
-    let calls = input.calls.into_iter().map(|(step, n)| {
-        let step = match step {
-            BucketStep::Pass(ticks) => bucket_model::Step::Pass(ticks),
-            BucketStep::PassShort(ticks) => bucket_model::Step::Pass(ticks.into()),
-            BucketStep::Nearly(off) => bucket_model::Step::Nearly(off),
-            BucketStep::Wait => bucket_model::Step::Wait,
-        };
-        (step, n)
-    });
-    bucket_model::compare(quota, frequency, input.start, calls);
-}
-
-/// A breaker and what happens to it.
-#[derive(Arbitrary, Debug)]
-pub struct BreakerInput {
-    /// None for never; zeros are ones, here and below.
-    failures: Option<u8>,
-    failure_percent: Option<u8>,
-    slow: Option<(u8, u32)>,
-    minimum_calls: u8,
-    /// In microseconds, as all times.
-    cooldown: u32,
-    /// In thousandths above 1.
-    factor: u16,
-    /// How much more it can be.
-    max_cooldown: u32,
-    max_retry_after: u32,
-    probes: u8,
-    successes: u8,
-    probe_failure_percent: Option<u8>,
-    max_half_open: Option<u32>,
-    abandoned_probes_fail: bool,
-    window: WindowInput,
-    steps: Vec<BreakerStep>,
-}
-
-#[derive(Arbitrary, Debug)]
-enum WindowInput {
-    Few,
-    Calls(u8),
-    /// Up to the most that there are.
-    ManyCalls(u16),
-    Time(u32),
-    Interval(u32),
-}
-
-#[derive(Arbitrary, Debug)]
-enum BreakerStep {
-    Ask,
-    Tell(bool, OutcomeInput),
-    /// So many calls, one after the other.
-    Calls(u8, OutcomeInput),
-    Pass(u32),
-    PassUntil(DueInput, i8),
-    Control(ControlInput),
-}
-
-#[derive(Arbitrary, Clone, Copy, Debug)]
-enum OutcomeInput {
-    Success,
-    Failure,
-    RetryAfter(u32),
-    Ignored,
-    Dropped,
-}
-
-#[derive(Arbitrary, Debug)]
-enum DueInput {
-    Cooldown,
-    HalfOpen,
-    Slow,
-    Bucket,
-    Window,
-}
-
-#[derive(Arbitrary, Debug)]
-enum ControlInput {
-    ForceOpen,
-    ForceClosed,
-    Disable,
-    MetricsOnly,
-    Reset,
-}
-
-/// The steps of one run at the most: the model looks at all its calls after each.
-const MOST_STEPS: usize = 2_000;
-
-impl BreakerInput {
-    fn plan(&self) -> Plan {
-        let micros = |micros: u32| Duration::from_micros(u64::from(micros).max(1));
-        let percent = |percent: u8| u32::from(percent % 100) + 1;
-        let thousandths = 1_000 + u32::from(self.factor) % 9_001;
-        let mut config = BreakerConfig::builder()
-            .failure_threshold(self.failures.map_or(u32::MAX, |failures| u32::from(failures).max(1)))
-            .minimum_calls(u32::from(self.minimum_calls).max(1))
-            .cooldown(micros(self.cooldown))
-            .cooldown_factor(f64::from(thousandths) / 1_000.0)
-            .max_cooldown(micros(self.cooldown) + micros(self.max_cooldown))
-            .max_retry_after(Duration::from_micros(self.max_retry_after.into()))
-            .max_probes(u32::from(self.probes).max(1))
-            .successes_to_close(u32::from(self.successes).max(1));
-        if let Some(failures) = self.failure_percent {
-            config = config.failure_rate(percent(failures));
-        }
-        if let Some((slow, duration)) = self.slow {
-            config = config.slow_rate(percent(slow), micros(duration));
-        }
-        if let Some(failures) = self.probe_failure_percent {
-            config = config.probe_failure_rate(percent(failures));
-        }
-        if let Some(longest) = self.max_half_open {
-            config = config.max_half_open(micros(longest));
-        }
-        if self.abandoned_probes_fail {
-            config = config.abandoned_probes_fail();
-        }
-        let window = match self.window {
-            WindowInput::Few => WindowOf::Few,
-            WindowInput::Calls(calls) => WindowOf::Calls(u32::from(calls).max(1)),
-            WindowInput::ManyCalls(calls) => WindowOf::Calls(u32::from(calls) % 4_096 + 1),
-            WindowInput::Time(time) => WindowOf::Time(micros(time.max(10))),
-            WindowInput::Interval(time) => WindowOf::Interval(micros(time)),
-        };
-        let config = config.build().expect("every setting is in its range");
-        Plan { config, factor: thousandths, window }
-    }
-}
-
-impl From<OutcomeInput> for Outcome {
-    fn from(outcome: OutcomeInput) -> Self {
-        match outcome {
-            OutcomeInput::Success => Self::Success,
-            OutcomeInput::Failure => Self::Failure,
-            OutcomeInput::RetryAfter(micros) => Self::RetryAfter(Duration::from_micros(micros.into())),
-            OutcomeInput::Ignored => Self::Ignored,
-            OutcomeInput::Dropped => Self::Dropped,
-        }
-    }
-}
-
-/// Compares the breaker with the plain one.
-pub fn breaker(input: BreakerInput) {
-    let plan = input.plan();
-    let steps = input.steps.into_iter().flat_map(|step| {
-        let (step, times) = match step {
-            BreakerStep::Ask => (Step::Ask, 1),
-            BreakerStep::Tell(is_oldest, outcome) => (Step::Tell(is_oldest, outcome.into()), 1),
-            BreakerStep::Calls(times, outcome) => (Step::Call(outcome.into()), times),
-            BreakerStep::Pass(nanos) => (Step::Pass(nanos), 1),
-            BreakerStep::PassUntil(due, off) => {
-                let due = match due {
-                    DueInput::Cooldown => Due::Cooldown,
-                    DueInput::HalfOpen => Due::HalfOpen,
-                    DueInput::Slow => Due::Slow,
-                    DueInput::Bucket => Due::Bucket,
-                    DueInput::Window => Due::Window,
-                };
-                (Step::PassUntil(due, off), 1)
-            }
-            BreakerStep::Control(control) => {
-                let control = match control {
-                    ControlInput::ForceOpen => Control::ForceOpen,
-                    ControlInput::ForceClosed => Control::ForceClosed,
-                    ControlInput::Disable => Control::Disable,
-                    ControlInput::MetricsOnly => Control::MetricsOnly,
-                    ControlInput::Reset => Control::Reset,
-                };
-                (Step::Control(control), 1)
-            }
-        };
-        std::iter::repeat_n(step, times.into())
-    });
-    breaker_model::compare(plan, steps.take(MOST_STEPS));
 }

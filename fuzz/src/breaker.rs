@@ -1,0 +1,169 @@
+//! The breaker, by calls and controls that the fuzzer made up, against the plain one.
+
+use crate::models::breaker::{self as model, Control, Due, Outcome, Plan, Step, WindowOf};
+use arbitrary::Arbitrary;
+use damper::BreakerConfig;
+use std::time::Duration;
+
+/// A breaker and what happens to it.
+#[derive(Arbitrary, Debug)]
+pub struct BreakerInput {
+    /// None for never; zeros are ones, here and below.
+    failures: Option<u8>,
+    failure_percent: Option<u8>,
+    slow: Option<(u8, u32)>,
+    minimum_calls: u8,
+    /// In microseconds, as all times.
+    cooldown: u32,
+    /// In thousandths above 1.
+    factor: u16,
+    /// How much more it can be.
+    max_cooldown: u32,
+    max_retry_after: u32,
+    probes: u8,
+    successes: u8,
+    probe_failure_percent: Option<u8>,
+    max_half_open: Option<u32>,
+    abandoned_probes_fail: bool,
+    window: WindowInput,
+    steps: Vec<BreakerStep>,
+}
+
+#[derive(Arbitrary, Debug)]
+enum WindowInput {
+    Few,
+    Calls(u8),
+    /// Up to the most that there are.
+    ManyCalls(u16),
+    Time(u32),
+    Interval(u32),
+}
+
+#[derive(Arbitrary, Debug)]
+enum BreakerStep {
+    Ask,
+    Tell(bool, OutcomeInput),
+    /// So many calls, one after the other.
+    Calls(u8, OutcomeInput),
+    Pass(u32),
+    PassUntil(DueInput, i8),
+    Control(ControlInput),
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum OutcomeInput {
+    Success,
+    Failure,
+    RetryAfter(u32),
+    Ignored,
+    Dropped,
+}
+
+#[derive(Arbitrary, Debug)]
+enum DueInput {
+    Cooldown,
+    HalfOpen,
+    Slow,
+    Bucket,
+    Window,
+}
+
+#[derive(Arbitrary, Debug)]
+enum ControlInput {
+    ForceOpen,
+    ForceClosed,
+    Disable,
+    MetricsOnly,
+    Reset,
+}
+
+/// The steps of one run at the most: the model looks at all its calls after each.
+const MOST_STEPS: usize = 2_000;
+
+impl BreakerInput {
+    fn plan(&self) -> Plan {
+        let micros = |micros: u32| Duration::from_micros(u64::from(micros).max(1));
+        let percent = |percent: u8| u32::from(percent % 100) + 1;
+        let thousandths = 1_000 + u32::from(self.factor) % 9_001;
+        let mut config = BreakerConfig::builder()
+            .failure_threshold(self.failures.map_or(u32::MAX, |failures| u32::from(failures).max(1)))
+            .minimum_calls(u32::from(self.minimum_calls).max(1))
+            .cooldown(micros(self.cooldown))
+            .cooldown_factor(f64::from(thousandths) / 1_000.0)
+            .max_cooldown(micros(self.cooldown) + micros(self.max_cooldown))
+            .max_retry_after(Duration::from_micros(self.max_retry_after.into()))
+            .max_probes(u32::from(self.probes).max(1))
+            .successes_to_close(u32::from(self.successes).max(1));
+        if let Some(failures) = self.failure_percent {
+            config = config.failure_rate(percent(failures));
+        }
+        if let Some((slow, duration)) = self.slow {
+            config = config.slow_rate(percent(slow), micros(duration));
+        }
+        if let Some(failures) = self.probe_failure_percent {
+            config = config.probe_failure_rate(percent(failures));
+        }
+        if let Some(longest) = self.max_half_open {
+            config = config.max_half_open(micros(longest));
+        }
+        if self.abandoned_probes_fail {
+            config = config.abandoned_probes_fail();
+        }
+        let window = match self.window {
+            WindowInput::Few => WindowOf::Few,
+            WindowInput::Calls(calls) => WindowOf::Calls(u32::from(calls).max(1)),
+            WindowInput::ManyCalls(calls) => WindowOf::Calls(u32::from(calls) % 4_096 + 1),
+            WindowInput::Time(time) => WindowOf::Time(micros(time.max(10))),
+            WindowInput::Interval(time) => WindowOf::Interval(micros(time)),
+        };
+        let config = config.build().expect("every setting is in its range");
+        Plan { config, factor: thousandths, window }
+    }
+}
+
+impl From<OutcomeInput> for Outcome {
+    fn from(outcome: OutcomeInput) -> Self {
+        match outcome {
+            OutcomeInput::Success => Self::Success,
+            OutcomeInput::Failure => Self::Failure,
+            OutcomeInput::RetryAfter(micros) => Self::RetryAfter(Duration::from_micros(micros.into())),
+            OutcomeInput::Ignored => Self::Ignored,
+            OutcomeInput::Dropped => Self::Dropped,
+        }
+    }
+}
+
+/// Compares the breaker with the plain one.
+pub fn breaker(input: BreakerInput) {
+    let plan = input.plan();
+    let steps = input.steps.into_iter().flat_map(|step| {
+        let (step, times) = match step {
+            BreakerStep::Ask => (Step::Ask, 1),
+            BreakerStep::Tell(is_oldest, outcome) => (Step::Tell(is_oldest, outcome.into()), 1),
+            BreakerStep::Calls(times, outcome) => (Step::Call(outcome.into()), times),
+            BreakerStep::Pass(nanos) => (Step::Pass(nanos), 1),
+            BreakerStep::PassUntil(due, off) => {
+                let due = match due {
+                    DueInput::Cooldown => Due::Cooldown,
+                    DueInput::HalfOpen => Due::HalfOpen,
+                    DueInput::Slow => Due::Slow,
+                    DueInput::Bucket => Due::Bucket,
+                    DueInput::Window => Due::Window,
+                };
+                (Step::PassUntil(due, off), 1)
+            }
+            BreakerStep::Control(control) => {
+                let control = match control {
+                    ControlInput::ForceOpen => Control::ForceOpen,
+                    ControlInput::ForceClosed => Control::ForceClosed,
+                    ControlInput::Disable => Control::Disable,
+                    ControlInput::MetricsOnly => Control::MetricsOnly,
+                    ControlInput::Reset => Control::Reset,
+                };
+                (Step::Control(control), 1)
+            }
+        };
+        std::iter::repeat_n(step, times.into())
+    });
+    model::compare(plan, steps.take(MOST_STEPS));
+}

@@ -1,0 +1,125 @@
+//! The breaker in 32 bits, by calls and controls that the fuzzer made up, against a plain one.
+
+use crate::models::small_breaker::{Outcome, Settings, Step, compare};
+use arbitrary::Arbitrary;
+use std::time::Duration;
+
+/// The steps of one run at the most.
+const MOST_STEPS: usize = 500;
+
+/// A breaker and what happens to it.
+#[derive(Arbitrary, Debug)]
+pub struct Breaker32Input {
+    failures: u8,
+    /// Zero is one, of this and of the other times.
+    cooldown: Time,
+    more: Time,
+    /// In thousandths above 1.
+    factor: u16,
+    probes: u8,
+    successes: u8,
+    max_half_open: Option<Time>,
+    abandoned_probes_fail: bool,
+    frequency: Frequency,
+    start: u64,
+    steps: Vec<StepInput>,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Time {
+    Nanos(u32),
+    Micros(u32),
+    /// Up to 50 days, so that two of them are a cooldown.
+    Seconds(u32),
+}
+
+/// Those of timers, which are known when firmware is compiled.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Frequency {
+    One,
+    Millis,
+    Crystal,
+    Micros,
+    Nanos,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum OutcomeInput {
+    Success,
+    Failure,
+    Ignored,
+    Dropped,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum StepInput {
+    Ask,
+    Tell(bool, OutcomeInput),
+    /// So many calls, one after the other.
+    Calls(u8, OutcomeInput),
+    Pass(u16),
+    PassLong(u64),
+    Cooldown(i8),
+    HalfOpen(i8),
+    ForceOpen,
+    ForceClosed,
+    Reset,
+}
+
+impl Time {
+    fn duration(self) -> Duration {
+        match self {
+            Self::Nanos(nanos) => Duration::from_nanos(nanos.max(1).into()),
+            Self::Micros(micros) => Duration::from_micros(micros.max(1).into()),
+            Self::Seconds(seconds) => Duration::from_secs(u64::from(seconds) % (50 * 86_400) + 1),
+        }
+    }
+}
+
+impl From<OutcomeInput> for Outcome {
+    fn from(outcome: OutcomeInput) -> Self {
+        match outcome {
+            OutcomeInput::Success => Self::Success,
+            OutcomeInput::Failure => Self::Failure,
+            OutcomeInput::Ignored => Self::Ignored,
+            OutcomeInput::Dropped => Self::Dropped,
+        }
+    }
+}
+
+/// Compares the breaker with the plain one.
+pub fn breaker32(input: Breaker32Input) {
+    let settings = Settings {
+        failure_threshold: u32::from(input.failures % 8) + 1,
+        cooldown: input.cooldown.duration(),
+        more: input.more.duration(),
+        factor: 1_000 + u32::from(input.factor) % 9_001,
+        max_probes: u32::from(input.probes % 31) + 1,
+        successes_to_close: u32::from(input.successes % 31) + 1,
+        max_half_open: input.max_half_open.map(Time::duration),
+        abandoned_probes_fail: input.abandoned_probes_fail,
+    };
+    let steps = input.steps.into_iter().flat_map(|step| {
+        let (step, times) = match step {
+            StepInput::Ask => (Step::Ask, 1),
+            StepInput::Tell(is_oldest, outcome) => (Step::Tell(is_oldest, outcome.into()), 1),
+            StepInput::Calls(times, outcome) => (Step::Call(outcome.into()), times % 64),
+            StepInput::Pass(ticks) => (Step::Pass(ticks.into()), 1),
+            StepInput::PassLong(ticks) => (Step::Pass(ticks >> 8), 1),
+            StepInput::Cooldown(off) => (Step::Cooldown(off), 1),
+            StepInput::HalfOpen(off) => (Step::HalfOpen(off), 1),
+            StepInput::ForceOpen => (Step::ForceOpen, 1),
+            StepInput::ForceClosed => (Step::ForceClosed, 1),
+            StepInput::Reset => (Step::Reset, 1),
+        };
+        std::iter::repeat_n(step, times.into())
+    });
+    let (plan, start, steps) = (settings.plan(), input.start >> 1, steps.take(MOST_STEPS));
+    match input.frequency {
+        Frequency::One => compare::<1>(plan, start, steps),
+        Frequency::Millis => compare::<1_000>(plan, start, steps),
+        Frequency::Crystal => compare::<32_768>(plan, start, steps),
+        Frequency::Micros => compare::<1_000_000>(plan, start, steps),
+        Frequency::Nanos => compare::<1_000_000_000>(plan, start, steps),
+    }
+}

@@ -1,0 +1,239 @@
+//! A table that is too small for its keys: no key gets more than its quota, or where keys push one another out, all
+//! together no more than the slots hold.
+
+use crate::input::MOST_STEPS;
+use arbitrary::Arbitrary;
+use damper::keyed::Seed;
+use damper::limit::KeyedAlgorithm;
+use damper::{Alignment, FixedWindow, KeyedLimiter, ManualClock, Quota, SlidingCounter, TokenBucket, WhenFull};
+
+const KEYS: u8 = 64;
+
+const SECOND: i128 = 1_000_000_000;
+
+/// What a token may be early, for each that gives some.
+const EARLY_TICKS: i128 = 2;
+
+/// A limiter of few slots, and what is done to its keys.
+#[derive(Arbitrary, Debug)]
+pub struct CrowdedInput {
+    capacity: u8,
+    when_full: Policy,
+    algorithm: Which,
+    /// A second.
+    limit: u8,
+    burst: u8,
+    max_debt: Option<u8>,
+    steps: Vec<Step>,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Policy {
+    Shared,
+    Deny,
+    Evict,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Which {
+    Bucket,
+    Fixed,
+    Sliding,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Step {
+    Check(u8, u8),
+    /// So many keys from that one on, each once.
+    Flood(u8, u8),
+    Charge(u8, u8),
+    Refund(u8, u8),
+    Reset(u8),
+    Clear,
+    /// Milliseconds.
+    Pass(u8),
+    PassNanos(u32),
+}
+
+/// Asks for what each policy promises.
+pub fn crowded(input: CrowdedInput) {
+    match input.algorithm {
+        Which::Bucket => run::<TokenBucket>(&input),
+        Which::Fixed => run::<FixedWindow>(&input),
+        Which::Sliding => run::<SlidingCounter>(&input),
+    }
+}
+
+fn run<A: KeyedAlgorithm>(input: &CrowdedInput) {
+    let quota = Quota::per_second(u32::from(input.limit % 20)).burst(u32::from(input.burst % 10));
+    let quota = input.max_debt.map_or(quota, |tokens| quota.max_debt(tokens.into()));
+    let capacity = usize::from(input.capacity % 12) + 1;
+    let when_full = match input.when_full {
+        Policy::Shared => WhenFull::SharedOverflow,
+        Policy::Deny => WhenFull::DenyNew,
+        Policy::Evict => WhenFull::EvictLeastIndebted,
+    };
+    let clock = ManualClock::new();
+    let limits = KeyedLimiter::<u8>::builder(quota)
+        .capacity(capacity)
+        .when_full(when_full)
+        .clock(&clock)
+        .hasher(Seed::new(3, 4))
+        .aligned_to(Alignment::ClockOrigin)
+        .algorithm::<A>()
+        .build()
+        .expect("all are in their ranges");
+    let by_windows = !matches!(input.algorithm, Which::Bucket);
+    let slots = (2 * capacity).next_multiple_of(4);
+    let mut ledger = Ledger::new(quota, by_windows, slots, when_full);
+    for &step in input.steps.iter().take(MOST_STEPS) {
+        match step {
+            Step::Check(key, n) => ledger.check(&limits, key % KEYS, u32::from(n % 12)),
+            Step::Flood(first, keys) => {
+                (0..keys % KEYS).for_each(|key| ledger.check(&limits, first.wrapping_add(key) % KEYS, 1));
+            }
+            Step::Charge(key, n) => {
+                let booked = limits.charge(&(key % KEYS), n.into());
+                assert!(booked <= n.into());
+                ledger.keys[usize::from(key % KEYS)].charge(booked);
+            }
+            Step::Refund(key, n) if ledger.is_clearly_in_debt_or_not(key % KEYS) => {
+                limits.refund(&(key % KEYS), n.into());
+                ledger.refund(key % KEYS, n.into());
+            }
+            Step::Refund(..) => {}
+            Step::Reset(key) => {
+                limits.reset(&(key % KEYS));
+                ledger.reset(key % KEYS);
+            }
+            Step::Clear => {
+                limits.clear();
+                assert!(limits.is_empty());
+                ledger.clear();
+            }
+            Step::Pass(millis) => ledger.pass(&clock, u64::from(millis) * 1_000_000),
+            Step::PassNanos(nanos) => ledger.pass(&clock, nanos.into()),
+        }
+        assert!(limits.len() <= slots, "{} of {slots}", limits.len());
+        assert!(when_full == WhenFull::EvictLeastIndebted || limits.evictions() == 0);
+        assert!(when_full == WhenFull::SharedOverflow || limits.overflows() == 0);
+        let before = limits.len();
+        let usage = limits.peek(&0);
+        assert_eq!((usage.used() + usage.remaining(), limits.len()), (usage.limit(), before), "peeks take nothing");
+    }
+}
+
+/// What a key may have at the most: in tokens times 10^9, or of windows the tokens of the present one.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    level: i128,
+    /// It was told that it has none left, and no time passed since.
+    is_exhausted: bool,
+}
+
+impl Own {
+    fn charge(&mut self, booked: u32) {
+        self.level -= i128::from(booked) * SECOND;
+    }
+}
+
+#[derive(Debug)]
+struct Ledger {
+    by_windows: bool,
+    slots: i128,
+    when_full: WhenFull,
+    limit: i128,
+    full: i128,
+    now: i128,
+    keys: Vec<Own>,
+    /// What all slots together may still give; of windows, in the present one.
+    left: i128,
+}
+
+impl Ledger {
+    fn new(quota: Quota, by_windows: bool, slots: usize, when_full: WhenFull) -> Self {
+        let tokens = if by_windows { quota.limit() } else { quota.capacity() };
+        let (full, slots) = (i128::from(tokens) * SECOND, i128::try_from(slots).expect("few"));
+        let keys = vec![Own { level: full, is_exhausted: false }; KEYS.into()];
+        Self { by_windows, slots, when_full, limit: quota.limit().into(), full, now: 0, keys, left: slots * full }
+    }
+
+    /// What comes in so many ticks.
+    fn produced(&self, ticks: i128) -> i128 {
+        if self.by_windows { 0 } else { ticks * self.limit }
+    }
+
+    fn pass(&mut self, clock: &ManualClock, ticks: u64) {
+        clock.advance_ticks(ticks);
+        let (before, ticks) = (self.now, i128::from(ticks));
+        self.now += ticks;
+        let (produced, full) = (self.produced(ticks), self.full);
+        self.left += self.slots * produced;
+        for own in &mut self.keys {
+            own.level = full.min(own.level + produced);
+            own.is_exhausted &= ticks == 0;
+        }
+        if self.by_windows && before / SECOND != self.now / SECOND {
+            self.keys.iter_mut().for_each(|own| own.level = full);
+            self.left = self.slots * full;
+        }
+    }
+
+    fn check<A: KeyedAlgorithm>(&mut self, limits: &KeyedLimiter<u8, &ManualClock, Seed, A>, key: u8, n: u32) {
+        let refused_newcomers = limits.refused_newcomers();
+        let answer = limits.check_n(&key, n);
+        let was_newcomer = limits.refused_newcomers() > refused_newcomers;
+        let (asked, early) = (i128::from(n) * SECOND, self.produced(EARLY_TICKS));
+        let full = self.full;
+        let own = &mut self.keys[usize::from(key)];
+        match answer {
+            Ok(allowed) => {
+                assert!(i128::from(allowed.remaining()) * SECOND <= full - asked || n == 0);
+                assert!(n == 0 || !own.is_exhausted, "a fresh burst");
+                own.level -= asked;
+                own.is_exhausted |= n > 0 && allowed.remaining() == 0;
+                self.left -= asked;
+                // Who pushes others out is charged with what they owed, so that only all together are bounded.
+                if self.when_full == WhenFull::EvictLeastIndebted {
+                    assert!(self.left + self.slots * early >= 0, "more than all slots hold");
+                } else {
+                    assert!(own.level + early >= 0 || n == 0, "{n} of {key}: more than its quota");
+                }
+            }
+            Err(denied) if asked > full => assert!(denied.exceeds_burst()),
+            Err(denied) => {
+                assert!(n > 0 && !denied.exceeds_burst());
+                assert!(denied.retry_after().is_some() || self.limit == 0);
+                if self.when_full == WhenFull::DenyNew && !self.by_windows {
+                    // Whoever owes something has a slot, and is judged by that alone.
+                    let is_idle = own.level + early >= full;
+                    assert!(if was_newcomer { is_idle } else { own.level < asked }, "late: {own:?}");
+                }
+            }
+        }
+    }
+
+    /// Whether it is certain if something is given back: not to who is in debt.
+    fn is_clearly_in_debt_or_not(&self, key: u8) -> bool {
+        self.keys[usize::from(key)].level.abs() > self.produced(EARLY_TICKS)
+    }
+
+    fn refund(&mut self, key: u8, n: u32) {
+        let (full, own) = (self.full, &mut self.keys[usize::from(key)]);
+        if own.level >= 0 || self.when_full != WhenFull::DenyNew {
+            own.level = full.min(own.level + i128::from(n) * SECOND);
+            own.is_exhausted = false;
+        }
+        self.left += i128::from(n) * SECOND;
+    }
+
+    fn reset(&mut self, key: u8) {
+        self.keys[usize::from(key)] = Own { level: self.full, is_exhausted: false };
+        self.left += self.full;
+    }
+
+    fn clear(&mut self) {
+        self.keys.fill(Own { level: self.full, is_exhausted: false });
+        self.left += self.slots * self.full;
+    }
+}

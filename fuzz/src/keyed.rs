@@ -1,0 +1,134 @@
+//! A table that is large enough, against a map of slow buckets.
+
+use crate::input::MOST_STEPS;
+use crate::models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
+use arbitrary::Arbitrary;
+use damper::keyed::Seed;
+use damper::{Allowed, Denied, KeyedLimiter, ManualClock, WhenFull};
+
+/// As many as have a slot for certain, by this seed.
+const KEYS: u64 = 20;
+
+/// A limiter, and what is done to its keys and quotas.
+#[derive(Arbitrary, Debug)]
+pub struct KeyedInput {
+    tiers: [SettingsInput; 3],
+    shares: bool,
+    /// Of a key, after so many milliseconds.
+    steps: Vec<(u8, Pass, Step)>,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+struct SettingsInput {
+    rate_log2: u8,
+    burst: u8,
+    max_debt: u8,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Pass {
+    Nothing,
+    Short(u8),
+    Long(u16),
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Step {
+    Check(u8),
+    CheckAny(u32),
+    Charge(u8),
+    Refund(u8),
+    Reset,
+    SetTier(u8),
+    ClearTier,
+    SetQuota(u8, SettingsInput),
+    Clear,
+}
+
+impl SettingsInput {
+    fn settings(self) -> Settings {
+        Settings {
+            rate_log2: u32::from(self.rate_log2 % 7),
+            burst: u32::from(self.burst % 20) + 1,
+            max_debt: u32::from(self.max_debt % 30),
+        }
+    }
+}
+
+/// Compares the limiter with the map.
+pub fn keyed(input: KeyedInput) {
+    let tiers = input.tiers.map(SettingsInput::settings);
+    let clock = ManualClock::with_frequency(keys::FREQUENCY);
+    let limits = KeyedLimiter::<u64>::builder(tiers[0].quota())
+        .tiers([tiers[1].quota(), tiers[2].quota()], |key| Keys::own_tier(*key))
+        .capacity(1_000)
+        .when_full(if input.shares { WhenFull::SharedOverflow } else { WhenFull::DenyNew })
+        .clock(&clock)
+        .hasher(Seed::new(1, 2))
+        .build()
+        .expect("the capacity is in its range");
+    let mut model = Keys::new(tiers, input.shares);
+    for (key, pass, step) in input.steps.into_iter().take(MOST_STEPS) {
+        let key = u64::from(key) % KEYS;
+        let millis = match pass {
+            Pass::Nothing => 0,
+            Pass::Short(millis) => millis.into(),
+            Pass::Long(millis) => millis,
+        };
+        clock.advance_ticks(u64::from(millis) * CLOCK_TICKS);
+        model.pass(millis.into());
+        if matches!(step, Step::SetTier(_) | Step::ClearTier) && model.was_moved(key) {
+            limits.reset(&key);
+            model.reset(key);
+        }
+        match step {
+            Step::Check(n) => check(limits.check_n(&key, n.into()), model.check(key, n.into())),
+            Step::CheckAny(n) => check(limits.check_n(&key, n), model.check(key, n)),
+            Step::Charge(n) => assert_eq!(limits.charge(&key, n.into()), model.charge(key, n.into())),
+            Step::Refund(n) => {
+                limits.refund(&key, n.into());
+                model.refund(key, n.into());
+            }
+            Step::Reset => {
+                limits.reset(&key);
+                model.reset(key);
+            }
+            Step::SetTier(tier) => {
+                let tier = usize::from(tier % 3);
+                assert_eq!(limits.set_tier(&key, tier), Ok(()));
+                model.give_tier(key, Some(tier));
+            }
+            Step::ClearTier => {
+                limits.clear_tier(&key);
+                model.give_tier(key, None);
+            }
+            Step::SetQuota(tier, settings) => {
+                let (tier, settings) = (usize::from(tier % 3), settings.settings());
+                assert_eq!(limits.set_tier_quota(tier, settings.quota()), Some(Ok(())));
+                model.set_quota(tier, settings);
+            }
+            Step::Clear => {
+                limits.clear();
+                model.clear();
+            }
+        }
+        let usage = limits.peek(&key);
+        assert_eq!((usage.limit(), i64::from(usage.remaining())), model.peek(key));
+        let counts = (limits.len(), limits.overflows(), limits.evictions());
+        assert_eq!(counts, (model.len(), 0, 0));
+    }
+}
+
+fn check(found: Result<Allowed, Denied>, expected: Answer) {
+    let answer = match (found, expected) {
+        (Ok(allowed), _) => Answer::Allowed { remaining: allowed.remaining().into() },
+        (Err(denied), _) if denied.exceeds_burst() => Answer::ExceedsBurst { remaining: denied.remaining().into() },
+        (Err(denied), Answer::Denied { wait: (least, more), .. }) => {
+            let wait = denied.retry_after().expect("all quotas refill").as_nanos();
+            assert!((least..=least + more).contains(&wait), "{wait} ns where {least} were expected");
+            Answer::Denied { remaining: denied.remaining().into(), wait: (least, more) }
+        }
+        (Err(denied), expected) => panic!("{denied:?} where {expected:?} was expected"),
+    };
+    assert_eq!(answer, expected);
+}

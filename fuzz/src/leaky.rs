@@ -1,0 +1,118 @@
+//! The leaky bucket against the token bucket, and the leaky queue against one in whole numbers.
+
+use crate::input::{Frequency, MOST_STEPS, QuotaInput, Tokens, ticks_of};
+use crate::models::queue::Queue;
+use arbitrary::Arbitrary;
+use damper::{Denied, LeakyBucket, LeakyQueue, ManualClock, Quota, RateLimiter};
+use std::time::Duration;
+
+/// What leaks, and the calls it gets.
+#[derive(Arbitrary, Debug)]
+pub struct LeakyInput {
+    is_queue: bool,
+    quota: QuotaInput,
+    frequency: Frequency,
+    start: u64,
+    calls: Vec<(Move, Tokens)>,
+}
+
+/// How the clock moves before a call.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Move {
+    Pass(u16),
+    PassLong(u64),
+    /// By so many parts of an interval, of 2^12.
+    Parts(u16),
+    /// To when a place in the queue is free by the model, or so many ticks off it.
+    Turn(i8),
+}
+
+/// Compares the bucket with its mirror image, or the queue with the model.
+pub fn leaky(input: LeakyInput) {
+    let clock = ManualClock::with_frequency(input.frequency.hertz());
+    clock.set_ticks(input.start);
+    let quota = input.quota.quota(u32::MAX);
+    if input.is_queue { queue(&input, quota, &clock) } else { bucket(&input, quota, &clock) }
+}
+
+/// The meter is the mirror image of the token bucket.
+fn bucket(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
+    let tokens = RateLimiter::with_clock(quota, clock);
+    let leaky = RateLimiter::of(LeakyBucket::new(quota), clock);
+    for &(by, n) in input.calls.iter().take(MOST_STEPS) {
+        match by {
+            Move::Pass(ticks) | Move::Parts(ticks) => clock.advance_ticks(ticks.into()),
+            Move::PassLong(ticks) => clock.advance_ticks(ticks >> 8),
+            Move::Turn(_) => {
+                let wait = tokens.check_n(quota.capacity()).err().and_then(|denied| denied.retry_after());
+                assert_eq!(leaky.check_n(quota.capacity()).err().and_then(|denied| denied.retry_after()), wait);
+                clock.advance(wait.unwrap_or(Duration::ZERO).min(Duration::from_hours(100 * 24)));
+            }
+        }
+        assert_eq!(tokens.check_n(n.number()), leaky.check_n(n.number()));
+        assert_eq!(tokens.peek(), leaky.peek());
+        assert_eq!(u64::from(leaky.level()) + u64::from(tokens.peek().remaining()), u64::from(quota.capacity()));
+    }
+}
+
+/// Each leaves when the one before has, and who does not fit is refused; to within a tick, or two units where they are
+/// longer.
+fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
+    let queue = LeakyQueue::with_clock(quota, clock);
+    assert_eq!(queue.enter_n(0), Ok(Duration::ZERO), "which starts the line");
+    if quota.limit() == 0 {
+        return never_leaves(&queue, quota);
+    }
+    let mut model = Queue::new(quota, input.frequency.hertz());
+    // Where a tick lets more leave than the burst, there is no order to be seen.
+    if model.interval_in_ticks() == 0 {
+        return;
+    }
+    // A deepest debt of 2^60 units or more, which takes 36 years to refill before a unit is a tick of a nanosecond.
+    let deepest_debt = 11 * i128::from(quota.capacity());
+    let early = 1 + 2 * ((i128::from(model.interval_in_ticks()) * deepest_debt) >> 60);
+    let mut passed = 0;
+    for &(by, n) in input.calls.iter().take(MOST_STEPS) {
+        let (n, interval) = (n.number(), model.interval_in_ticks());
+        let ticks = match by {
+            Move::Pass(ticks) => ticks.into(),
+            // No queue is read right for longer than half a circle; here it never is empty for so long.
+            Move::PassLong(ticks) => ticks.min(interval.saturating_mul(16)),
+            Move::Parts(parts) => u64::try_from((u128::from(interval) * u128::from(parts)) >> 12).unwrap_or(u64::MAX),
+            Move::Turn(off) => u64::try_from((model.wait() + i128::from(off)).max(0)).unwrap_or(u64::MAX),
+        };
+        passed += i128::from(ticks);
+        // A line is good for 2^63 ticks.
+        if passed >= 1 << 62 {
+            return;
+        }
+        clock.advance_ticks(ticks);
+        model.pass(ticks);
+        match queue.enter_n(n) {
+            Ok(wait) if n == 0 => assert_eq!(wait, Duration::ZERO),
+            Ok(wait) => {
+                assert!(model.has_room(n, early), "{n} into {model:?}");
+                let (wait, slack) = ticks_of(wait, input.frequency.hertz());
+                // Longer than any clock runs is as good as that.
+                let exact = model.wait().min(i128::from(u64::MAX));
+                assert!(wait + early >= exact && wait <= exact + early + slack, "{wait} of {exact}");
+                model.enter(n);
+            }
+            Err(denied) => {
+                assert!(!model.has_room(n, 0), "{n} into {model:?}");
+                assert_eq!(denied.exceeds_burst(), n > quota.capacity());
+            }
+        }
+        assert!(queue.level() <= quota.capacity());
+    }
+}
+
+/// The first to enter leaves, and nobody after it ever does.
+fn never_leaves(queue: &LeakyQueue<&ManualClock>, quota: Quota) {
+    let is_refused_for_ever = |answer: Result<Duration, Denied>| {
+        answer.is_err_and(|denied| denied.retry_after().is_none() && denied.exceeds_burst() == (quota.capacity() == 0))
+    };
+    let first = queue.enter();
+    assert!(if quota.capacity() == 0 { is_refused_for_ever(first) } else { first == Ok(Duration::ZERO) });
+    assert!(is_refused_for_ever(queue.enter()));
+}

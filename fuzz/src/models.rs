@@ -1,0 +1,21 @@
+//! The slow models, which the property tests use too.
+
+#[path = "../../tests/models/breaker.rs"]
+pub(crate) mod breaker;
+#[path = "../../tests/models/bucket.rs"]
+#[expect(dead_code, reason = "the property tests ask the model for more")]
+pub(crate) mod bucket;
+#[path = "../../tests/models/keys.rs"]
+pub(crate) mod keys;
+#[path = "../../tests/models/log.rs"]
+pub(crate) mod log;
+#[path = "../../tests/models/queue.rs"]
+pub(crate) mod queue;
+#[path = "../../tests/models/ring.rs"]
+pub(crate) mod ring;
+#[path = "../../tests/models/small_breaker.rs"]
+pub(crate) mod small_breaker;
+#[path = "../../tests/models/timer.rs"]
+pub(crate) mod timer;
+#[path = "../../tests/models/windows.rs"]
+pub(crate) mod windows;

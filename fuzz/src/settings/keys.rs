@@ -1,0 +1,175 @@
+//! Limits and breakers per key, of any settings.
+
+use super::limits::AlignmentInput;
+use super::{AnyDuration, AnyQuota, MOST_CALLS, Pass, names};
+use arbitrary::Arbitrary;
+use damper::keyed::Seed;
+use damper::limit::KeyedAlgorithm;
+use damper::{
+    BreakerConfig, CircuitBreakers, FixedWindow, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, SlidingCounter,
+    TokenBucket, WhenFull, Window,
+};
+use std::time::Duration;
+
+/// The largest table that is worth its memory here, in keys.
+const LARGEST_TABLE: usize = 2_048;
+
+/// Tiers that are too many, by some.
+const MOST_TIERS: usize = 20;
+
+#[derive(Arbitrary, Debug)]
+pub(super) struct KeysInput {
+    capacity: Capacity,
+    algorithm: Which,
+    when_full: WhenFullInput,
+    alignment: AlignmentInput,
+    quota: AnyQuota,
+    tiers: Vec<AnyQuota>,
+    calls: Vec<(Pass, u8, Call)>,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Capacity {
+    Few(u8),
+    Any(usize),
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Which {
+    Bucket,
+    Fixed,
+    Counter,
+    /// Of breakers, with a cooldown.
+    Breakers(AnyDuration),
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum WhenFullInput {
+    Shared,
+    Deny,
+    Evict,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Call {
+    Check(u32),
+    Charge(u32),
+    Refund(u32),
+    Reset,
+    SetTier(usize),
+    ClearTier,
+    SetQuota(usize, AnyQuota),
+    Clear,
+}
+
+impl KeysInput {
+    pub(super) fn run(&self, clock: &ManualClock) {
+        match self.algorithm {
+            Which::Bucket => self.limits::<TokenBucket>(u32::MAX, clock),
+            Which::Fixed => self.limits::<FixedWindow>(u32::MAX - 1, clock),
+            Which::Counter => self.limits::<SlidingCounter>((1 << 20) - 2, clock),
+            Which::Breakers(cooldown) => self.breakers(cooldown.duration(), clock),
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        match self.capacity {
+            Capacity::Few(keys) => keys.into(),
+            Capacity::Any(keys) if keys > 1 << 28 => keys,
+            Capacity::Any(keys) => keys % LARGEST_TABLE,
+        }
+    }
+
+    fn limits<A: KeyedAlgorithm>(&self, largest_limit: u32, clock: &ManualClock) {
+        let Some(quota) = self.quota.quota() else { return };
+        let tiers: Vec<_> = self.tiers.iter().take(MOST_TIERS).filter_map(|tier| tier.quota()).collect();
+        let count = tiers.len() + 1;
+        let all: Vec<_> = [quota].into_iter().chain(tiers.iter().copied()).collect();
+        let is_too_large = |quota: &Quota| quota.limit() > largest_limit && !quota.is_unlimited();
+        let when_full = match self.when_full {
+            WhenFullInput::Shared => WhenFull::SharedOverflow,
+            WhenFullInput::Deny => WhenFull::DenyNew,
+            WhenFullInput::Evict => WhenFull::EvictLeastIndebted,
+        };
+        let builder = KeyedLimiter::<u8>::builder(quota)
+            .tiers(tiers, move |key| usize::from(*key))
+            .capacity(self.capacity())
+            .when_full(when_full)
+            .aligned_to(self.alignment.into())
+            .clock(clock)
+            .hasher(Seed::new(9, 10))
+            .algorithm::<A>();
+        let limits = match builder.build() {
+            Ok(limits) => limits,
+            Err(error) => {
+                match error {
+                    KeyedLimiterError::Capacity(keys) => {
+                        assert!(keys == self.capacity() && !(1..=1 << 28).contains(&keys));
+                        names(&error, &["capacity", &keys.to_string()]);
+                    }
+                    KeyedLimiterError::Tiers(tiers) => {
+                        assert!(tiers == count && count > 16);
+                        names(&error, &["tiers", &count.to_string()]);
+                    }
+                    KeyedLimiterError::Limit(limit) => {
+                        assert!(all.iter().any(|quota| quota.limit() == limit && is_too_large(quota)));
+                        names(&error, &["limit", &limit.to_string()]);
+                    }
+                    error => panic!("{error}"),
+                }
+                return;
+            }
+        };
+        assert!((1..=1 << 28).contains(&self.capacity()) && count <= 16 && !all.iter().any(is_too_large));
+        for &(pass, key, call) in self.calls.iter().take(MOST_CALLS) {
+            pass.on(clock);
+            match call {
+                Call::Check(n) => {
+                    if let Err(denied) = limits.check_n(&key, n) {
+                        assert!(!denied.exceeds_burst() || denied.retry_after().is_none());
+                        assert_ne!(denied.retry_after(), Some(Duration::ZERO), "{denied:?}");
+                    }
+                }
+                Call::Charge(n) => assert!(limits.charge(&key, n) <= n),
+                Call::Refund(n) => limits.refund(&key, n),
+                Call::Reset => limits.reset(&key),
+                Call::SetTier(tier) => match limits.set_tier(&key, tier) {
+                    Ok(()) => assert!(tier < count),
+                    Err(error) => {
+                        assert!(tier >= count && error == KeyedLimiterError::Tier(tier));
+                        names(&error, &["tier", &tier.to_string()]);
+                    }
+                },
+                Call::ClearTier => limits.clear_tier(&key),
+                Call::SetQuota(tier, other) => {
+                    let (Some(other), before) = (other.quota(), limits.tier_quota(tier)) else { continue };
+                    assert_eq!(before.is_some(), tier < count);
+                    let is_set = limits.set_tier_quota(tier, other).is_some_and(|answer| answer.is_ok());
+                    assert_eq!(limits.tier_quota(tier), if is_set { Some(other) } else { before });
+                }
+                Call::Clear => limits.clear(),
+            }
+            let usage = limits.peek(&key);
+            assert_eq!(usage.used() + usage.remaining(), usage.limit());
+            assert!(limits.len() <= (2 * self.capacity()).next_multiple_of(4));
+        }
+    }
+
+    fn breakers(&self, cooldown: Duration, clock: &ManualClock) {
+        let Ok(config) = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build() else { return };
+        let capacity = self.capacity() % LARGEST_TABLE;
+        let breakers = CircuitBreakers::<u8, _, _>::with_clock_and_hasher(config, capacity, clock, Seed::new(11, 12))
+            .with_window(Window::last_calls(9).expect("it is in its range"));
+        for &(pass, key, call) in self.calls.iter().take(MOST_CALLS) {
+            pass.on(clock);
+            match call {
+                Call::Check(_) => _ = breakers.call(&key, || Ok::<_, ()>(())),
+                Call::Charge(_) => _ = breakers.call(&key, || Err::<(), _>(())),
+                Call::Reset => breakers.get(&key).reset(),
+                Call::Clear => breakers.store().clear(),
+                _ => _ = breakers.store().remove(&key),
+            }
+            assert!(breakers.store().len() <= capacity.max(1));
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Limits of any quota.
+
+use super::{AnyDuration, AnyQuota, MOST_CALLS, Pass, names};
+use crate::models::timer::Timer;
+use arbitrary::Arbitrary;
+use damper::limit::Algorithm;
+use damper::small::SmallError;
+use damper::{
+    Alignment, BudgetError, Denied, FixedWindow, Layered, LeakyBucket, LeakyQueue, LeasingBucket, ManualClock, Quota,
+    RateLimiter, RateLimiter32, SlidingCounter, SlidingLog, Striped, TokenBucket,
+};
+use std::time::Duration;
+
+/// The largest limit of a log that is worth its memory here.
+const LARGEST_LOG: u32 = 1 << 10;
+
+#[derive(Arbitrary, Debug)]
+pub(super) struct LimitsInput {
+    quota: AnyQuota,
+    which: Which,
+    calls: Vec<(Pass, Call)>,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Which {
+    Bucket(u32),
+    Fixed(AlignmentInput),
+    Counter(AlignmentInput),
+    Log,
+    Leaky,
+    Queue,
+    Layered(AnyQuota),
+    Leasing(u32, u32),
+    Striped(u32, u8),
+    Small,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub(super) enum AlignmentInput {
+    FirstRequest,
+    ClockOrigin,
+    OriginAt(AnyDuration),
+    WallClock,
+}
+
+impl From<AlignmentInput> for Alignment {
+    fn from(alignment: AlignmentInput) -> Self {
+        match alignment {
+            AlignmentInput::FirstRequest => Self::FirstRequest,
+            AlignmentInput::ClockOrigin => Self::ClockOrigin,
+            AlignmentInput::OriginAt(origin) => Self::OriginAt(origin.duration()),
+            AlignmentInput::WallClock => Self::WallClock,
+        }
+    }
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Call {
+    Check(u32),
+    SetQuota(AnyQuota),
+    TakeUpTo(u32),
+    CheckOversized(u32),
+    Charge(u32),
+    Refund(u32),
+    Reserve(u32, Option<AnyDuration>, bool),
+}
+
+impl LimitsInput {
+    pub(super) fn run(&self, clock: &ManualClock) {
+        let Some(quota) = self.quota.quota() else { return };
+        assert!(!quota.to_string().is_empty());
+        match self.which {
+            Which::Bucket(tokens) => self.bucket(RateLimiter::of(TokenBucket::with_level(quota, tokens), clock), clock),
+            Which::Fixed(alignment) => {
+                self.limiter(&RateLimiter::of(FixedWindow::new(quota).aligned_to(alignment.into()), clock), clock);
+            }
+            Which::Counter(alignment) => match SlidingCounter::new(quota) {
+                Ok(counter) => self.limiter(&RateLimiter::of(counter.aligned_to(alignment.into()), clock), clock),
+                Err(error) => {
+                    assert!(quota.limit() > (1 << 24) - 1 && !quota.is_unlimited());
+                    names(&error, &["limit", "16777215"]);
+                }
+            },
+            Which::Log => self.log(quota, clock),
+            Which::Leaky => self.limiter(&RateLimiter::of(LeakyBucket::new(quota), clock), clock),
+            Which::Queue => self.queue(&LeakyQueue::with_clock(quota, clock), clock),
+            Which::Layered(other) => self.layered(quota, other, clock),
+            Which::Leasing(budget, size) => self.leasing(quota, budget, size, clock),
+            Which::Striped(budget, stripes) => self.striped(quota, budget, stripes.into(), clock),
+            Which::Small => self.small(quota),
+        }
+    }
+
+    fn calls<'a>(&'a self, clock: &'a ManualClock) -> impl Iterator<Item = Call> + 'a {
+        self.calls.iter().take(MOST_CALLS).map(|&(pass, call)| {
+            pass.on(clock);
+            call
+        })
+    }
+
+    /// What all limiters can do: for other calls, a check of one.
+    fn limiter<A: Algorithm>(&self, limiter: &RateLimiter<A, &ManualClock>, clock: &ManualClock) {
+        for call in self.calls(clock) {
+            one_call(limiter, call);
+        }
+    }
+
+    fn bucket(&self, limiter: RateLimiter<TokenBucket, &ManualClock>, clock: &ManualClock) {
+        for call in self.calls(clock) {
+            match call {
+                Call::TakeUpTo(n) => assert!(limiter.take_up_to(n) <= n),
+                Call::CheckOversized(n) => told(limiter.check_oversized(n).map(|_| ())),
+                Call::Charge(n) => {
+                    assert!(limiter.charge(n) <= n);
+                    assert!(limiter.debt() == 0 || limiter.peek().remaining() == 0);
+                }
+                Call::Refund(n) => limiter.refund(n),
+                Call::Reserve(n, longest, is_cancelled) => {
+                    let reserved = match longest {
+                        Some(longest) => limiter.reserve_within(n, longest.duration()),
+                        None => limiter.reserve(n),
+                    };
+                    if let Ok(reservation) = &reserved
+                        && let Some(longest) = longest
+                    {
+                        assert!(reservation.ready_in().is_some() || longest.duration() > Duration::from_secs(1 << 34));
+                    }
+                    match reserved {
+                        Ok(reservation) if is_cancelled => _ = reservation.cancel(),
+                        Ok(_) => {}
+                        Err(denied) => told(Err(denied)),
+                    }
+                }
+                call => one_call(&limiter, call),
+            }
+        }
+    }
+
+    fn log(&self, quota: Quota, clock: &ManualClock) {
+        if quota.limit() > LARGEST_LOG && quota.limit() <= 1 << 24 {
+            return;
+        }
+        match SlidingLog::new(quota) {
+            Ok(log) => self.limiter(&RateLimiter::of(log, clock), clock),
+            Err(error) => {
+                assert!(quota.limit() > 1 << 24 || quota.is_unlimited());
+                names(&error, &["limit", "16777216"]);
+            }
+        }
+    }
+
+    fn queue(&self, queue: &LeakyQueue<&ManualClock>, clock: &ManualClock) {
+        for call in self.calls(clock) {
+            match call {
+                Call::SetQuota(other) => {
+                    let (before, Some(other)) = (queue.quota(), other.quota()) else { continue };
+                    let answer = queue.set_quota(other);
+                    assert_eq!(queue.quota(), if answer.is_ok() { other } else { before }, "{answer:?}");
+                }
+                Call::Check(n) => told(queue.enter_n(n).map(|_| ())),
+                _ => told(queue.enter().map(|_| ())),
+            }
+            _ = queue.level();
+        }
+    }
+
+    fn layered(&self, quota: Quota, other: AnyQuota, clock: &ManualClock) {
+        let layers = Layered::with_clock([quota, other.quota().unwrap_or(quota)], clock);
+        for call in self.calls(clock) {
+            match call {
+                Call::SetQuota(other) => {
+                    let Some(other) = other.quota() else { continue };
+                    assert_eq!(layers.set_quota(2, other), None);
+                    assert!(layers.set_quota(1, other).is_some());
+                }
+                Call::Check(n) => {
+                    let before = layers.peek();
+                    if let Err(denied) = layers.check_n(n) {
+                        assert!(denied.layer() < 2 && denied.to_string().starts_with("limit "));
+                        told(Err(denied.denied()));
+                        let after = layers.peek();
+                        assert!(before[1] == after[1] || denied.layer() > 0, "{before:?} {after:?}");
+                    }
+                }
+                _ => _ = layers.check(),
+            }
+        }
+    }
+
+    fn leasing(&self, quota: Quota, budget: u32, size: u32, clock: &ManualClock) {
+        let leasing = match LeasingBucket::new(quota, budget) {
+            Ok(leasing) => RateLimiter::of(leasing, clock),
+            Err(error) => return self.budget(error, quota, budget),
+        };
+        assert!(budget > 0 && budget < quota.capacity());
+        let mut lease = match leasing.lease(size) {
+            Ok(lease) => lease,
+            Err(error) => {
+                assert!(size == 0 || size > budget);
+                return names(&error, &["lease", &size.to_string()]);
+            }
+        };
+        for call in self.calls(clock) {
+            match call {
+                Call::Charge(n) | Call::TakeUpTo(n) => told(lease.check_n(n)),
+                Call::Refund(_) => lease.give_back(),
+                call => one_call(&leasing, call),
+            }
+            assert!(lease.held() <= size);
+        }
+    }
+
+    fn striped(&self, quota: Quota, budget: u32, stripes: usize, clock: &ManualClock) {
+        let striped = match Striped::with_stripes(quota, budget, stripes, clock) {
+            Ok(striped) => striped,
+            Err(BudgetError::Stripes { .. }) if !(1..=64.min(budget as usize)).contains(&stripes) => return,
+            Err(error) => return self.budget(error, quota, budget),
+        };
+        for call in self.calls(clock) {
+            match call {
+                Call::SetQuota(other) => {
+                    let (before, Some(other)) = (striped.quota(), other.quota()) else { continue };
+                    let answer = striped.set_quota(other);
+                    assert_eq!(striped.quota(), if answer.is_ok() { other } else { before }, "{answer:?}");
+                }
+                Call::Check(n) => told(striped.check_n(n)),
+                _ => told(striped.check()),
+            }
+            let usage = striped.peek();
+            assert!(usage.remaining() <= usage.limit());
+        }
+    }
+
+    fn budget(&self, error: BudgetError, quota: Quota, budget: u32) {
+        assert!(budget == 0 || budget >= quota.capacity(), "{error}");
+        names(&error, &["budget", &budget.to_string()]);
+    }
+
+    fn small(&self, quota: Quota) {
+        let timer = Timer::<1_000_000>::default();
+        let limiter = match RateLimiter32::new(quota, &timer) {
+            Ok(limiter) => limiter,
+            Err(error) => {
+                assert!(error == SmallError::Burst(quota.capacity()) && quota.capacity() >= 1 << 28);
+                return names(&error, &["burst", &quota.capacity().to_string()]);
+            }
+        };
+        for &(pass, call) in self.calls.iter().take(MOST_CALLS) {
+            if let Pass::Any(ticks) = pass {
+                timer.advance(ticks);
+            }
+            if let Call::Check(n) = call {
+                told(limiter.check_n(n).map(|_| ()));
+            }
+            let usage = limiter.peek();
+            assert_eq!(usage.used() + usage.remaining(), usage.limit());
+        }
+    }
+}
+
+fn one_call<A: Algorithm>(limiter: &RateLimiter<A, &ManualClock>, call: Call) {
+    match call {
+        Call::SetQuota(other) => {
+            let (before, Some(other)) = (limiter.quota(), other.quota()) else { return };
+            let answer = limiter.set_quota(other);
+            assert_eq!(limiter.quota(), if answer.is_ok() { other } else { before }, "{answer:?}");
+        }
+        Call::Check(n) => told(limiter.check_n(n).map(|allowed| assert!(!format!("{allowed:?}").is_empty()))),
+        _ => told(limiter.check().map(|_| ())),
+    }
+    let usage = limiter.peek();
+    assert_eq!(usage.used() + usage.remaining(), usage.limit());
+    _ = (usage.window(), usage.resets_in());
+}
+
+/// What is refused says when to come back, or that no wait helps.
+fn told(answer: Result<(), Denied>) {
+    if let Err(denied) = answer {
+        assert!(denied.to_string().starts_with("rate limit exceeded"), "{denied}");
+        assert!(!denied.exceeds_burst() || denied.retry_after().is_none());
+        assert_ne!(denied.retry_after(), Some(Duration::ZERO));
+    }
+}
