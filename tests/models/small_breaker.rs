@@ -2,7 +2,7 @@
 //!
 //! | what the real one packs | here |
 //! |---|---|
-//! | moments in units of a power of two of ticks, rounded up | exact ones; while the rounding lasts either answer will do |
+//! | moments in units of a power of two of ticks, rounded up | exact ones; while the rounding lasts either answer does |
 //! | moments that wrap | the same, once a moment is so far back that it may read as one to come |
 //! | generations that wrap after 32 | turns, of which permits are told apart by the lowest 5 bits |
 
