@@ -32,7 +32,8 @@ impl<const BITS: u32> Timer for Timer0<BITS> {
     }
 }
 
-/// Its register, as it is: the cheapest clock there is, and good for one period of 171 s. `instructions` measures with it.
+/// Its register, as it is: the cheapest clock there is, and good for one period of 171 s. `instructions` measures with
+/// it.
 impl Clock for Timer0 {
     #[inline]
     fn now(&self) -> u64 {
@@ -52,7 +53,8 @@ impl FixedFrequency for Timer0 {
 /// The time, for everybody.
 pub type Time = ExtendedTimer<Timer0>;
 
-/// The time since the timer was started, and where it stood then. `SysTick`, or the main loop, reads it more often than every 86 s.
+/// The time since the timer was started, and where it stood then. `SysTick`, or the main loop, reads it more often than
+/// every 86 s.
 pub static TIME: Time = ExtendedTimer::new(Timer0);
 
 /// Starts the timer so that it wraps after so many ticks, and then every 2^32.

@@ -22,7 +22,8 @@ impl Envelope {
             <= self.burst as u64 * HERTZ as u64 + self.rate as u64 * (ticks + self.early as u64)
     }
 
-    /// Whether so few may have been allowed, though somebody asked all the time until he was refused: less than one token is left.
+    /// Whether so few may have been allowed, though somebody asked all the time until he was refused: less than one
+    /// token is left.
     #[must_use]
     pub const fn is_used_up_by(&self, tokens: u32, ticks: u64) -> bool {
         (tokens as u64 + 1) * HERTZ as u64 > self.burst as u64 * HERTZ as u64 + self.rate as u64 * ticks
@@ -61,8 +62,8 @@ impl<const MOST: usize> Log<MOST> {
 
     /// Whether *every* stretch of time has no more than the envelope allows.
     ///
-    /// An interrupt comes between a check and its entry, so the entries are not quite in order; but however they are taken together,
-    /// all were decided between the earliest `before` and the latest `after` among them.
+    /// An interrupt comes between a check and its entry, so the entries are not quite in order; but however they are
+    /// taken together, all were decided between the earliest `before` and the latest `after` among them.
     #[must_use]
     pub fn is_within(&self, envelope: Envelope) -> bool {
         let Some(entries) = self.entries.get(..self.len) else { return false };

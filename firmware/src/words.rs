@@ -1,7 +1,7 @@
 //! A limiter and a breaker in words of 32 bits, or of 64 with the feature `words-of-64`.
 //!
-//! On a Cortex-M4 the first are lock-free, and the second take critical sections; on a Cortex-M0 both do. Words of 64 bits
-//! have the larger range, and more features: quotas that change, waiting, rates of failures.
+//! On a Cortex-M4 the first are lock-free, and the second take critical sections; on a Cortex-M0 both do. Words of 64
+//! bits have the larger range, and more features: quotas that change, waiting, rates of failures.
 
 use crate::board::{TIME, Time};
 use damper::{BreakerConfig, Quota};

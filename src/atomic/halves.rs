@@ -2,7 +2,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// 64 bits that are stored by one at a time, and of which a reader finds out by other means whether they were stored meanwhile: two halves.
+/// 64 bits that are stored by one at a time, and of which a reader finds out by other means whether they were stored
+/// meanwhile: two halves.
 #[derive(Debug)]
 pub(crate) struct Versioned64([AtomicU32; 2]);
 

@@ -1,5 +1,5 @@
-//! The facade over the atomics: `core`'s; where the target has no 64-bit atomics, those of `portable-atomic` under `std`, and
-//! critical sections without; or `loom`'s.
+//! The facade over the atomics: `core`'s; where the target has no 64-bit atomics, those of `portable-atomic` under
+//! `std`, and critical sections without; or `loom`'s.
 //!
 //! Everything that is shared between threads in this crate goes through this module, and `cfg(loom)` stands
 //! nowhere else. Under loom there are two settings, chosen per thread by `with_loads_as_rmw`: the plain one, and

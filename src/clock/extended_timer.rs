@@ -13,33 +13,36 @@ pub trait Timer {
 
     /// Reads it; what stands above its `BITS` is ignored. Neither blocks nor panics.
     ///
-    /// One that counts down from all ones is read as its complement, `!register`. One that starts over elsewhere than at a power of
-    /// two (a `SysTick` with a reload value for milliseconds, say) is none of these.
+    /// One that counts down from all ones is read as its complement, `!register`. One that starts over elsewhere than
+    /// at a power of two (a `SysTick` with a reload value for milliseconds, say) is none of these.
     fn count(&self) -> u32;
 }
 
 /// A [`Timer`] that wraps, as a clock that does not: read from the main loop, from interrupts and from other cores.
 ///
-/// Put it in a `static` and share it by reference. It counts halves of the timer's period beside the timer, in a word of 32 bits
-/// that whoever reads it moves on; every reading is exact, whatever interrupts it, and nobody waits for anybody else.
+/// Put it in a `static` and share it by reference. It counts halves of the timer's period beside the timer, in a word
+/// of 32 bits that whoever reads it moves on; every reading is exact, whatever interrupts it, and nobody waits for
+/// anybody else.
 ///
 /// # How often it has to be read
 ///
-/// **At least once in every half of the timer's period**, by anybody: in 86 seconds of 32 bits at 25 MHz, in a third of a second of
-/// `SysTick`'s 24 bits. Who cannot say that for his main loop reads it in the timer's overflow interrupt, and in that of the half (a
-/// compare channel), or in any interrupt that comes as often: `_ = TIME.now();`.
+/// **At least once in every half of the timer's period**, by anybody: in 86 seconds of 32 bits at 25 MHz, in a third of
+/// a second of
+/// `SysTick`'s 24 bits. Who cannot say that for his main loop reads it in the timer's overflow interrupt, and in that
+/// of the half (a compare channel), or in any interrupt that comes as often: `_ = TIME.now();`.
 ///
-/// Read less often it falls behind by whole periods, and may step back by less than one: tokens then come late, and never too many.
+/// Read less often it falls behind by whole periods, and may step back by less than one: tokens then come late, and
+/// never too many.
 ///
 /// # Range
 ///
-/// It starts over after 2^31 periods: of 32 bits at 25 MHz after 11,000 years, of 24 bits after 45; of 16 bits at 1 MHz after 4.4. That
-/// is a clock that steps back once.
+/// It starts over after 2^31 periods: of 32 bits at 25 MHz after 11,000 years, of 24 bits after 45; of 16 bits at 1 MHz
+/// after 4.4. That is a clock that steps back once.
 ///
 /// # Cost
 ///
-/// Two loads beside the timer's own reading: some twenty instructions on a Cortex-M4. Where there is no compare-and-swap (Cortex-M0) the loads are
-/// critical sections.
+/// Two loads beside the timer's own reading: some twenty instructions on a Cortex-M4. Where there is no
+/// compare-and-swap (Cortex-M0) the loads are critical sections.
 ///
 /// # Examples
 ///
@@ -76,8 +79,8 @@ pub trait Timer {
 #[derive(Debug)]
 pub struct ExtendedTimer<T> {
     timer: T,
-    /// The half of the timer's period at the last reading, counted from the start. The lowest bit is the highest of the timer, so that a
-    /// reading tells whether the next half has begun.
+    /// The half of the timer's period at the last reading, counted from the start. The lowest bit is the highest of the
+    /// timer, so that a reading tells whether the next half has begun.
     halves: AtomicU32,
 }
 
@@ -94,8 +97,9 @@ impl<T: Timer> ExtendedTimer<T> {
     /// Once in every half.
     #[cold]
     fn begin_half_after(&self, halves: u32) {
-        // ORDERING: Release pairs with the Acquire in `now`: who sees the half reads a count that is no older than the one it was begun
-        // for. Relaxed on failure: then somebody else did it. loom-tests: clock::every_reading_is_exact.
+        // ORDERING: Release pairs with the Acquire in `now`: who sees the half reads a count that is no older than the
+        // one it was begun for. Relaxed on failure: then somebody else did it. loom-tests:
+        // clock::every_reading_is_exact.
         _ = self.halves.compare_exchange(halves, halves.wrapping_add(1), Ordering::Release, Ordering::Relaxed);
     }
 }
@@ -108,10 +112,11 @@ impl<T: Timer> Clock for ExtendedTimer<T> {
             // ORDERING: Acquire pairs with the Release in `begin_half_after`.
             let halves = self.halves.load(Ordering::Acquire);
             let count = self.timer.count();
-            // Interrupted here for long, the count would be that of a later period. So the half is looked at again: as long as it is
-            // the same, no half has passed in which nobody read the clock, and the count is of this half or of the next.
-            // ORDERING: the Acquire fence keeps the second look behind the count; who sees a count that was read before some half was begun
-            // may see the one before, and that is told by the count's highest bit. loom-tests: clock::every_reading_is_exact.
+            // Interrupted here for long, the count would be that of a later period. So the half is looked at again: as
+            // long as it is the same, no half has passed in which nobody read the clock, and the count is of this half
+            // or of the next. ORDERING: the Acquire fence keeps the second look behind the count; who sees a count that
+            // was read before some half was begun may see the one before, and that is told by the count's highest bit.
+            // loom-tests: clock::every_reading_is_exact.
             fence(Ordering::Acquire);
             if self.halves.load(Ordering::Relaxed) != halves {
                 continue;
@@ -130,8 +135,8 @@ impl<T: Timer> Clock for ExtendedTimer<T> {
         T::HERTZ
     }
 
-    /// 1 ms, though no reading is less than one before it: a processor may read the timer a little before the word that stands first in
-    /// the program.
+    /// 1 ms, though no reading is less than one before it: a processor may read the timer a little before the word that
+    /// stands first in the program.
     #[inline]
     fn max_step_back(&self) -> u64 {
         Self::MAX_STEP_BACK

@@ -62,8 +62,8 @@ impl Scale {
         ((ticks as i128 * self.mult as i64 as i128) >> (self.shift & MAX_SHIFT)) as i64
     }
 
-    /// As [`units`](Self::units), on 32 bits with half of the instructions: two shifts by less than 32 in place of one by
-    /// less than 64.
+    /// As [`units`](Self::units), on 32 bits with half of the instructions: two shifts by less than 32 in place of one
+    /// by less than 64.
     #[inline]
     const fn units_in_halves(self, ticks: i64) -> i64 {
         let product = ticks as u64 as u128 * self.mult as u128;

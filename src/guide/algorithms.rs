@@ -95,10 +95,10 @@
 //!
 //! # What they have in common
 //!
-//! [`check`](crate::RateLimiter::check), [`check_n`](crate::RateLimiter::check_n), [`peek`](crate::RateLimiter::peek) and
-//! [`set_quota`](crate::RateLimiter::set_quota) are the same for all, and any of them can be a layer of
+//! [`check`](crate::RateLimiter::check), [`check_n`](crate::RateLimiter::check_n), [`peek`](crate::RateLimiter::peek)
+//! and [`set_quota`](crate::RateLimiter::set_quota) are the same for all, and any of them can be a layer of
 //! [`Layered`](crate::Layered), together with others of the same algorithm. The queue alone is no `RateLimiter`: it is
 //! [entered](crate::LeakyQueue::enter).
 //!
-//! The windows count the quota's limit and do not look at its burst; for the buckets the limit is the rate, and the burst is what
-//! can be taken at once; for the queue the burst is how many fit.
+//! The windows count the quota's limit and do not look at its burst; for the buckets the limit is the rate, and the
+//! burst is what can be taken at once; for the queue the burst is how many fit.

@@ -38,18 +38,19 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! One breaker is for one thing that can fail on its own: a host, a database, a shard. One for all of them stops what works because of
-//! what does not.
+//! One breaker is for one thing that can fail on its own: a host, a database, a shard. One for all of them stops what
+//! works because of what does not.
 //!
 //! # What counts as a failure
 //!
-//! What waiting may cure: no connection, a reset, a timeout, an answer of 5xx. Not what the caller did wrong (400, 404, a value that
-//! does not parse): the callee is fine, and the next caller may do better. **And not 429**: whoever answers that is alive, and has said when to come
-//! back. To take it for a failure stops the calls that would have been allowed, too; wait instead, or limit the calls.
-//! [`call_with`](crate::CircuitBreaker::call_with) takes a [`Verdict`](crate::Verdict) of your own. What was cancelled says nothing: drop the permit.
+//! What waiting may cure: no connection, a reset, a timeout, an answer of 5xx. Not what the caller did wrong (400, 404,
+//! a value that does not parse): the callee is fine, and the next caller may do better. **And not 429**: whoever
+//! answers that is alive, and has said when to come back. To take it for a failure stops the calls that would have been
+//! allowed, too; wait instead, or limit the calls. [`call_with`](crate::CircuitBreaker::call_with) takes a
+//! [`Verdict`](crate::Verdict) of your own. What was cancelled says nothing: drop the permit.
 //!
-//! A callee that fails and says `Retry-After` is believed: [`Verdict::RetryAfter`](crate::Verdict::RetryAfter) makes the breaker stay open for no less, up to
-//! [`max_retry_after`](crate::breaker::BreakerConfigBuilder::max_retry_after).
+//! A callee that fails and says `Retry-After` is believed: [`Verdict::RetryAfter`](crate::Verdict::RetryAfter) makes
+//! the breaker stay open for no less, up to [`max_retry_after`](crate::breaker::BreakerConfigBuilder::max_retry_after).
 //!
 //! # Breaker and retry
 //!
@@ -61,24 +62,26 @@
 //!             per request   in between    is bounded
 //! ```
 //!
-//! One request that used up its retries is one failure, not three; and while the breaker is open a request costs no backoff at all. The other way
-//! round, retries run against the open breaker, wait, and learn nothing.
+//! One request that used up its retries is one failure, not three; and while the breaker is open a request costs no
+//! backoff at all. The other way round, retries run against the open breaker, wait, and learn nothing.
 //!
-//! Whatever is inside of the breaker needs a timeout. Outside, around [`run`](crate::CircuitBreaker::run), it would drop the call before there is a verdict; inside it has to end as an
+//! Whatever is inside of the breaker needs a timeout. Outside, around [`run`](crate::CircuitBreaker::run), it would
+//! drop the call before there is a verdict; inside it has to end as an
 //! `Err`. A probe that never ends keeps the others out;
 //! [`max_half_open`](crate::breaker::BreakerConfigBuilder::max_half_open) is there for what has none.
 //!
 //! # What it never does
 //!
-//! No answer is ever cached or invented. A call that is refused is an error, [`CircuitOpen`](crate::CircuitOpen), and says when to come back;
-//! what to do instead is the caller's to know: an older value, a default, an apology. It is found in any chain of sources by
-//! [`CircuitOpen::find_in`](crate::CircuitOpen::find_in).
+//! No answer is ever cached or invented. A call that is refused is an error, [`CircuitOpen`](crate::CircuitOpen), and
+//! says when to come back; what to do instead is the caller's to know: an older value, a default, an apology. It is
+//! found in any chain of sources by [`CircuitOpen::find_in`](crate::CircuitOpen::find_in).
 //!
 //! # In operation
 //!
-//! [`status`](crate::CircuitBreaker::status) is read without a lock; [`on_state_change`](crate::CircuitBreaker::on_state_change) tells of each
-//! change once. Before a breaker is trusted, [`metrics_only`](crate::CircuitBreaker::metrics_only) shows what it would do while it refuses
-//! nothing. [`force_open`](crate::CircuitBreaker::force_open), [`force_closed`](crate::CircuitBreaker::force_closed) and
+//! [`status`](crate::CircuitBreaker::status) is read without a lock;
+//! [`on_state_change`](crate::CircuitBreaker::on_state_change) tells of each change once. Before a breaker is trusted,
+//! [`metrics_only`](crate::CircuitBreaker::metrics_only) shows what it would do while it refuses nothing.
+//! [`force_open`](crate::CircuitBreaker::force_open), [`force_closed`](crate::CircuitBreaker::force_closed) and
 //! [`disable`](crate::CircuitBreaker::disable) overrule it until it is [`reset`](crate::CircuitBreaker::reset):
 //!
 //! ```

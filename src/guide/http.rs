@@ -2,8 +2,8 @@
 //!
 //! # Global, per route, per client
 //!
-//! A limit is a layer, and what it counts is what it is put around: around a router all requests, around a handler those
-//! of one route. Whom it counts is the layer's own matter:
+//! A limit is a layer, and what it counts is what it is put around: around a router all requests, around a handler
+//! those of one route. Whom it counts is the layer's own matter:
 //!
 //! | limit | counts | for |
 //! |---|---|---|
@@ -44,8 +44,8 @@
 //! # Behind proxies
 //!
 //! The address of a client is that of the other end of the connection, and behind a proxy that is the proxy. What the
-//! proxy writes into `X-Forwarded-For` (or `Forwarded`) tells the client's, but the client can write there too, before the
-//! proxy does. So name the proxies that you trust:
+//! proxy writes into `X-Forwarded-For` (or `Forwarded`) tells the client's, but the client can write there too, before
+//! the proxy does. So name the proxies that you trust:
 //!
 //! ```
 //! use damper::Quota;
@@ -58,25 +58,27 @@
 //! # Ok::<(), damper::wire::TrustedProxiesError>(())
 //! ```
 //!
-//! The list is read from the right, where the nearest proxy wrote, and the first address that is none of the proxies' is
-//! the client's. What stands further left was written by nobody you trust, and is not looked at; so no client chooses its
-//! own key. Name every proxy on the way: one that is missing is taken for the client, and all behind it share its limit.
-//! Only the one header is read that your proxy writes ([`forwarded`](crate::wire::TrustedProxies::forwarded) selects the
-//! other), because the one it does not write comes from the client.
+//! The list is read from the right, where the nearest proxy wrote, and the first address that is none of the proxies'
+//! is the client's. What stands further left was written by nobody you trust, and is not looked at; so no client
+//! chooses its own key. Name every proxy on the way: one that is missing is taken for the client, and all behind it
+//! share its limit. Only the one header is read that your proxy writes
+//! ([`forwarded`](crate::wire::TrustedProxies::forwarded) selects the other), because the one it does not write comes
+//! from the client.
 //!
 //! A server that tells nobody's address is an error that says what to add, and not one bucket for all.
 //!
 //! # What a refused client is told
 //!
 //! `429 Too Many Requests`, when it may come back (`Retry-After`), and how much it has (`RateLimit`,
-//! `RateLimit-Policy`), at once: a request over the limit is never queued, and its body is not read. A gRPC client is told
+//! `RateLimit-Policy`), at once: a request over the limit is never queued, and its body is not read. A gRPC client is
+//! told
 //! `RESOURCE_EXHAUSTED` with a `RetryInfo`, by the same layer.
 //!
 //! # A client's limit waits
 //!
 //! Who calls a service with a limit rather waits for its turn than be refused:
-//! `RateLimitLayer::global(quota).wait(longest)`, feature `tokio`. Requests go first come, first served; one that would have
-//! to wait longer is answered at once, as if the server had said 429.
+//! `RateLimitLayer::global(quota).wait(longest)`, feature `tokio`. Requests go first come, first served; one that would
+//! have to wait longer is answered at once, as if the server had said 429.
 //!
 //! # Breakers stand outside of retries
 //!
@@ -87,17 +89,17 @@
 //!                 │ open: an error at once, nothing waits and nobody is called
 //! ```
 //!
-//! So a call that used up its tries is one failure and not several, an open breaker costs no wait between tries, and a probe
-//! cannot last for ever. A breaker inside of the retries counts each try, trips on a single bad call, and makes the others
-//! wait for nothing.
+//! So a call that used up its tries is one failure and not several, an open breaker costs no wait between tries, and a
+//! probe cannot last for ever. A breaker inside of the retries counts each try, trips on a single bad call, and makes
+//! the others wait for nothing.
 //!
-//! One breaker for each host ([`per_host`](crate::http::CircuitBreakerLayer::per_host)) unless all hosts are one service: a
-//! sick host does not shut off the healthy ones. Errors of the transport and 5xx are failures; 4xx are the caller's own, and
-//! 429 is retry's business: it says when to come back.
+//! One breaker for each host ([`per_host`](crate::http::CircuitBreakerLayer::per_host)) unless all hosts are one
+//! service: a sick host does not shut off the healthy ones. Errors of the transport and 5xx are failures; 4xx are the
+//! caller's own, and 429 is retry's business: it says when to come back.
 //!
 //! # No answer is invented
 //!
 //! While a breaker is open, the caller gets an error that says so and for how long
 //! ([`CircuitOpen`](crate::CircuitOpen), found in any chain of sources by
-//! [`find_in`](crate::CircuitOpen::find_in)). There is no cache of former answers and no default: whether a stale price is
-//! better than none, only the caller knows.
+//! [`find_in`](crate::CircuitOpen::find_in)). There is no cache of former answers and no default: whether a stale price
+//! is better than none, only the caller knows.

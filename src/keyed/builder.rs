@@ -58,8 +58,8 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
     /// use damper::Quota;
     /// use damper::keyed::{KeyedLimiterBuilder, Seed};
     ///
-    /// let limits = KeyedLimiterBuilder::<str, _, _>::new(Quota::per_second(5), ManualClock::new(), Seed::new(1, 2)).build()?;
-    /// assert!(limits.check("node 7").is_ok());
+    /// let limits = KeyedLimiterBuilder::<str, _, _>::new(Quota::per_second(5), ManualClock::new(), Seed::new(1,
+    /// 2)).build()?; assert!(limits.check("node 7").is_ok());
     /// # Ok::<(), damper::KeyedLimiterError>(())
     /// ```
     pub fn new(quota: Quota, clock: C, hasher: S) -> Self {

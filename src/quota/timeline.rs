@@ -143,8 +143,8 @@ impl Timeline {
         if n == 0 || self.unlimited {
             return Ok(word);
         }
-        // Tested in tokens: shifted, a large `n` would lose its high bits. One token does not, and is within every burst
-        // but none at all, which is told apart below.
+        // Tested in tokens: shifted, a large `n` would lose its high bits. One token does not, and is within every
+        // burst but none at all, which is told apart below.
         if n > 1 && n as u64 > self.full >> self.fraction_bits {
             return Err(Refusal::ExceedsBurst);
         }

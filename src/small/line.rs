@@ -69,7 +69,8 @@ impl Line {
         // A tick that brings more than any burst brings a burst.
         let (mult, shift) =
             if scale.mult >> scale.shift >= 1 << FULL_BITS { (1 << FULL_BITS, 0) } else { (scale.mult, scale.shift) };
-        // More than the burst, and than what the clock may have stepped back, as far as that is no more than another burst.
+        // More than the burst, and than what the clock may have stepped back, as far as that is no more than another
+        // burst.
         let (full, stepped) = (burst << fraction_bits, (skew as u128 * mult as u128) >> shift);
         let reach = full + if stepped < full as u128 { stepped as u32 + 1 } else { full };
         let pace = Scale::ratio_below(ticks, units, PACE_BITS);
@@ -120,8 +121,8 @@ impl Line {
         n.wrapping_sub(1) < self.burst
     }
 
-    /// Whether `n` can be tried at once: as [`is_takeable`](Self::is_takeable), but for one token nothing has to be asked, for where the
-    /// burst is none it is not there.
+    /// Whether `n` can be tried at once: as [`is_takeable`](Self::is_takeable), but for one token nothing has to be
+    /// asked, for where the burst is none it is not there.
     #[inline]
     pub(super) const fn is_worth_a_try(&self, n: u32) -> bool {
         n == 1 || self.is_takeable(n)

@@ -1,8 +1,9 @@
-//! Instructions per operation, in an emulator that takes a nanosecond for each (`-icount shift=0`): `SysTick` counts one in 40.
+//! Instructions per operation, in an emulator that takes a nanosecond for each (`-icount shift=0`): `SysTick` counts
+//! one in 40.
 //!
-//! 10,000 calls of each, less as many of nothing. The limiters' clock is the bare register of a timer ([`Timer0`], itself a row); the last
-//! rows have the clock that firmware would take, [`Time`], which extends it to 64 bits. What an answer tells beyond yes and no is
-//! not asked. On a processor the clock cycles are more, and the proportions alike.
+//! 10,000 calls of each, less as many of nothing. The limiters' clock is the bare register of a timer ([`Timer0`],
+//! itself a row); the last rows have the clock that firmware would take, [`Time`], which extends it to 64 bits. What an
+//! answer tells beyond yes and no is not asked. On a processor the clock cycles are more, and the proportions alike.
 #![no_std]
 #![no_main]
 

@@ -1,8 +1,10 @@
-//! Interrupts at a high rate, in millions of checks: never a token too many, never one that is lost, and nobody waits for ever.
+//! Interrupts at a high rate, in millions of checks: never a token too many, never one that is lost, and nobody waits
+//! for ever.
 //!
-//! `SysTick` leaves the main loop as many instructions between two interrupts as it takes itself, at periods that are prime, so that it
-//! comes upon every instruction of what the main loop does. Both ask the same limiter, table or breaker; what they got is counted, and compared with the
-//! ticks that passed. That the program ends is one of its claims: `run` gives it a minute.
+//! `SysTick` leaves the main loop as many instructions between two interrupts as it takes itself, at periods that are
+//! prime, so that it comes upon every instruction of what the main loop does. Both ask the same limiter, table or
+//! breaker; what they got is counted, and compared with the ticks that passed. That the program ends is one of its
+//! claims: `run` gives it a minute.
 #![no_std]
 #![no_main]
 
@@ -81,8 +83,9 @@ fn interrupt() {
     });
 }
 
-/// Checks of the main loop at each of the periods of the interrupt, and where each of them may evict another. On a Cortex-M0 they take
-/// several times as long, and there is no exchange to come upon, for all of them are critical sections.
+/// Checks of the main loop at each of the periods of the interrupt, and where each of them may evict another. On a
+/// Cortex-M0 they take several times as long, and there is no exchange to come upon, for all of them are critical
+/// sections.
 const CHECKS: u32 = if cfg!(target_has_atomic = "32") { 100_000 } else { 20_000 };
 const EVICTIONS: u32 = CHECKS / 20;
 const PERIODS: usize = 4;
@@ -137,8 +140,8 @@ fn race(systick: &mut SYST, period: u32, checks: u32, ask: fn() -> bool) -> Coun
     })
 }
 
-/// The most ticks that an interrupt takes, and as many for the main loop: with fewer than its check takes, an interrupt that gets a token every
-/// time would always be first.
+/// The most ticks that an interrupt takes, and as many for the main loop: with fewer than its check takes, an interrupt
+/// that gets a token every time would always be first.
 fn shortest_period() -> u32 {
     // What is computed at first use does not count.
     interrupt();
