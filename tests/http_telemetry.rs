@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::io::Write;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tower::{Service, service_fn};
 
@@ -59,8 +59,16 @@ fn lines(snapshotter: &Snapshotter) -> Vec<String> {
     lines
 }
 
+/// What tracing remembers of its callsites is the process's, and so is a recorder of metrics: tests that come and go at the same
+/// time would switch one another's off.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn limits_are_counted_by_their_names() {
+    let _alone = alone();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -95,6 +103,7 @@ fn limits_are_counted_by_their_names() {
 
 #[test]
 fn breakers_are_counted_by_their_states() {
+    let _alone = alone();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -123,6 +132,7 @@ fn breakers_are_counted_by_their_states() {
 
 #[test]
 fn probes_are_counted() {
+    let _alone = alone();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -168,6 +178,7 @@ fn logged(level: tracing::Level, work: impl FnOnce()) -> Vec<String> {
 
 #[test]
 fn refusals_are_logged_with_what_was_asked_by_whom() {
+    let _alone = alone();
     let work = || {
         let nothing = Quota::per_second(0).burst(0);
         call(&mut RateLimitLayer::per_client(nothing).layer(service_fn(answer)), from(7)).unwrap();
@@ -192,6 +203,7 @@ fn refusals_are_logged_with_what_was_asked_by_whom() {
 
 #[test]
 fn changes_of_state_are_logged_with_their_cause() {
+    let _alone = alone();
     let lines = logged(tracing::Level::INFO, || {
         let config = BreakerConfig::builder().failure_threshold(1).build().unwrap();
         let mut service = CircuitBreakerLayer::per_host(config).layer(service_fn(answer));
@@ -207,6 +219,7 @@ fn changes_of_state_are_logged_with_their_cause() {
 
 #[test]
 fn a_missing_peer_is_logged_as_an_error() {
+    let _alone = alone();
     let lines = logged(tracing::Level::ERROR, || {
         call(&mut RateLimitLayer::per_client(Quota::per_second(1)).layer(service_fn(answer)), get("/")).unwrap();
     });
