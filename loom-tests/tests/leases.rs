@@ -78,6 +78,8 @@ fn a_successor_holds_no_more() {
         let mut first = limiter.lease_owned(1).unwrap();
         first.check().unwrap();
         assert_eq!(first.held(), 1);
+        // The successor finds tokens to hold.
+        clock.advance(Duration::from_secs(1));
         let first = thread::spawn(move || drop(first));
         if let Ok(mut second) = limiter.lease_owned(1) {
             _ = second.check();

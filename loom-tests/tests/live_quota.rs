@@ -249,3 +249,19 @@ mod copies {
         check_preemptions(3, || a_change_heals_nothing(Bug::HealingBetween));
     }
 }
+
+/// A quota is set while another thread is the first user: it stays.
+#[test]
+fn a_first_use_takes_no_quota_back() {
+    check_preemptions(2, || {
+        let quota = Quota::per_minute(7).burst(8);
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1), Stopped(7)));
+        let first = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || _ = limiter.check())
+        };
+        let set = limiter.set_quota(quota);
+        first.join().unwrap();
+        assert!(set == Err(SetQuotaError::Busy) || limiter.quota() == quota, "it stays");
+    });
+}

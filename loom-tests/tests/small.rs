@@ -155,3 +155,38 @@ fn a_late_result_changes_nothing() {
 fn a_blind_exchange_lets_a_late_result_through() {
     check_flawed(Flaw::BlindExchange, late);
 }
+
+/// Moved by hand, by whoever shares it.
+#[derive(Clone, Copy, Debug)]
+struct Moving(&'static loom::sync::atomic::AtomicU64);
+
+impl FixedFrequency for Moving {
+    const HERTZ: u64 = 1_000;
+}
+
+impl Clock for Moving {
+    fn now(&self) -> u64 {
+        self.0.fetch_add(0, Ordering::AcqRel)
+    }
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+#[test]
+fn a_stale_reading_is_no_full_bucket() {
+    check_preemptions(3, || {
+        let clock = Moving(Box::leak(Box::new(loom::sync::atomic::AtomicU64::new(7))));
+        let limiter = Arc::new(RateLimiter32::new(Quota::per_second(1).burst(2), clock).unwrap());
+        limiter.check_n(2).unwrap();
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || usize::from(limiter.check().is_ok()))
+        };
+        clock.0.fetch_add(2_000, Ordering::AcqRel);
+        let mine = if limiter.check_n(2).is_ok() { 2 } else { 0 };
+        let taken = mine + rival.join().unwrap();
+        assert!(taken <= 2, "two came: {taken}");
+        assert_eq!(limiter.peek().remaining() as usize, 2 - taken, "two came");
+    });
+}

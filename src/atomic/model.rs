@@ -54,6 +54,7 @@ macro_rules! atomic {
         #[derive(Debug)]
         pub(crate) struct $atomic(loom::sync::atomic::$atomic);
 
+        #[allow(dead_code, reason = "not each of them has a use for all")]
         impl $atomic {
             pub(crate) fn new(value: $value) -> Self {
                 Self(loom::sync::atomic::$atomic::new(value))
