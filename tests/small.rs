@@ -1,38 +1,16 @@
 //! The limiter and the breaker in 32 bits, with every set of features.
 
+mod models {
+    pub(crate) mod timer;
+}
+
 use damper::clock::FixedFrequency;
 use damper::small::SmallError;
 use damper::{BreakerConfig, CallError, CircuitBreaker32, Clock, Quota, RateLimiter32, State};
+use models::timer::Timer;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// A clock that is set by hand, of so many ticks a second.
-#[derive(Debug, Default)]
-struct Timer<const HERTZ: u64>(AtomicU64);
-
-impl<const HERTZ: u64> Timer<HERTZ> {
-    fn set(&self, tick: u64) {
-        self.0.store(tick, Ordering::Relaxed);
-    }
-
-    fn advance(&self, ticks: u64) {
-        self.0.fetch_add(ticks, Ordering::Relaxed);
-    }
-}
-
-impl<const HERTZ: u64> FixedFrequency for Timer<HERTZ> {
-    const HERTZ: u64 = HERTZ;
-}
-
-impl<const HERTZ: u64> Clock for Timer<HERTZ> {
-    fn now(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-    fn frequency(&self) -> u64 {
-        HERTZ
-    }
-}
 
 const MILLIS: u64 = 1_000;
 const MICROS: u64 = 1_000_000;
@@ -44,7 +22,7 @@ fn limiter<const HERTZ: u64>(quota: Quota, timer: &Timer<HERTZ>) -> RateLimiter3
 
 #[test]
 fn a_burst_and_then_the_rate() {
-    let timer = Timer::<MILLIS>::default();
+    let timer = Timer::<MILLIS>::at(0);
     let limiter = limiter(Quota::per_second(10).burst(3), &timer);
     assert_eq!(limiter.check_n(3).unwrap().remaining(), 0);
     let denied = limiter.check().unwrap_err();
@@ -62,7 +40,7 @@ fn a_burst_and_then_the_rate() {
 
 #[test]
 fn the_ends_of_the_range() {
-    let timer = Timer::<NANOS>::default();
+    let timer = Timer::<NANOS>::at(0);
     let largest = Quota::per_second(1).burst((1 << 28) - 1);
     assert_eq!(limiter(largest, &timer).check_n((1 << 28) - 1).unwrap().remaining(), 0);
     let error = RateLimiter32::new(Quota::per_second(1).burst(1 << 28), &timer).unwrap_err();
@@ -76,7 +54,7 @@ fn the_ends_of_the_range() {
     timer.advance(1 << 60);
     assert_eq!(nothing.check().unwrap_err().retry_after(), None);
     // More in a tick than there can be.
-    let slow = Timer::<1>::default();
+    let slow = Timer::<1>::at(0);
     let fast = limiter(Quota::per(u32::MAX, Duration::from_nanos(1)).unwrap().burst(5), &slow);
     assert!(fast.check_n(5).is_ok() && fast.check().is_err());
     slow.advance(1);
@@ -90,7 +68,7 @@ fn a_circle_makes_it_stricter_at_the_worst() {
     let quota = Quota::per_second(10).burst(10);
     let mut strict = 0;
     for away in (0..40_000_000_000u64).step_by(99_999_989) {
-        let timer = Timer::<NANOS>::default();
+        let timer = Timer::<NANOS>::at(0);
         let limiter = limiter(quota, &timer);
         assert!(limiter.check_n(10).is_ok());
         timer.advance(NANOS + away);
@@ -106,14 +84,14 @@ fn a_circle_makes_it_stricter_at_the_worst() {
 
 #[test]
 fn a_step_back_mints_nothing_that_it_is_told_of() {
-    struct Stepping(Timer<MILLIS>);
+    struct Stepping(AtomicU64);
     impl FixedFrequency for Stepping {
         const HERTZ: u64 = MILLIS;
         const MAX_STEP_BACK: u64 = 500;
     }
     impl Clock for Stepping {
         fn now(&self) -> u64 {
-            self.0.now()
+            self.0.load(Ordering::Relaxed)
         }
         fn frequency(&self) -> u64 {
             MILLIS
@@ -122,19 +100,18 @@ fn a_step_back_mints_nothing_that_it_is_told_of() {
             Self::MAX_STEP_BACK
         }
     }
-    let timer = Stepping(Timer::default());
-    timer.0.set(10_000);
+    let timer = Stepping(AtomicU64::new(10_000));
     let limiter = RateLimiter32::new(Quota::per_second(1).burst(1), &timer).unwrap();
     assert!(limiter.check().is_ok());
-    timer.0.set(9_500);
+    timer.0.store(9_500, Ordering::Relaxed);
     assert!(limiter.check().is_err(), "half a second is what it may step back");
-    timer.0.set(11_000);
+    timer.0.store(11_000, Ordering::Relaxed);
     assert!(limiter.check().is_ok());
 }
 
 #[test]
 fn racing_threads_take_exactly_what_there_is() {
-    let timer = Timer::<NANOS>::default();
+    let timer = Timer::<NANOS>::at(0);
     let limiter = limiter(Quota::per_second(1_000_000).burst(1_000), &timer);
     for _ in 0..500 {
         let allowed: usize = std::thread::scope(|scope| {
@@ -174,7 +151,7 @@ impl Bucket {
 }
 
 fn is_exact<const HERTZ: u64>(quota: Quota, moves: &[(u64, u32)]) -> Result<(), TestCaseError> {
-    let timer = Timer::<HERTZ>::default();
+    let timer = Timer::<HERTZ>::at(0);
     let limiter = limiter(quota, &timer);
     let mut model = Bucket::new(quota, HERTZ);
     // A unit is at most the 2^-27th part of a burst; a position and the rate are rounded.
@@ -255,7 +232,7 @@ fn breaker<const HERTZ: u64>(
 
 #[test]
 fn it_trips_probes_and_closes() {
-    let timer = Timer::<MILLIS>::default();
+    let timer = Timer::<MILLIS>::at(0);
     let breaker = breaker(config(), &timer);
     breaker.try_acquire().unwrap().failure();
     breaker.try_acquire().unwrap().success();
@@ -283,7 +260,7 @@ fn it_trips_probes_and_closes() {
 
 #[test]
 fn a_late_result_changes_nothing() {
-    let timer = Timer::<MILLIS>::default();
+    let timer = Timer::<MILLIS>::at(0);
     let breaker = breaker(config(), &timer);
     let late = breaker.try_acquire().unwrap();
     breaker.force_open();
@@ -295,7 +272,7 @@ fn a_late_result_changes_nothing() {
 
 #[test]
 fn cooldowns_grow_while_probes_fail() {
-    let timer = Timer::<MICROS>::default();
+    let timer = Timer::<MICROS>::at(0);
     let breaker =
         breaker(config().failure_threshold(1).cooldown_factor(2.0).max_cooldown(Duration::from_secs(100)), &timer);
     breaker.try_acquire().unwrap().failure();
@@ -312,7 +289,7 @@ fn cooldowns_grow_while_probes_fail() {
 
 #[test]
 fn half_open_ends() {
-    let timer = Timer::<MILLIS>::default();
+    let timer = Timer::<MILLIS>::at(0);
     let breaker = breaker(config().failure_threshold(1).max_half_open(Duration::from_secs(10)), &timer);
     breaker.try_acquire().unwrap().failure();
     timer.advance(1_002);
@@ -326,7 +303,7 @@ fn half_open_ends() {
 
 #[test]
 fn at_most_so_many_probes() {
-    let timer = Timer::<MILLIS>::default();
+    let timer = Timer::<MILLIS>::at(0);
     let breaker = breaker(config().failure_threshold(1).max_probes(3).successes_to_close(5), &timer);
     breaker.try_acquire().unwrap().failure();
     timer.advance(1_002);
@@ -341,7 +318,7 @@ fn at_most_so_many_probes() {
 
 #[test]
 fn unwinding_is_a_failure() {
-    let timer = Timer::<MILLIS>::default();
+    let timer = Timer::<MILLIS>::at(0);
     let breaker = breaker(config().failure_threshold(1), &timer);
     let unwound =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| breaker.call(|| -> Result<(), ()> { panic!() })));
@@ -351,7 +328,7 @@ fn unwinding_is_a_failure() {
 
 #[test]
 fn what_does_not_fit_is_named() {
-    let timer = Timer::<MILLIS>::default();
+    let timer = Timer::<MILLIS>::at(0);
     let refused = |config: damper::breaker::BreakerConfigBuilder| {
         CircuitBreaker32::new(config.build().unwrap(), &timer).unwrap_err()
     };
@@ -367,7 +344,7 @@ fn what_does_not_fit_is_named() {
 #[test]
 fn an_idle_breaker_is_open_no_longer() {
     for away in (0..10_000_000_000u64).step_by(99_999_989) {
-        let timer = Timer::<MICROS>::default();
+        let timer = Timer::<MICROS>::at(0);
         let breaker = breaker(config().failure_threshold(1), &timer);
         breaker.try_acquire().unwrap().failure();
         timer.advance(1_000_100 + away);

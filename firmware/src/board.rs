@@ -1,4 +1,7 @@
 //! The board: Arm's MPS2 with a Cortex-M4 (or M3), as QEMU has it. This is the file to change for another.
+//!
+//! It has the only `unsafe` of the repository: a board's registers are memory that is there by the manual, not by
+//! Rust's rules.
 
 use core::ptr;
 use cortex_m::peripheral::SYST;

@@ -64,7 +64,7 @@ fn no_token_is_lost_model() {
 
 /// First users who race agree on where the line starts: none of them makes or loses tokens. [A start of its own for
 /// each: a store in the place of the exchange of `first`. Relaxed in the place of the Release, or of the Acquire, of
-/// `rest`.]
+/// the epoch.]
 #[test]
 fn first_users_agree_on_the_line() {
     check_preemptions(3, first_users_agree_on_the_line_model);

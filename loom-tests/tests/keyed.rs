@@ -394,8 +394,7 @@ fn a_key_is_in_the_tier_that_is_remembered() {
 }
 
 /// A key is first seen under a quota that allows it much, while another thread still holds that of before: what was
-/// taken is not taken for a bucket from before the clock circled. [`take_as_newcomer` without looking again for a slot
-/// under the lock; nothing ordered.]
+/// taken is not taken for a bucket from before the clock circled. [Nothing ordered.]
 #[test]
 fn an_old_quota_forgets_no_first_sight() {
     check_preemptions(3, an_old_quota_forgets_no_first_sight_model);

@@ -7,7 +7,7 @@ use super::policy::WhenFull;
 use super::slot::MOST_TIERS;
 use super::table::Table;
 use super::tiers::{TierOf, Tiers};
-use super::{DefaultHasher, KeyedLimiter, KeyedLimiterError};
+use super::{DefaultHashBuilder, KeyedLimiter, KeyedLimiterError};
 use crate::clock::{Clock, DefaultClock};
 use crate::limit::{KeyedAlgorithm, TokenBucket};
 use crate::quota::{Alignment, Measure, Quota};
@@ -35,7 +35,7 @@ impl<K: ?Sized> KeyedLimiter<K> {
 
 /// Builds a [`KeyedLimiter`].
 #[must_use]
-pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = DefaultHasher, A = TokenBucket> {
+pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = DefaultHashBuilder, A = TokenBucket> {
     quota: Quota,
     /// The others, and which of all a key has.
     tiers: Option<(Vec<Quota>, TierOf<K>)>,

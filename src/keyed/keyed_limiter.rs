@@ -1,11 +1,11 @@
 //! One quota, a bucket for every key.
 
+use super::DefaultHashBuilder;
 use super::locks::Locks;
 use super::policy::WhenFull;
 use super::slot::Word;
 use super::table::{Fingerprint, KeyedSlots, SLOTS_PER_KEY, Table, WAYS};
 use super::tiers::{Tier, Tiers};
-use super::{DefaultHasher, KeyedLimiterError};
 use crate::atomic::{Backoff, const_unless_loom};
 use crate::clock::{Clock, DefaultClock};
 use crate::limit::{Algorithm, Allowed, Denied, KeyedAlgorithm, LayerDenied, RateLimiter, TokenBucket, Usage};
@@ -61,7 +61,7 @@ use core::marker::PhantomData;
 /// assert!(limits.check(&bob).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = DefaultHasher, A = TokenBucket> {
+pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = DefaultHashBuilder, A = TokenBucket> {
     pub(super) tiers: Tiers<K>,
     pub(super) table: Table,
     pub(super) locks: Locks,
@@ -252,50 +252,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.visit(self.fingerprint(key), |line, _, at| (A::idle(line, at), ()));
     }
 
-    /// Makes this key belong to a tier, whatever it would else. What is missing from its bucket takes as long to be
-    /// refilled as before. Remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called, in
-    /// memory of its own: for few keys.
-    ///
-    /// # Errors
-    ///
-    /// [`KeyedLimiterError::Tier`](super::KeyedLimiterError::Tier) if there is no such tier.
-    pub fn set_tier(&self, key: &K, tier: usize) -> Result<(), KeyedLimiterError> {
-        let fingerprint = self.fingerprint(key);
-        self.locks.of(fingerprint).write(|_| {
-            self.tiers.give(fingerprint, Some(tier))?;
-            self.move_to(fingerprint, tier);
-            Ok(())
-        })
-    }
-
-    /// Makes this key belong to the tier again that it would without [`set_tier`](Self::set_tier).
-    pub fn clear_tier(&self, key: &K) {
-        let (fingerprint, own) = (self.fingerprint(key), self.tiers.own(key));
-        self.locks.of(fingerprint).write(|_| {
-            if self.tiers.give(fingerprint, None).is_ok() {
-                self.move_to(fingerprint, own);
-            }
-        });
-    }
-
-    /// Called with the key's lock held, so that no first sight comes between with the tier of before.
-    fn move_to(&self, fingerprint: Fingerprint, tier: usize) {
-        let backoff = Backoff::new();
-        while let Some(slot) = self.slot_of(fingerprint) {
-            let ((_, new), now) = (self.tiers.at(|| tier), slot.word());
-            let Some((old, at, word)) = self.look(now) else { continue };
-            let (epoch, line) = new.quota.read(&self.clock);
-            let wait = A::resets_in(&old, word, at, &self.clock);
-            let moved = now.in_tier(tier).at_level(A::owing(&line, line.position(self.clock.now()), wait));
-            if slot.is_of(fingerprint.get()) && new.quota.is_current(epoch) && slot.replace(now, moved) {
-                return;
-            }
-            backoff.spin();
-        }
-    }
-
     #[inline]
-    fn fingerprint(&self, key: &K) -> Fingerprint {
+    pub(super) fn fingerprint(&self, key: &K) -> Fingerprint {
         Fingerprint::of(self.hasher.hash_one(key))
     }
 
@@ -412,11 +370,6 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.tiers.first().quota.quota()
     }
 
-    /// The quota of a tier, if there is one.
-    pub fn tier_quota(&self, tier: usize) -> Option<Quota> {
-        Some(self.tiers.get(tier)?.quota.quota())
-    }
-
     /// Puts another quota in force for each key, as [`RateLimiter::set_quota`] does; of tiers, for the first.
     ///
     /// # Errors
@@ -426,16 +379,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         Self::set(self.tiers.first(), quota, &self.clock)
     }
 
-    /// As [`set_quota`](Self::set_quota) for one of the tiers; `None` if there is no such tier.
-    ///
-    /// # Errors
-    ///
-    /// [`SetQuotaError`], and the quota stays.
-    pub fn set_tier_quota(&self, tier: usize, quota: Quota) -> Option<Result<(), SetQuotaError>> {
-        Some(Self::set(self.tiers.get(tier)?, quota, &self.clock))
-    }
-
-    fn set(tier: &Tier, quota: Quota, clock: &C) -> Result<(), SetQuotaError> {
+    pub(super) fn set(tier: &Tier, quota: Quota, clock: &C) -> Result<(), SetQuotaError> {
         if !is_kept_by::<A>(quota) {
             return Err(SetQuotaError::TooLarge);
         }

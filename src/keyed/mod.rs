@@ -52,8 +52,8 @@ pub use table::KeyedSlots;
 
 /// The hasher of a store that names none: std's, seeded at random, with the feature `std`.
 #[cfg(feature = "std")]
-pub type DefaultHasher = std::hash::RandomState;
+pub type DefaultHashBuilder = std::hash::RandomState;
 
 /// The hasher of a store that names none: without the feature `std` the caller gives a seed.
 #[cfg(not(feature = "std"))]
-pub type DefaultHasher = Seed;
+pub type DefaultHashBuilder = Seed;

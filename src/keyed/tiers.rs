@@ -1,9 +1,12 @@
-//! The quotas of a keyed limiter, and which of them is a key's.
+//! The quotas of a keyed limiter, which of them is a key's, and how a key gets another.
 
-use super::KeyedLimiterError;
 use super::table::Fingerprint;
-use crate::atomic::{AtomicU64, const_unless_loom};
-use crate::quota::{LiveQuota, Measure, Quota};
+use super::{KeyedLimiter, KeyedLimiterError};
+use crate::atomic::{AtomicU64, Backoff, const_unless_loom};
+use crate::clock::Clock;
+use crate::limit::KeyedAlgorithm;
+use crate::quota::{LiveQuota, Measure, Quota, SetQuotaError};
+use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
 use crossbeam_utils::CachePadded;
 #[cfg(feature = "alloc")]
@@ -131,5 +134,65 @@ impl<K: ?Sized> Tiers<K> {
             }
         }
         Ok(())
+    }
+}
+
+impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
+    /// Makes this key belong to a tier, whatever it would else. What is missing from its bucket takes as long to be
+    /// refilled as before. Remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called, in
+    /// memory of its own: for few keys.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyedLimiterError::Tier`](super::KeyedLimiterError::Tier) if there is no such tier.
+    pub fn set_tier(&self, key: &K, tier: usize) -> Result<(), KeyedLimiterError> {
+        let fingerprint = self.fingerprint(key);
+        self.locks.of(fingerprint).write(|_| {
+            self.tiers.give(fingerprint, Some(tier))?;
+            self.move_to(fingerprint, tier);
+            Ok(())
+        })
+    }
+
+    /// Makes this key belong to the tier again that it would without [`set_tier`](Self::set_tier).
+    pub fn clear_tier(&self, key: &K) {
+        let (fingerprint, own) = (self.fingerprint(key), self.tiers.own(key));
+        self.locks.of(fingerprint).write(|_| {
+            if self.tiers.give(fingerprint, None).is_ok() {
+                self.move_to(fingerprint, own);
+            }
+        });
+    }
+}
+
+impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
+    /// Called with the key's lock held, so that no first sight comes between with the tier of before.
+    fn move_to(&self, fingerprint: Fingerprint, tier: usize) {
+        let backoff = Backoff::new();
+        while let Some(slot) = self.slot_of(fingerprint) {
+            let ((_, new), now) = (self.tiers.at(|| tier), slot.word());
+            let Some((old, at, word)) = self.look(now) else { continue };
+            let (epoch, line) = new.quota.read(&self.clock);
+            let wait = A::resets_in(&old, word, at, &self.clock);
+            let moved = now.in_tier(tier).at_level(A::owing(&line, line.position(self.clock.now()), wait));
+            if slot.is_of(fingerprint.get()) && new.quota.is_current(epoch) && slot.replace(now, moved) {
+                return;
+            }
+            backoff.spin();
+        }
+    }
+
+    /// The quota of a tier, if there is one.
+    pub fn tier_quota(&self, tier: usize) -> Option<Quota> {
+        Some(self.tiers.get(tier)?.quota.quota())
+    }
+
+    /// As [`set_quota`](Self::set_quota) for one of the tiers; `None` if there is no such tier.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`], and the quota stays.
+    pub fn set_tier_quota(&self, tier: usize, quota: Quota) -> Option<Result<(), SetQuotaError>> {
+        Some(Self::set(self.tiers.get(tier)?, quota, &self.clock))
     }
 }

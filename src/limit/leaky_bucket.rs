@@ -141,8 +141,8 @@ impl<C: Clock> LeakyQueue<C> {
     /// One of no size leaves at once.
     ///
     /// The wait is rounded up to the clock's tick: exact where requests are a whole number of ticks apart, else at most
-    /// a tick too long (or the 2^-59th part of the time in which the quota's deepest debt is refilled, if that is
-    /// longer: with ticks of a nanosecond, if the debt takes decades).
+    /// a tick too long (or off by the 2^-58th part of the time in which the quota's deepest debt is refilled, if that
+    /// is longer: with ticks of a nanosecond, if the debt takes a decade).
     ///
     /// # Errors
     ///

@@ -69,8 +69,9 @@ impl LeasingBucket {
                 // At most the budget.
                 return Err(LeaseError::OverBudget { size, left: left as u32 });
             };
-            // ORDERING: Acquire pairs with the Release in `Drop`: what a lease gave back is in the bucket before
-            // another has its part of the budget. loom-tests: lease::a_successor_holds_no_more.
+            // ORDERING: Acquire pairs with the Release in `Drop`: what a lease gave back is in the bucket before another
+            // has its part of the budget. No model needs it: who sees the bucket as it was sees more owed, and its
+            // exchange fails.
             match self.unleased.compare_exchange_weak(left, after, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(newer) => left = newer,

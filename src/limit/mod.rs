@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `rate_limiter` | a limit: an algorithm and a clock |
 //! | `token_bucket`, `fixed_window`, `sliding_counter`, `sliding_log`, `leaky_bucket` | the algorithms |
+//! | `log_ring` | the words of a sliding log |
+//! | `windows` | what the algorithms share that count by windows |
 //! | `standing` | which window of a word counts at a reading |
 //! | `one_word` | the loop around a decision on one word, under a quota that may change |
 //! | `reservation` | tokens taken now, to be used when they are there |
@@ -20,6 +22,8 @@ mod fixed_window;
 mod layered;
 mod leaky_bucket;
 mod lease;
+#[cfg(feature = "alloc")]
+mod log_ring;
 mod one_word;
 mod per_key;
 mod rate_limiter;
@@ -33,6 +37,7 @@ mod striped;
 mod token_bucket;
 mod usage;
 mod waiting;
+mod windows;
 
 pub use algorithm::Algorithm;
 pub use answer::{Allowed, Denied};

@@ -1,7 +1,7 @@
 //! The algorithms as the keyed table has them: a bucket is 56 bits there, and all buckets of a tier share one quota.
 
 use super::{Allowed, Denied, TokenBucket, Usage};
-use crate::atomic::{Field, signed};
+use crate::atomic::signed;
 use crate::clock::{Clock, Ticks};
 use crate::quota::{LiveQuota, Quota, Timeline};
 
@@ -67,13 +67,6 @@ pub trait PerKey {
 
     /// The word that owes what either of two does, of the same moment.
     fn heavier(line: &Timeline, one: u64, other: u64, at: u64) -> u64;
-}
-
-/// That part of a time, but not nothing of something.
-pub(super) fn part_of(time: u64, count: u64, limit: u32) -> u64 {
-    // At most the time, for a count is at most the limit, or was under another quota.
-    let part = u128::from(time) * u128::from(count) / u128::from(limit.max(1));
-    u64::try_from(part).unwrap_or(u64::MAX).max(count.min(1))
 }
 
 impl PerKey for TokenBucket {
@@ -161,14 +154,4 @@ impl PerKey for TokenBucket {
 #[inline]
 const fn ahead(level: u64, at: u64) -> i64 {
     signed(level.wrapping_sub(at), LEVEL_BITS)
-}
-
-/// The later of two words that count windows, whose number is in this field; what `same` says of both where it is the
-/// same one.
-pub(super) fn later(number: Field, one: u64, other: u64, same: impl Fn() -> u64) -> u64 {
-    match number.ahead(number.get(one), number.get(other)) {
-        0 => same(),
-        ahead if ahead > 0 => one,
-        _ => other,
-    }
 }

@@ -13,13 +13,14 @@
 //! The counts have as many bits as the limit needs that the counter is built with, and at least 16.
 
 use super::algorithm::{Algorithm, Taken, sealed};
-use super::one_word::{Moment, OneWord, Step};
-use super::per_key::{self, LEVEL_BITS};
+use super::one_word::OneWord;
+use super::per_key::LEVEL_BITS;
 use super::standing::Standing;
+use super::windows::{self, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
 use crate::atomic::{Field, const_unless_loom};
 use crate::clock::{Clock, Ticks};
-use crate::quota::{Alignment, LiveQuota, Measure, Quota, SetQuotaError, Timeline};
+use crate::quota::{Alignment, Measure, Quota, SetQuotaError, Timeline};
 use core::fmt;
 
 /// The bits of a count.
@@ -89,9 +90,9 @@ impl fmt::Display for SlidingCounterError {
 
 impl core::error::Error for SlidingCounterError {}
 
-/// Where the fields of the word are.
+/// Of a word, and of what the keyed table keeps of one.
 #[derive(Clone, Copy, Debug)]
-struct Layout {
+pub(super) struct Layout {
     current: Field,
     previous: Field,
     number: Field,
@@ -104,6 +105,38 @@ impl Layout {
         let previous = current.then(count_bits);
         Self { current, previous, number: previous.then(bits - 2 * count_bits) }
     }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct View {
+    standing: Standing,
+    previous: u64,
+    current: u64,
+}
+
+impl windows::Layout for Layout {
+    type View = View;
+
+    #[inline]
+    fn number(self) -> Field {
+        self.number
+    }
+
+    #[inline]
+    fn current(self) -> Field {
+        self.current
+    }
+
+    #[inline]
+    fn view(self, line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> View {
+        let standing = Standing::of(line, at, self.number.get(word), self.number, clock);
+        let (previous, current) = match standing.passed {
+            0 => (self.previous.get(word), self.current.get(word)),
+            1 => (self.current.get(word), 0),
+            _ => (0, 0),
+        };
+        View { standing, previous, current }
+    }
 
     #[inline]
     fn put(self, view: &View) -> u64 {
@@ -111,25 +144,7 @@ impl Layout {
     }
 }
 
-/// A word at a reading.
-struct View {
-    standing: Standing,
-    previous: u64,
-    current: u64,
-}
-
 impl View {
-    #[inline]
-    fn of(line: &Timeline, layout: Layout, word: u64, at: u64, clock: &impl Clock) -> Self {
-        let standing = Standing::of(line, at, layout.number.get(word), layout.number, clock);
-        let (previous, current) = match standing.passed {
-            0 => (layout.previous.get(word), layout.current.get(word)),
-            1 => (layout.current.get(word), 0),
-            _ => (0, 0),
-        };
-        Self { standing, previous, current }
-    }
-
     /// What of the previous count counts, in 2^-F tokens: below 2^84.
     #[inline]
     fn weighted(&self, line: &Timeline) -> u128 {
@@ -138,33 +153,28 @@ impl View {
         let rest = self.standing.ends_in.min(line.window()) - 1;
         u128::from(self.previous) * u128::from(rest)
     }
+}
+
+impl windows::View for View {
+    #[inline]
+    fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// What fits the limit fits the field.
+    #[inline]
+    fn and(self, n: u32) -> Self {
+        Self { current: self.current + u64::from(n), ..self }
+    }
 
     #[inline]
-    fn remaining(&self, line: &Timeline) -> u32 {
-        if line.is_unlimited() {
-            return u32::MAX;
-        }
+    fn left(&self, line: &Timeline) -> u32 {
         // Below 2^92.
         let limit = u128::from(line.limit()) << line.fraction_bits();
         let used = (u128::from(self.current) << line.fraction_bits()) + self.weighted(line);
         (limit.saturating_sub(used) >> line.fraction_bits()) as u32
     }
 
-    /// With `n` more, which are not 0, of a quota with a limit.
-    #[inline]
-    fn take(mut self, line: &Timeline, n: u32) -> Result<(Self, Allowed), Denied> {
-        let remaining = self.remaining(line);
-        // What fits the limit fits the field.
-        if n <= remaining {
-            self.current += u64::from(n);
-            let allowed = Allowed::counted(line, remaining - n, self.resets_in(line));
-            return Ok((self, allowed));
-        }
-        let wait = if n > line.limit() { Ticks::ZERO } else { self.wait(line, n) };
-        Err(Denied::counted(line, remaining, self.resets_in(line), wait))
-    }
-
-    /// The wait until nothing counts.
     #[inline]
     fn resets_in(&self, line: &Timeline) -> Ticks {
         match (self.previous, self.current) {
@@ -175,7 +185,6 @@ impl View {
         }
     }
 
-    /// The wait until `n` are allowed, which they are not now but are no more than the limit.
     fn wait(&self, line: &Timeline, n: u32) -> Ticks {
         let there = u64::from(line.limit() - n);
         // By the end of this window if the current count leaves room for them; else it is the previous one by then.
@@ -215,47 +224,6 @@ impl SlidingCounter {
             Self { word: self.word.measured_in(Measure::Windows(alignment)), layout: self.layout }
         }
     }
-
-    /// The word after the decision, and the answer.
-    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
-    #[inline(always)]
-    fn count(&self, moment: &Moment, n: u32, clock: &impl Clock) -> (u64, Result<(Allowed, Taken), Denied>) {
-        let &Moment { ref line, word, at } = moment;
-        let view = View::of(line, self.layout, word, at, clock);
-        if n == 0 || line.is_unlimited() {
-            let allowed = Allowed::counted(line, view.remaining(line), view.resets_in(line));
-            return (word, Ok((allowed, Taken::NOWHERE)));
-        }
-        // A refusal writes nothing, unless the clock stepped back: then the window has to stay the same one from here
-        // on.
-        let is_moved = view.standing.passed == 0 && view.standing.number != self.layout.number.get(word);
-        let unmoved = if is_moved { self.layout.put(&view) } else { word };
-        match view.take(line, n) {
-            Ok((view, allowed)) => (self.layout.put(&view), Ok((allowed, Taken { at: view.standing.number }))),
-            Err(denied) => (unmoved, Err(denied)),
-        }
-    }
-
-    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
-    #[inline(always)]
-    fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
-        // The straight path, once; whatever is in its way is the loop's business.
-        if let Some(moment) = self.word.glance_at_all(clock) {
-            let (after, answer) = self.count(&moment, n, clock);
-            if after == moment.word || self.word.replace(moment.word, after) {
-                return answer;
-            }
-        }
-        self.check_slow(n, clock)
-    }
-
-    #[cold]
-    fn check_slow(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
-        self.word.decide(clock, |moment| match self.count(moment, n, clock) {
-            (after, answer) if after == moment.word => Step::Keep(answer),
-            (after, answer) => Step::Put(after, answer),
-        })
-    }
 }
 
 impl sealed::Sealed for SlidingCounter {}
@@ -263,26 +231,15 @@ impl sealed::Sealed for SlidingCounter {}
 impl Algorithm for SlidingCounter {
     #[inline]
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
-        self.check(n, clock)
+        windows::check(&self.word, self.layout, n, clock)
     }
 
     fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
-        let Layout { current, number, .. } = self.layout;
-        self.word.decide(clock, |&Moment { word, .. }| {
-            if n == 0 || number.get(word) != taken.at {
-                return Step::Keep(());
-            }
-            // The current count is in the lowest bits.
-            Step::Put(word - current.get(word).min(n.into()), ())
-        });
+        windows::roll_back(&self.word, self.layout, n, taken, clock);
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
-        let (remaining, resets_in) = self.word.decide(clock, |&Moment { ref line, word, at }| {
-            let view = View::of(line, self.layout, word, at, clock);
-            Step::Keep((view.remaining(line), view.resets_in(line).duration(line.frequency())))
-        });
-        Usage::of_windows(self.quota(), remaining, resets_in)
+        windows::usage(&self.word, self.layout, clock)
     }
 
     fn quota(&self) -> Quota {
@@ -297,102 +254,23 @@ impl Algorithm for SlidingCounter {
     }
 }
 
-/// What the keyed table keeps of a word: 20 bits of each count.
+/// The bits of each count that the keyed table keeps.
 const LEVEL: Layout = Layout::new(LEVEL_BITS, 20);
 
-impl per_key::PerKey for SlidingCounter {
-    /// The count never fills its field, for a level is never all ones.
+impl Windowed for SlidingCounter {
+    type Layout = Layout;
+
+    const LEVEL: Layout = LEVEL;
+
     const LARGEST_LIMIT: u32 = LEVEL.current.max() as u32 - 1;
 
-    const BY_WINDOWS: bool = true;
-
-    #[inline]
-    fn read_straight(quota: &LiveQuota) -> Option<(usize, Timeline)> {
-        quota.read_published()
+    fn weight(&View { standing, previous, current }: &View, line: &Timeline) -> u64 {
+        let (this, next) = (standing.ends_in, standing.ends_in + line.window());
+        part_of(this, previous, line.limit()).saturating_add(part_of(next, current, line.limit()))
     }
 
-    #[inline]
-    fn word_straight(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> Option<u64> {
-        Some(Self::word(line, level, at, clock))
-    }
-
-    #[inline]
-    fn word(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64 {
-        LEVEL.put(&View::of(line, LEVEL, level, at, clock))
-    }
-
-    fn shared(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64 {
-        Self::word(line, level, at, clock)
-    }
-
-    #[inline]
-    fn take(line: &Timeline, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied> {
-        let view = View::of(line, LEVEL, word, at, clock);
-        if n == 0 || line.is_unlimited() {
-            return Ok((word, Allowed::counted(line, view.remaining(line), view.resets_in(line))));
-        }
-        view.take(line, n).map(|(view, allowed)| (LEVEL.put(&view), allowed))
-    }
-
-    #[inline]
-    fn receipt(after: u64, _: u64) -> u64 {
-        LEVEL.number.get(after)
-    }
-
-    fn roll_back(_: &Timeline, word: u64, _: u64, n: u32, receipt: u64) -> u64 {
-        if LEVEL.number.get(word) == receipt { Self::less(word, n) } else { word }
-    }
-
-    fn charge(line: &Timeline, word: u64, _: u64, n: u32) -> (u32, u64) {
-        if line.is_unlimited() {
-            return (n, word);
-        }
-        // No more than a window may have: there is no debt.
-        let booked = n.min(line.limit().saturating_sub(LEVEL.current.get(word) as u32));
-        (booked, word + u64::from(booked))
-    }
-
-    fn refund(_: &Timeline, word: u64, _: u64, n: u32) -> u64 {
-        Self::less(word, n)
-    }
-
-    fn usage(line: &Timeline, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage {
-        let view = View::of(line, LEVEL, word, at, clock);
-        Usage::of_windows(quota, view.remaining(line), view.resets_in(line).duration(line.frequency()))
-    }
-
-    fn resets_in(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> Ticks {
-        View::of(line, LEVEL, word, at, clock).resets_in(line)
-    }
-
-    fn weight(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> u64 {
-        let View { standing, previous, current } = View::of(line, LEVEL, word, at, clock);
-        per_key::part_of(standing.ends_in, previous, line.limit()).saturating_add(per_key::part_of(
-            standing.ends_in + line.window(),
-            current,
-            line.limit(),
-        ))
-    }
-
-    fn idle(line: &Timeline, at: u64) -> u64 {
-        LEVEL.number.put(at >> line.fraction_bits())
-    }
-
-    fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64 {
-        let count = if wait == Ticks::ZERO { 0 } else { line.limit().into() };
-        Self::idle(line, at) | LEVEL.current.put(count)
-    }
-
-    fn heavier(_: &Timeline, one: u64, other: u64, _: u64) -> u64 {
+    fn heavier(one: u64, other: u64) -> u64 {
         let most = |field: Field| field.put(field.get(one).max(field.get(other)));
-        let both = || LEVEL.number.put(LEVEL.number.get(one)) | most(LEVEL.previous) | most(LEVEL.current);
-        per_key::later(LEVEL.number, one, other, both)
-    }
-}
-
-impl SlidingCounter {
-    /// A level whose current count, in the lowest bits, is less by `n` or by all it has.
-    fn less(level: u64, n: u32) -> u64 {
-        level - LEVEL.current.get(level).min(n.into())
+        most(LEVEL.number) | most(LEVEL.previous) | most(LEVEL.current)
     }
 }

@@ -60,7 +60,8 @@ pub struct LiveQuota {
     missing: u32,
     /// One more than the tick at which the line starts; 0 while that is not settled.
     first: AtomicU64,
-    /// Counts publications, in steps of `TURN`; tells which record is in force.
+    /// Counts publications, in steps of `TURN`; tells which record is in force. Wraps, on 32 bits after 2^25 of them: who is
+    /// stopped in the middle of a decision for exactly that many changes of the quota takes the record for the same.
     epoch: AtomicUsize,
     /// 1 while somebody publishes.
     claimed: AtomicU64,

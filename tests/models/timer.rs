@@ -5,7 +5,7 @@ use damper::clock::FixedFrequency;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A clock that is set by hand, of so many ticks a second.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Timer<const HERTZ: u64>(AtomicU64);
 
 impl<const HERTZ: u64> Timer<HERTZ> {

@@ -86,8 +86,8 @@ fn hit(keys: u64, threads: usize) -> Side {
     side(filled(keys), keys, threads, |limiter, key| limiter.check(&key).is_ok())
 }
 
-/// Ten million keys a second round, so that none is known when its turn comes again: where nobody owes anything a
-/// newcomer gets a slot, and where everybody does, it is decided by the bucket that those without a slot share.
+/// Ten million keys in turn, so that none is known when its turn comes again: where nobody owes anything a newcomer
+/// gets a slot, and where everybody does, it is decided by the bucket that those without a slot share.
 fn flood(quota: Quota) -> Side {
     let limiter = KeyedLimiter::<u64>::builder(quota).build().expect("the default capacity");
     let mut key = 0;

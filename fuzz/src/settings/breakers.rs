@@ -158,7 +158,7 @@ impl BreakersInput {
 
     /// The same in 32 bits, if it has these settings.
     fn small(&self, config: BreakerConfig) {
-        let timer = Timer::<1_000_000>::default();
+        let timer = Timer::<1_000_000>::at(0);
         let breaker = match CircuitBreaker32::new(config, &timer) {
             Ok(breaker) => breaker,
             Err(error) => {

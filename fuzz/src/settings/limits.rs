@@ -237,7 +237,7 @@ impl LimitsInput {
     }
 
     fn small(&self, quota: Quota) {
-        let timer = Timer::<1_000_000>::default();
+        let timer = Timer::<1_000_000>::at(0);
         let limiter = match RateLimiter32::new(quota, &timer) {
             Ok(limiter) => limiter,
             Err(error) => {

@@ -40,7 +40,7 @@ use tower_layer::Layer;
 /// # struct GreeterClient<T>(T);
 /// # impl<T: tonic::client::GrpcService<tonic::body::Body>> GreeterClient<T> {
 /// #     fn new(channel: T) -> Self { Self(channel) }
-/// #     async fn say_hello(&mut self, _: &str) -> Result<String, tonic::Status> { unimplemented!() }
+/// #     async fn say_hello(&mut self, name: &str) -> Result<String, tonic::Status> { Ok(name.to_owned()) }
 /// # }
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {

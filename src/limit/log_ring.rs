@@ -1,0 +1,193 @@
+//! The ring of a sliding log: the words of its head and of its slots.
+//!
+//! ```text
+//! head    63 24 23   0        slot    63   2 1   0
+//!        | LAP | INDEX |             | STAMP | LAP |
+//! ```
+//!
+//! | field | bits | unit | |
+//! |---|---|---|---|
+//! | head: INDEX | 24 | slots | that of the next token |
+//! | head: LAP | 40 | rounds of the ring | wraps |
+//! | slot: LAP | 2 | rounds of the ring | in which the slot was stamped, the lowest bits |
+//! | slot: STAMP | 62 | units of the quota's line | where the token was taken; wraps |
+//!
+//! **The lap** of a slot tells whether its stamp is of the token before the next one (the lap before the head's), or
+//! else:
+//!
+//! | laps behind the head | means | and so |
+//! |---|---|---|
+//! | 1 | it was stamped | it is due a window after its stamp |
+//! | 2 | who took the token before was stopped before stamping it, for a whole round | it is stamped on their behalf, with a reading made now, which their call lasts beyond (on a core whose clock is behind theirs, early by so much) |
+//! | 0 | somebody who was stopped stamped it on behalf of a token that was given back meanwhile | a stamp of the lap before is put there that is due when the token was taken |
+//!
+//! Two bits are enough, because who sees a head sees all slots as they were when it was put there, or later.
+
+use crate::atomic::{AtomicU64, Field, Ordering};
+use alloc::boxed::Box;
+
+const INDEX: Field = Field::lowest(24);
+const LAP: Field = INDEX.then(40);
+const _: () = assert!(LAP.end() == u64::BITS, "fields must tile the word");
+
+pub(super) const STAMPED_LAP: Field = Field::lowest(2);
+pub(super) const STAMP: Field = STAMPED_LAP.then(62);
+const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
+
+/// What a slot holds before its first token: a stamp of the lap before the first, due even to a clock that is behind
+/// the one which started the line. (A window has at most 2^60 units, and the line starts at the end of its first.)
+const LONG_AGO: u64 = STAMP.put((1u64 << 59).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
+
+/// A slot, seen from the next token that it is to hold.
+pub(super) enum Slot {
+    /// Stamped in the lap before.
+    LapBefore(u64),
+    /// Stamped in the lap of the token itself.
+    SameLap(u64),
+    /// Not stamped in the lap before.
+    Older,
+    /// The token was taken long ago.
+    Newer,
+}
+
+impl Slot {
+    pub(super) fn of(word: u64, lap: u64) -> Self {
+        let stamp = STAMP.get(word);
+        match STAMPED_LAP.get(lap.wrapping_sub(STAMPED_LAP.get(word))) {
+            0 => Self::SameLap(stamp),
+            1 => Self::LapBefore(stamp),
+            2 => Self::Older,
+            _ => Self::Newer,
+        }
+    }
+}
+
+/// The number of a token, as the head has it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) lap: u64,
+    pub(super) index: usize,
+}
+
+impl Place {
+    pub(super) fn of(head: u64) -> Self {
+        Self { lap: LAP.get(head), index: INDEX.get(head) as usize }
+    }
+
+    pub(super) fn word(self) -> u64 {
+        LAP.put(self.lap) | INDEX.put(self.index as u64)
+    }
+}
+
+/// How far `at` is past `stamp`, as a signed number of units.
+pub(super) fn age(at: u64, stamp: u64) -> i64 {
+    STAMP.ahead(at, stamp)
+}
+
+/// A stamp of the lap, as it stands in a slot.
+pub(super) fn stamped(at: u64, lap: u64) -> u64 {
+    STAMP.put(at) | STAMPED_LAP.put(lap)
+}
+
+pub(super) struct Ring(Box<[AtomicU64]>);
+
+impl Ring {
+    pub(super) fn new(limit: u32) -> Self {
+        Self((0..limit).map(|_| AtomicU64::new(LONG_AGO)).collect())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn slots(&self) -> &[AtomicU64] {
+        &self.0
+    }
+
+    pub(super) fn slot(&self, place: Place) -> &AtomicU64 {
+        &self.0[place.index]
+    }
+
+    /// The place `n` tokens after one; `n` is at most the limit.
+    pub(super) fn after(&self, place: Place, n: usize) -> Place {
+        match place.index + n {
+            index if index < self.len() => Place { index, ..place },
+            index => Place { lap: place.lap.wrapping_add(1), index: index - self.len() },
+        }
+    }
+
+    /// The place `n` tokens before one; `n` is at most the limit.
+    pub(super) fn before(&self, place: Place, n: usize) -> Place {
+        match place.index.checked_sub(n) {
+            Some(index) => Place { index, ..place },
+            None => Place { lap: place.lap.wrapping_sub(1), index: place.index + self.len() - n },
+        }
+    }
+
+    /// Stamps a slot that is one's own, unless somebody did it on one's behalf.
+    pub(super) fn stamp(&self, mine: Place, at: u64, window: i64) {
+        let slot = self.slot(mine);
+        // ORDERING: Relaxed: a stamp that is due at `at` can only be the one that was seen there. Release pairs with
+        // the fence in `is_current`: who sees the stamp sees the head that it belongs to, and the epoch of its line.
+        // loom-tests: sliding_log::a_roll_back_mints_nothing.
+        let mut word = slot.load(Ordering::Relaxed);
+        loop {
+            let is_missing = match Slot::of(word, mine.lap) {
+                Slot::LapBefore(stamp) => age(at, stamp) >= window,
+                Slot::SameLap(stamp) => age(at, stamp) > 0,
+                Slot::Older | Slot::Newer => false,
+            };
+            if !is_missing {
+                return;
+            }
+            match slot.compare_exchange(word, stamped(at, mine.lap), Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(newer) => word = newer,
+            }
+        }
+    }
+
+    /// Takes the stamp from a slot that is one's own, as if its token had been due when it was taken.
+    pub(super) fn unstamp(&self, mine: Place, window: u64) {
+        let slot = self.slot(mine);
+        // ORDERING: as in `stamp`.
+        let word = slot.load(Ordering::Relaxed);
+        if let Slot::SameLap(stamp) = Slot::of(word, mine.lap) {
+            let due = stamped(stamp.wrapping_sub(window), mine.lap.wrapping_sub(1));
+            _ = slot.compare_exchange(word, due, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
+    /// Undoes [`unstamp`](Self::unstamp), unless somebody stamped the slot meanwhile.
+    pub(super) fn restamp(&self, mine: Place, window: u64) {
+        let slot = self.slot(mine);
+        // ORDERING: as in `stamp`.
+        let word = slot.load(Ordering::Relaxed);
+        if let Slot::LapBefore(stamp) = Slot::of(word, mine.lap) {
+            let taken = stamped(stamp.wrapping_add(window), mine.lap);
+            _ = slot.compare_exchange(word, taken, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
+    /// How many of the next tokens are there, up to `most`. They come back in the order in which they were taken.
+    pub(super) fn free(&self, window: u64, at: u64, place: Place, most: usize) -> u32 {
+        let (mut free, mut end) = (0, most);
+        while free < end {
+            let middle = usize::midpoint(free, end);
+            let next = self.after(place, middle);
+            // ORDERING: Relaxed: what is told counts for the moment of the decision, and others go on.
+            let is_due = match Slot::of(self.slot(next).load(Ordering::Relaxed), next.lap) {
+                Slot::LapBefore(stamp) => age(at, stamp) >= window as i64,
+                Slot::SameLap(_) => true,
+                Slot::Older | Slot::Newer => false,
+            };
+            if is_due {
+                free = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        // At most the limit.
+        free as u32
+    }
+}
