@@ -55,8 +55,8 @@ fn bucket(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
     }
 }
 
-/// Each leaves when the one before has, and who does not fit is refused; to within a tick, or two units where they are
-/// longer.
+/// Each leaves when the one before has, and who does not fit is refused; to within a tick, or what `enter_n` tells of
+/// deep debts.
 fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
     let queue = LeakyQueue::with_clock(quota, clock);
     assert_eq!(queue.enter_n(0), Ok(Duration::ZERO), "which starts the line");
@@ -68,9 +68,9 @@ fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
     if model.interval_in_ticks() == 0 {
         return;
     }
-    // A deepest debt of 2^60 units or more, which takes 36 years to refill before a unit is a tick of a nanosecond.
+    // Three units, where they are longer than a tick: for rounding, and for the multiplier's own bits.
     let deepest_debt = 11 * i128::from(quota.capacity());
-    let early = 1 + 2 * ((i128::from(model.interval_in_ticks()) * deepest_debt) >> 60);
+    let early = 1 + ((i128::from(model.interval_in_ticks()) * deepest_debt) >> 58);
     let mut passed = 0;
     for &(by, n) in input.calls.iter().take(MOST_STEPS) {
         let (n, interval) = (n.number(), model.interval_in_ticks());
