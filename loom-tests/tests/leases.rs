@@ -131,6 +131,23 @@ fn a_budget_that_is_back_before_its_tokens_is_held_twice() {
     successor(Bug::BudgetFirst);
 }
 
+/// Who has the budget that a lease gave back finds the tokens that it gave back before.
+#[test]
+fn a_successor_finds_what_was_given_back() {
+    check_preemptions(3, || {
+        let bucket = LeasingBucket::new(Quota::per_second(10).burst(4), 2).unwrap();
+        let limiter = StdArc::new(RateLimiter::of(bucket, Stopped(7)));
+        let mut first = limiter.lease_owned(2).unwrap();
+        first.check().unwrap();
+        assert_eq!((first.held(), limiter.peek().remaining()), (1, 0));
+        let first = thread::spawn(move || drop(first));
+        if let Ok(mut second) = limiter.lease_owned(2) {
+            assert!(second.check().is_ok(), "the token was there before the budget");
+        }
+        first.join().unwrap();
+    });
+}
+
 /// The quota is lowered while a lease is refilled: what it holds and what the bucket gives are no more than the larger
 /// burst.
 #[test]

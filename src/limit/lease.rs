@@ -69,9 +69,8 @@ impl LeasingBucket {
                 // At most the budget.
                 return Err(LeaseError::OverBudget { size, left: left as u32 });
             };
-            // ORDERING: Acquire pairs with the Release in `Drop`: what a lease gave back is in the bucket before another
-            // has its part of the budget. No model needs it: who sees the bucket as it was sees more owed, and its
-            // exchange fails.
+            // ORDERING: Acquire pairs with the Release in `Drop`: who has the budget that a lease gave back finds the
+            // tokens that it gave back before. loom-tests: leases::a_successor_finds_what_was_given_back.
             match self.unleased.compare_exchange_weak(left, after, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(newer) => left = newer,
