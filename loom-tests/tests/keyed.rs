@@ -293,6 +293,34 @@ fn to_one_who_owes_model() {
     assert!(all, "spent on another's word");
 }
 
+/// A key is charged while its slot comes to it from one who owes all: the charge is booked. [A decision of
+/// `visit_in_tier` that changes nothing and does not look again.]
+#[test]
+fn no_charge_is_dropped_on_another_s_word() {
+    check_preemptions(2, || {
+        let limits = ways(1, WhenFull::SharedOverflow, quota(2));
+        limits.check_n(&A, 2).unwrap();
+        let rival = beside(&limits, |limits| limits.charge(&B, 1));
+        limits.reset(&A);
+        assert!(limits.check(&B).is_ok());
+        assert_eq!(rival.join().unwrap(), 1, "dropped on another's word");
+    });
+}
+
+/// A key spends while its slot goes to one who then owes as much as it did: the slot's word is the same again but for
+/// its version, and the spend is no one else's. [A version that stays when a slot is claimed.]
+#[test]
+fn a_word_that_is_the_same_again_is_another_s() {
+    check_preemptions(2, || {
+        let limits = ways(1, WhenFull::SharedOverflow, quota(3));
+        limits.check(&A).unwrap();
+        let rival = beside(&limits, |limits| limits.check(&A).is_ok());
+        limits.reset(&A);
+        assert!(limits.check(&B).is_ok() & rival.join().unwrap());
+        assert!(limits.peek(&B).used() <= 1, "spent of another's slot");
+    });
+}
+
 /// A key is pushed out of its slot, and spends meanwhile: it gets one other slot, however long the first takes to be
 /// handed over. [`slot_of` that stops at the first slot with the key's fingerprint, claimed or not; `word` Relaxed.]
 #[test]
@@ -460,6 +488,19 @@ fn an_old_quota_forgets_no_overflow_model() {
     assert_eq!(drain(&limits, A) + limits.charge(&B, 9), 0, "one burst, and the deepest debt");
 }
 
+/// The same where it is a newcomer that spends of it under the new quota. [That exchange Relaxed.]
+#[test]
+fn an_old_quota_forgets_no_newcomer_in_the_overflow() {
+    check_preemptions(2, || {
+        let limits = ways(0, WhenFull::SharedOverflow, quota(1));
+        let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
+        limits.set_quota(quota(9)).unwrap();
+        let taken = 8 * u32::from(limits.check_n(&B, 8).is_ok()) + rival.join().unwrap();
+        assert_eq!(taken, 9, "one burst");
+        assert_eq!(drain(&limits, A), 0, "one burst");
+    });
+}
+
 /// All is forgotten while a key spends, and another gets its slot: the spend counts before or after, and never for the
 /// other. [`word` Relaxed; the word published Relaxed; `is_of` left out.]
 #[test]
@@ -508,6 +549,25 @@ fn clear_beside_a_first_sight_counts_the_slots_model() {
     assert_eq!(limits.len(), limits.peek(&B).used() as usize, "the slots that are taken");
     limits.clear();
     assert_eq!(limits.len(), 0, "the slots that are taken");
+}
+
+/// All is forgotten while a newcomer takes the slot of another: a slot that changes its owner is left to the new one,
+/// and counted. [A `clear` that claims what is claimed.]
+///
+/// Only with loads as read-modify-writes: else loom has the newcomer see all four slots claimed for ever.
+#[test]
+fn clear_beside_an_eviction_leaves_the_slot_to_the_newcomer() {
+    with_loads_as_rmw(|| {
+        builder(2).check(|| {
+            let limits = ways(1, WhenFull::SharedOverflow, quota(2));
+            limits.check(&A).unwrap();
+            limits.reset(&A);
+            let rival = beside(&limits, |limits| limits.check(&B).is_ok());
+            limits.clear();
+            assert!(rival.join().unwrap());
+            assert_eq!(limits.len(), limits.peek(&B).used() as usize, "the slots that are taken");
+        });
+    });
 }
 
 /// A key's own limit and one for all, of which the latter refuses while a newcomer takes the key's slot: what is rolled
