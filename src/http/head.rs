@@ -1,7 +1,7 @@
 //! What is before the body: of a request, and of an answer.
 
 use super::peer;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode, Uri, Version, request};
 
 /// A request without its body: what limits and breakers decide on, and what closures of yours are shown.
@@ -49,7 +49,21 @@ impl<'a> Head<'a> {
     #[must_use]
     #[inline]
     pub fn peer(&self) -> Option<SocketAddr> {
-        self.peer.copied().or_else(|| peer::among(self.extensions))
+        self.peer_as(|&address| address)
+    }
+
+    /// As [`peer`](Self::peer), its address without the port.
+    #[inline]
+    pub(super) fn peer_ip(&self) -> Option<IpAddr> {
+        self.peer_as(SocketAddr::ip)
+    }
+
+    #[inline]
+    fn peer_as<T>(&self, of: impl Fn(&SocketAddr) -> T) -> Option<T> {
+        match self.peer {
+            Some(told) => Some(of(told)),
+            None => peer::among(self.extensions, of),
+        }
     }
 }
 

@@ -20,20 +20,20 @@ use tonic::transport::server::TcpConnectInfo;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddress(pub SocketAddr);
 
-/// The address that somebody added to a request.
+/// The address that somebody added to a request, as `of` takes it: the whole of it is not moved about for a part.
 #[inline]
-pub(super) fn among(extensions: &Extensions) -> Option<SocketAddr> {
-    if let Some(&PeerAddress(address)) = extensions.get() {
-        return Some(address);
+pub(super) fn among<T>(extensions: &Extensions, of: impl Fn(&SocketAddr) -> T) -> Option<T> {
+    if let Some(PeerAddress(address)) = extensions.get() {
+        return Some(of(address));
     }
     #[cfg(feature = "axum")]
-    if let Some(&axum::extract::ConnectInfo(address)) = extensions.get() {
-        return Some(address);
+    if let Some(axum::extract::ConnectInfo(address)) = extensions.get() {
+        return Some(of(address));
     }
     // Of a connection over tonic's TLS too.
     #[cfg(feature = "tonic")]
     if let Some(connection) = extensions.get::<TcpConnectInfo>() {
-        return connection.remote_addr();
+        return connection.remote_addr().as_ref().map(of);
     }
     None
 }

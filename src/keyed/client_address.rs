@@ -19,8 +19,12 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 /// assert_eq!(ClientAddress::from("::ffff:192.0.2.7".parse::<core::net::IpAddr>()?).to_string(), "192.0.2.7");
 /// # Ok::<(), core::net::AddrParseError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClientAddress(IpAddr);
+// IPv4 as it is mapped into IPv6: in two registers, where an enum of bytes is copied through memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientAddress(u128);
+
+/// What comes before an IPv4 address that is mapped into IPv6.
+const MAPPED: u128 = 0xFFFF;
 
 impl ClientAddress {
     /// The bits of an IPv6 address that tell clients apart unless said otherwise: what a home or a host is given.
@@ -28,23 +32,23 @@ impl ClientAddress {
 
     /// Of an address, of which IPv6 ones are grouped by their first `bits`; more than 128 are 128.
     #[must_use]
+    #[inline]
     pub const fn with_ipv6_prefix(address: IpAddr, bits: u32) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Self(IpAddr::V4(address)),
-            IpAddr::V6(address) => {
-                let mask = match u128::MAX.checked_shl(128u32.saturating_sub(bits)) {
-                    Some(mask) => mask,
-                    None => 0,
-                };
-                Self(IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask)))
-            }
-        }
+        let address = match address {
+            IpAddr::V4(address) => return Self(MAPPED << 32 | address.to_bits() as u128),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let mask = match u128::MAX.checked_shl(128u32.saturating_sub(bits)) {
+            Some(mask) => mask,
+            None => 0,
+        };
+        Self(if address >> 32 == MAPPED { address } else { address & mask })
     }
 
     /// The address; of IPv6 the first one of its group.
     #[must_use]
     pub const fn address(&self) -> IpAddr {
-        self.0
+        Ipv6Addr::from_bits(self.0).to_canonical()
     }
 }
 
@@ -52,10 +56,7 @@ impl ClientAddress {
 impl Hash for ClientAddress {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match self.0 {
-            IpAddr::V4(address) => state.write_u32(address.to_bits()),
-            IpAddr::V6(address) => state.write_u128(address.to_bits()),
-        }
+        if self.0 >> 32 == MAPPED { state.write_u32(self.0 as u32) } else { state.write_u128(self.0) }
     }
 }
 
@@ -73,8 +74,14 @@ impl From<SocketAddr> for ClientAddress {
     }
 }
 
+impl fmt::Debug for ClientAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ClientAddress").field(&self.address()).finish()
+    }
+}
+
 impl fmt::Display for ClientAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.address().fmt(f)
     }
 }

@@ -8,7 +8,7 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use sfv::{Integer, ItemSerializer, KeyRef, StringRef};
+use sfv::{Integer, ItemSerializer, StringRef};
 use std::sync::OnceLock;
 
 /// The name of the header `RateLimit-Policy`: what is allowed.
@@ -18,10 +18,12 @@ pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-pol
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 const DEFAULT_NAME: &StringRef = StringRef::constant("default");
-const QUOTA: &KeyRef = KeyRef::constant("q");
-const WINDOW: &KeyRef = KeyRef::constant("w");
-const REMAINING: &KeyRef = KeyRef::constant("r");
-const RESET: &KeyRef = KeyRef::constant("t");
+
+// Parameters, as they are written.
+const QUOTA: &str = ";q=";
+const WINDOW: &str = ";w=";
+const REMAINING: &str = ";r=";
+const RESET: &str = ";t=";
 
 /// Tells clients what a limit allows, and what is left of it, by `RateLimit-Policy` and `RateLimit`.
 ///
@@ -59,6 +61,8 @@ const RESET: &KeyRef = KeyRef::constant("t");
 #[derive(Clone, Debug)]
 pub struct RateLimitHeaders {
     name: sfv::String,
+    /// As it is written.
+    item: String,
     /// The policy's item of the first quota that was told, which mostly is the only one.
     policy: OnceLock<(Quota, Option<HeaderValue>)>,
 }
@@ -72,9 +76,6 @@ impl PartialEq for RateLimitHeaders {
 
 impl Eq for RateLimitHeaders {}
 
-/// Longer than most items.
-const ITEM_LENGTH: usize = 48;
-
 impl RateLimitHeaders {
     /// For the limit of this name, by which clients tell the limits of a server apart. Default: `default`.
     ///
@@ -83,9 +84,13 @@ impl RateLimitHeaders {
     /// [`RateLimitNameError`] if the name has anything but printable ASCII: it has to be a string of RFC 9651.
     pub fn new(name: &str) -> Result<Self, RateLimitNameError> {
         match StringRef::from_str(name) {
-            Ok(name) => Ok(Self { name: name.to_owned(), policy: OnceLock::new() }),
+            Ok(name) => Ok(Self::of(name)),
             Err(_) => Err(RateLimitNameError(name.to_owned())),
         }
+    }
+
+    fn of(name: &StringRef) -> Self {
+        Self { name: name.to_owned(), item: ItemSerializer::new().bare_item(name).finish(), policy: OnceLock::new() }
     }
 
     /// The name of the limit.
@@ -124,21 +129,24 @@ impl RateLimitHeaders {
 
     /// An item with a parameter of tokens, and one of seconds if there are some and RFC 9651 has an integer for them
     /// (31 million years). Always a value, for it is printable ASCII.
-    fn item(&self, amount: &KeyRef, tokens: u32, time: &KeyRef, duration: Option<Duration>) -> Option<HeaderValue> {
-        let mut buffer = String::with_capacity(ITEM_LENGTH);
-        let mut item = ItemSerializer::with_buffer(&mut buffer).bare_item(&*self.name).parameter(amount, tokens);
-        if let Some(seconds) = duration.and_then(|duration| Integer::try_from(whole_seconds(duration)).ok()) {
-            item = item.parameter(time, seconds);
-        }
-        let _ = item.finish();
-        HeaderValue::try_from(buffer).ok()
+    fn item(&self, amount: &str, tokens: u32, time: &str, duration: Option<Duration>) -> Option<HeaderValue> {
+        let (mut token_digits, mut second_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let (item, tokens) = (self.item.as_str(), token_digits.format(tokens));
+        // Exactly as long as what is in it, so that the value takes it as it is.
+        let item = match duration.map(whole_seconds) {
+            Some(seconds) if Integer::try_from(seconds).is_ok() => {
+                [item, amount, tokens, time, second_digits.format(seconds)].concat()
+            }
+            _ => [item, amount, tokens].concat(),
+        };
+        HeaderValue::try_from(item).ok()
     }
 }
 
 /// By the name `default`.
 impl Default for RateLimitHeaders {
     fn default() -> Self {
-        Self { name: DEFAULT_NAME.to_owned(), policy: OnceLock::new() }
+        Self::of(DEFAULT_NAME)
     }
 }
 

@@ -16,19 +16,19 @@ use core::hash::{BuildHasher, Hash};
 use http::HeaderName;
 use std::hash::RandomState;
 
-/// Takes a token of a key.
+/// Takes a token of a key. Each branch makes its decision whole: put together afterwards, it is moved through memory.
 #[inline]
-pub(super) fn check<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+pub(super) fn decide<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     limits: &KeyedLimiter<K, C, S, A>,
     key: &K,
     tell: bool,
-) -> Answer {
+) -> Decision<Ready<Answer>> {
     if tell {
-        return check_and_tell(limits, key);
+        return Decision::Now(check_and_tell(limits, key));
     }
     match limits.check(key) {
-        Ok(_) => Ok(None),
-        Err(denied) => Err(refusal(limits, key, denied)),
+        Ok(_) => Decision::Now(Ok(None)),
+        Err(denied) => Decision::Now(Err(refusal(limits, key, denied))),
     }
 }
 
@@ -89,7 +89,7 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher, A: KeyedAlgorithm
 
     #[inline]
     fn decide(&self, head: &Head<'_>, tell: bool) -> Decision<Self::Later> {
-        Decision::Now(check(&self.limits, &(self.key)(head), tell))
+        decide(&self.limits, &(self.key)(head), tell)
     }
 
     fn evictions(&self) -> u64 {
@@ -132,7 +132,7 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for ByHeader<C, S, A> {
     #[inline]
     fn decide(&self, head: &Head<'_>, tell: bool) -> Decision<Self::Later> {
         let value = head.headers.get(&self.name).map_or(&b""[..], |value| value.as_bytes());
-        Decision::Now(check(&self.limits, value, tell))
+        decide(&self.limits, value, tell)
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {

@@ -14,11 +14,13 @@ impl<A: Algorithm, C: Clock> Limit for RateLimiter<A, C> {
 
     #[inline]
     fn decide(&self, _: &Head<'_>, tell: bool) -> Decision<Self::Later> {
-        Decision::Now(if tell {
-            check_and_tell(self)
-        } else {
-            self.check().map(|_| None).map_err(|denied| refusal(self, denied))
-        })
+        if tell {
+            return Decision::Now(check_and_tell(self));
+        }
+        match self.check() {
+            Ok(_) => Decision::Now(Ok(None)),
+            Err(denied) => Decision::Now(Err(refusal(self, denied))),
+        }
     }
 }
 

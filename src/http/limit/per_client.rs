@@ -1,7 +1,6 @@
 //! A limit for each client address.
 
-use super::by_key::check;
-use super::{Answer, Decision, Limit};
+use super::{Answer, Decision, Limit, by_key};
 use crate::clock::{Clock, DefaultClock};
 use crate::http::{Head, MissingPeer};
 use crate::keyed::{ClientAddress, KeyedLimiter};
@@ -40,7 +39,7 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<C, S, A> {
 
     #[inline]
     fn client(&self, head: &Head<'_>) -> Result<ClientAddress, MissingPeer> {
-        let peer = head.peer().ok_or(MissingPeer)?.ip();
+        let peer = head.peer_ip().ok_or(MissingPeer)?;
         let address = match &self.proxies {
             Some(proxies) => proxies.client_of(peer, head.headers),
             None => peer,
@@ -54,10 +53,10 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for PerClient<C, S, A> {
 
     #[inline]
     fn decide(&self, head: &Head<'_>, tell: bool) -> Decision<Self::Later> {
-        Decision::Now(match self.client(head) {
-            Ok(client) => check(&self.limits, &client, tell),
-            Err(missing) => Err(missing.into()),
-        })
+        match self.client(head) {
+            Ok(client) => by_key::decide(&self.limits, &client, tell),
+            Err(missing) => Decision::Now(Err(missing.into())),
+        }
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {

@@ -51,9 +51,13 @@ pin_project! {
 
 impl<W: Call<Request<B>>, B, L: Limit> RateLimitFuture<W, B, L> {
     #[inline]
-    pub(super) fn pass(future: W::Future, standing: Option<Standing>, policy: &Arc<Policy<L>>) -> Self {
-        let told = standing.map(|standing| (standing, Arc::clone(policy)));
-        Self { state: State::Called { future, told } }
+    pub(super) fn pass(future: W::Future) -> Self {
+        Self { state: State::Called { future, told: None } }
+    }
+
+    #[inline]
+    pub(super) fn pass_and_tell(future: W::Future, standing: Standing, policy: &Arc<Policy<L>>) -> Self {
+        Self { state: State::Called { future, told: Some((standing, Arc::clone(policy))) } }
     }
 
     pub(super) fn refuse(response: Box<Response<Bytes>>) -> Self {
@@ -84,6 +88,10 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
+                // The answer goes from the service to the caller without a stop on the way.
+                StateProjection::Called { future, told: None } => {
+                    return future.poll(context).map_ok(|response| response.map(Body::answer));
+                }
                 StateProjection::Called { future, told } => {
                     let mut response = ready!(future.poll(context))?;
                     if let Some((standing, policy)) = told.take() {
@@ -112,7 +120,8 @@ impl<W: Call<Request<B>>, B, L: Limit> Held<W, B, L> {
         let answer: Answer = ready!(this.later.poll(context));
         let Some((service, request)) = this.call.take() else { return Poll::Pending };
         Poll::Ready(match this.policy.conclude(&Head::of(&request).told(this.peer.as_ref()), answer) {
-            Ok(standing) => RateLimitFuture::pass(service.call(request), standing, this.policy).state,
+            Ok(None) => RateLimitFuture::pass(service.call(request)).state,
+            Ok(Some(standing)) => RateLimitFuture::pass_and_tell(service.call(request), standing, this.policy).state,
             Err(response) => State::Refused { response: Some(response) },
         })
     }

@@ -31,8 +31,10 @@ pub(super) struct Policy<L> {
 
 /// What is to be done with a request.
 pub(super) enum Admission<F> {
-    /// It may pass; how the limit stands, if the answer is to tell.
-    Pass(Option<Standing>),
+    /// It may pass.
+    Pass,
+    /// It may pass, and the answer tells how the limit stands.
+    PassAndTell(Standing),
     /// It is answered.
     Refuse(Box<Response<Bytes>>),
     /// It waits for the decision.
@@ -84,11 +86,17 @@ impl<L: Limit> Policy<L> {
     #[inline]
     pub(super) fn admit(&self, head: &Head<'_>) -> Admission<L::Later> {
         if self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head)) {
-            return Admission::Pass(None);
+            return Admission::Pass;
         }
         match self.limit.decide(head, self.tells_allowed) {
+            // By itself, so that what is not there is not moved about.
+            Decision::Now(Ok(None)) => {
+                self.note_allowed();
+                Admission::Pass
+            }
             Decision::Now(answer) => match self.conclude(head, answer) {
-                Ok(standing) => Admission::Pass(standing),
+                Ok(Some(standing)) => Admission::PassAndTell(standing),
+                Ok(None) => Admission::Pass,
                 Err(response) => Admission::Refuse(response),
             },
             Decision::Later(later) => Admission::Wait(later),
@@ -123,9 +131,14 @@ impl<L: Limit> Policy<L> {
     #[inline]
     fn note(&self, head: &Head<'_>, answer: &Answer) {
         match answer {
-            Ok(_) => self.telemetry.allowed(self.headers.name(), &self.limit),
+            Ok(_) => self.note_allowed(),
             Err(refusal) => self.note_refusal(head, refusal),
         }
+    }
+
+    #[inline]
+    fn note_allowed(&self) {
+        self.telemetry.allowed(self.headers.name(), &self.limit);
     }
 
     #[cold]

@@ -61,7 +61,10 @@ where
     #[inline]
     fn call(&mut self, request: Request<B>) -> Self::Future {
         match self.policy.admit(&Head::of(&request).told(self.peer.as_ref())) {
-            Admission::Pass(standing) => RateLimitFuture::pass(self.service.call(request), standing, &self.policy),
+            Admission::Pass => RateLimitFuture::pass(self.service.call(request)),
+            Admission::PassAndTell(standing) => {
+                RateLimitFuture::pass_and_tell(self.service.call(request), standing, &self.policy)
+            }
             Admission::Refuse(response) => RateLimitFuture::refuse(response),
             Admission::Wait(later) => {
                 // The one that is ready is called; a clone is not, before it is polled for that.
@@ -86,7 +89,10 @@ where
     #[inline]
     fn call(&self, request: Request<B>) -> Self::Future {
         match self.policy.admit(&Head::of(&request).told(self.peer.as_ref())) {
-            Admission::Pass(standing) => RateLimitFuture::pass(self.service.call(request), standing, &self.policy),
+            Admission::Pass => RateLimitFuture::pass(self.service.call(request)),
+            Admission::PassAndTell(standing) => {
+                RateLimitFuture::pass_and_tell(self.service.call(request), standing, &self.policy)
+            }
             Admission::Refuse(response) => RateLimitFuture::refuse(response),
             Admission::Wait(later) => {
                 let service = call::Hyper(self.service.clone());
