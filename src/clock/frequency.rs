@@ -89,10 +89,14 @@ impl Ticks {
         if self == Self::NEVER || hertz == 0 {
             return None;
         }
-        let seconds = self.0 / hertz;
-        let nanos = (u128::from(self.0 % hertz) * NANOS_PER_SECOND).div_ceil(u128::from(hertz));
+        let (seconds, rest) = (self.0 / hertz, self.0 % hertz);
+        let nanos = match rest.checked_mul(NANOS_PER_SECOND as u64) {
+            Some(product) => product.div_ceil(hertz),
+            // Of a clock that is faster than 18 GHz.
+            None => (u128::from(rest) * NANOS_PER_SECOND).div_ceil(u128::from(hertz)) as u64,
+        };
         // `nanos` may be a whole second by rounding up; the sum stays far below `Duration::MAX`.
-        Some(Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanos as u64)))
+        Some(Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanos)))
     }
 }
 

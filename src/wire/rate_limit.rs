@@ -110,14 +110,13 @@ impl RateLimitHeaders {
         if quota.is_unlimited() {
             return;
         }
-        let left = self.item(REMAINING, remaining, RESET, resets_in);
-        // Unlike `reserve`, does not panic when the map is full.
+        // Unlike `reserve` and `append`, these do not panic when the map is full.
         let _ = headers.try_reserve(2);
-        for (header, item) in [(RATE_LIMIT_POLICY, self.policy(quota)), (RATE_LIMIT, left)] {
-            if let Some(item) = item {
-                // Unlike `append`, does not panic when the map is full.
-                let _ = headers.try_append(header, item);
-            }
+        if let Some(policy) = self.policy(quota) {
+            let _ = headers.try_append(RATE_LIMIT_POLICY, policy);
+        }
+        if let Some(left) = self.item(REMAINING, remaining, RESET, resets_in) {
+            let _ = headers.try_append(RATE_LIMIT, left);
         }
     }
 
