@@ -91,23 +91,28 @@ fn tiers_have_windows_too() {
 #[test]
 fn a_busy_key_gets_its_limit_of_each_window() {
     fn flooded<A: KeyedAlgorithm>(when_full: WhenFull) {
+        let slots = 200;
         let clock = ManualClock::new();
         let limits =
             builder(Quota::per_second(5), &clock).capacity(100).when_full(when_full).algorithm::<A>().build().unwrap();
         for window in 0..20u64 {
-            let mut admitted = 0;
+            let [mut admitted, mut others] = [0; 2];
             for round in 0..100u64 {
                 admitted += u32::from(limits.check(&u64::MAX).is_ok());
                 for key in 0..100 {
-                    _ = limits.check(&(window * 10_000 + round * 100 + key));
+                    others += u32::from(limits.check(&(window * 10_000 + round * 100 + key)).is_ok());
                 }
             }
-            assert!(admitted <= 5, "{admitted} of {when_full:?}");
-            assert!(admitted == 5 || when_full == WhenFull::EvictLeastIndebted, "{admitted} of {when_full:?}");
+            if when_full == WhenFull::EvictLeastIndebted {
+                // A key that is pushed out before it has used up its limit has another one where it comes back.
+                assert!(admitted + others <= 5 * slots, "{admitted} and {others}");
+            } else {
+                assert_eq!(admitted, 5, "{when_full:?}");
+            }
             // A sliding counter counts the window before too.
             clock.advance(Duration::from_secs(2));
         }
-        assert!(limits.len() <= 200);
+        assert!(limits.len() <= slots as usize);
     }
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
         flooded::<FixedWindow>(when_full);
