@@ -1,4 +1,4 @@
-//! A value behind a lock: `parking_lot`'s, loom's, or a critical section where there is no `std`.
+//! A value behind a lock: `parking_lot`'s, that of a model checker, or a critical section where there is no `std`.
 
 use super::RawLock;
 

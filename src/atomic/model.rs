@@ -1,10 +1,18 @@
-//! loom's atomics, in two settings, and with flaws that a model must notice.
+//! The atomics of a model checker, loom's or shuttle's, in two settings, and with flaws that a model must notice.
 
 use core::sync::atomic::Ordering;
+#[cfg(loom)]
+use loom::sync;
+#[cfg(loom)]
+pub(super) use loom::thread_local;
+#[cfg(shuttle)]
+use shuttle::sync;
+#[cfg(shuttle)]
+pub(super) use shuttle::thread_local;
 use std::cell::Cell;
 
 std::thread_local! {
-    /// Whether loads and stores are read-modify-writes. loom runs all threads of a model on one thread of the system.
+    /// Whether loads and stores are read-modify-writes. All threads of a model run on one thread of the system.
     static LOADS_AS_RMW: Cell<bool> = const { Cell::new(false) };
     static FLAW: Cell<Option<Flaw>> = const { Cell::new(None) };
 }
@@ -33,7 +41,7 @@ fn flawed(order: Ordering) -> Ordering {
 
 pub(crate) fn fence(order: Ordering) {
     if !matches!(FLAW.get(), Some(Flaw::NothingOrdered | Flaw::NoFences)) {
-        loom::sync::atomic::fence(order);
+        sync::atomic::fence(order);
     }
 }
 
@@ -50,14 +58,14 @@ pub fn with_loads_as_rmw(model: impl FnOnce()) {
 /// An atomic of so many bits.
 macro_rules! atomic {
     ($atomic:ident, $value:ident) => {
-        /// loom's atomic with the interface of `core`'s, as far as this crate uses it.
+        /// The checker's atomic with the interface of `core`'s, as far as this crate uses it.
         #[derive(Debug)]
-        pub(crate) struct $atomic(loom::sync::atomic::$atomic);
+        pub(crate) struct $atomic(sync::atomic::$atomic);
 
         #[allow(dead_code, reason = "not each of them has a use for all")]
         impl $atomic {
             pub(crate) fn new(value: $value) -> Self {
-                Self(loom::sync::atomic::$atomic::new(value))
+                Self(sync::atomic::$atomic::new(value))
             }
 
             pub(crate) fn load(&self, order: Ordering) -> $value {
@@ -95,7 +103,7 @@ macro_rules! atomic {
                 self.0.compare_exchange(current, new, flawed(success), failure)
             }
 
-            /// Never fails spuriously: loom models the strong one, and the loops around it are the same.
+            /// Never fails spuriously: checkers model the strong one, and the loops around it are the same.
             pub(crate) fn compare_exchange_weak(
                 &self,
                 current: $value,
@@ -114,14 +122,14 @@ atomic!(AtomicU64, u64);
 atomic!(AtomicUsize, usize);
 
 #[cfg(feature = "std")]
-pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
-/// loom's lock. A reader keeps the others out too: which of them comes first matters all the same.
+pub(super) use sync::{Condvar, Mutex, MutexGuard};
+/// The checker's lock. A reader keeps the others out too: which of them comes first matters all the same.
 #[derive(Debug)]
-pub(super) struct RawLock<T>(loom::sync::Mutex<T>);
+pub(super) struct RawLock<T>(sync::Mutex<T>);
 
 impl<T> RawLock<T> {
     pub(super) fn new(value: T) -> Self {
-        Self(loom::sync::Mutex::new(value))
+        Self(sync::Mutex::new(value))
     }
 
     pub(super) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
@@ -133,7 +141,7 @@ impl<T> RawLock<T> {
     }
 }
 
-/// Backing off changes no outcome, and crossbeam's spins for ever under loom.
+/// Backing off changes no outcome, and crossbeam's spins for ever under a checker.
 pub(crate) struct Backoff;
 
 impl Backoff {

@@ -2,9 +2,9 @@
 
 use core::cell::Cell;
 
-#[cfg(loom)]
-use loom::thread_local;
-#[cfg(not(loom))]
+#[cfg(any(loom, shuttle))]
+use super::model::thread_local;
+#[cfg(not(any(loom, shuttle)))]
 use std::thread_local;
 
 thread_local! {
@@ -21,7 +21,7 @@ pub(crate) fn prefer(place: usize) {
     PREFERENCE.with(|preference| preference.set(place));
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 fn by_thread() -> usize {
     use core::hash::{BuildHasher, BuildHasherDefault};
     // Any part of it is as good as any other.
@@ -29,7 +29,7 @@ fn by_thread() -> usize {
 }
 
 /// The same for all, so that the executions of a model are alike; who meets another moves on.
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 fn by_thread() -> usize {
     0
 }

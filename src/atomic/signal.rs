@@ -1,8 +1,8 @@
 //! Something that changes now and then, and that threads wait for.
 
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 use super::model::{Condvar, Mutex, MutexGuard};
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 use super::native::{Condvar, Mutex, MutexGuard};
 use core::time::Duration;
 use std::sync::PoisonError;
