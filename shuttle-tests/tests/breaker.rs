@@ -1,0 +1,215 @@
+//! The circuit breaker with a window: permits that are held over many changes of the state.
+#![cfg(shuttle)]
+
+use damper::breaker::{OnStateChange, Permit, StateChange};
+use damper::{BreakerConfig, CircuitBreaker, State, Window};
+use damper_shuttle_tests::{Time, advance, check, check_flawed, random, time, together};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const PROBES: usize = 2;
+const SUCCESSES: usize = 2;
+
+/// Trips when half of at least four calls failed.
+fn config() -> BreakerConfig {
+    BreakerConfig::builder()
+        .failure_threshold(u32::MAX)
+        .failure_rate(50)
+        .minimum_calls(4)
+        .cooldown(Duration::from_millis(500))
+        .max_probes(PROBES as u32)
+        .successes_to_close(SUCCESSES as u32)
+        .build()
+        .unwrap()
+}
+
+#[derive(Clone, Debug, Default)]
+struct Told(Arc<Mutex<Vec<StateChange>>>);
+
+impl OnStateChange for Told {
+    fn on_state_change(&self, change: StateChange) {
+        self.0.lock().unwrap().push(change);
+    }
+}
+
+type Breaker = Arc<CircuitBreaker<Time, Told>>;
+
+/// A permit, and of which turns of the state it may be.
+struct Held {
+    permit: Permit<Breaker>,
+    turns: RangeInclusive<u32>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Permits that are out, of those of which the turn is known; and the most that there were at once.
+    out: BTreeMap<u32, usize>,
+    most: BTreeMap<u32, usize>,
+    /// What may have been told in a turn.
+    failures: BTreeMap<u32, usize>,
+    successes: BTreeMap<u32, usize>,
+}
+
+struct Calls {
+    breaker: Breaker,
+    told: Told,
+    time: Time,
+    seen: Mutex<Seen>,
+}
+
+impl Calls {
+    fn new(window: Window) -> Arc<Self> {
+        let (told, time) = (Told::default(), time());
+        let breaker = CircuitBreaker::with_clock(config(), Arc::clone(&time)).with_window(window);
+        let breaker = Arc::new(breaker.listened_to_by(told.clone()));
+        Arc::new(Self { breaker, told, time, seen: Mutex::default() })
+    }
+
+    fn acquire(&self) -> Option<Held> {
+        let before = self.breaker.status().generation();
+        let permit = self.breaker.try_acquire_owned().ok()?;
+        let turns = before..=self.breaker.status().generation();
+        if turns.start() == turns.end() {
+            let mut seen = self.seen.lock().unwrap();
+            let out = *seen.out.entry(before).and_modify(|out| *out += 1).or_insert(1);
+            let most = seen.most.entry(before).or_default();
+            *most = out.max(*most);
+        }
+        Some(Held { permit, turns })
+    }
+
+    fn tell(&self, Held { permit, turns }: Held) {
+        let verdict = random(8);
+        {
+            let mut seen = self.seen.lock().unwrap();
+            if turns.start() == turns.end() {
+                *seen.out.get_mut(turns.start()).unwrap() -= 1;
+            }
+            for turn in turns {
+                match verdict {
+                    0 => {}
+                    1..=4 => *seen.failures.entry(turn).or_default() += 1,
+                    _ => *seen.successes.entry(turn).or_default() += 1,
+                }
+            }
+        }
+        match verdict {
+            0 => drop(permit),
+            1..=4 => permit.failure(),
+            _ => permit.success(),
+        }
+    }
+
+    /// Holds up to three permits at once, and tells of them in any order.
+    fn calls(&self) {
+        let mut held = Vec::new();
+        for _ in 0..10 {
+            match random(8) {
+                0 | 1 => advance(&self.time),
+                2..=4 if !held.is_empty() => self.tell(held.swap_remove(random(held.len() as u64) as usize)),
+                _ if held.len() < 3 => held.extend(self.acquire()),
+                _ => {}
+            }
+        }
+        for held in held {
+            self.tell(held);
+        }
+    }
+
+    /// Every change is told once, and has a reason in what was told in its own turn; and no more probes were out.
+    fn is_explained(&self) {
+        let mut changes = self.told.0.lock().unwrap().clone();
+        changes.sort_by_key(StateChange::generation);
+        let seen = self.seen.lock().unwrap();
+        let of = |counts: &BTreeMap<u32, usize>, turn| counts.get(&turn).copied().unwrap_or(0);
+        let mut last = (0, State::Closed);
+        for change in changes {
+            let (turn, state) = last;
+            assert_eq!((change.generation(), change.from()), (turn + 1, state), "told once each");
+            let (failures, successes) = (of(&seen.failures, turn), of(&seen.successes, turn));
+            match (state, change.to()) {
+                (State::Closed, State::Open) => assert!(failures >= 2, "tripped by {failures} failures of its own"),
+                (State::Open, State::HalfOpen) => {}
+                (State::HalfOpen, State::Open) => assert!(failures >= 1, "opened again by no failure of its own"),
+                (State::HalfOpen, State::Closed) => {
+                    assert!(successes >= SUCCESSES, "closed by {successes} successes of its own");
+                }
+                other => panic!("{other:?}"),
+            }
+            last = (change.generation(), change.to());
+            if change.to() == State::HalfOpen {
+                let most = of(&seen.most, change.generation());
+                assert!(most <= PROBES, "{most} probes at once");
+            }
+        }
+        assert_eq!(self.breaker.status().generation(), last.0, "all of them told");
+    }
+
+    /// Nobody holds a permit any more: there is one after each cooldown, until the breaker is closed for good.
+    fn comes_to_rest(&self) {
+        for _ in 0..100 {
+            self.time.advance(Duration::from_secs(1));
+            self.breaker.try_acquire().expect("closed, or after the cooldown").success();
+        }
+        assert_eq!((self.breaker.state(), self.breaker.status().probes_out()), (State::Closed, 0));
+    }
+}
+
+fn outcomes(window: Window) {
+    let calls = Calls::new(window);
+    together(4, 1, &calls, |calls, _| calls.calls());
+    calls.is_explained();
+    calls.comes_to_rest();
+}
+
+fn register() {
+    outcomes(Window::last_calls(8).unwrap());
+}
+
+fn ring() {
+    outcomes(Window::last_calls(60).unwrap());
+}
+
+fn buckets() {
+    outcomes(Window::last(Duration::from_secs(10)).unwrap());
+}
+
+/// Four threads hold up to three permits each, over many turns of the state: at most so many probes are out, each change
+/// is told once and has its reason in its own turn, and no probe is lost. [Any generation; probes without a limit;
+/// changes told of anyway; a window that is always current.]
+#[test]
+fn each_change_has_its_reason_in_its_own_turn() {
+    check(4_000, register);
+}
+
+#[test]
+#[should_panic]
+fn each_change_has_its_reason_in_its_own_turn_unless_flawed() {
+    check_flawed(register);
+}
+
+/// The same with a ring.
+#[test]
+fn each_change_has_its_reason_with_a_ring() {
+    check(4_000, ring);
+}
+
+#[test]
+#[should_panic]
+fn each_change_has_its_reason_with_a_ring_unless_flawed() {
+    check_flawed(ring);
+}
+
+/// The same with buckets of time.
+#[test]
+fn each_change_has_its_reason_with_buckets() {
+    check(4_000, buckets);
+}
+
+#[test]
+#[should_panic]
+fn each_change_has_its_reason_with_buckets_unless_flawed() {
+    check_flawed(buckets);
+}

@@ -1,0 +1,225 @@
+//! The keyed table: floods of more keys than slots, which push one another out while buckets are charged, refunded and
+//! reset and the quota changes.
+#![cfg(shuttle)]
+
+use damper::{KeyedLimiter, Quota, RateLimiter, WhenFull};
+use damper_shuttle_tests::{History, Time, advance, check, check_flawed, random, time, timed, together};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Hashes a `u64` to itself: a schedule is replayed with the same slots.
+#[derive(Clone, Copy, Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u64 here")
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+/// More than the four slots.
+const KEYS: u64 = 7;
+
+/// The quotas that there are in turn, the first at the start.
+const QUOTAS: [Quota; 4] = [
+    Quota::per_second(1).burst(3).max_debt(4),
+    Quota::per_second(2).burst(6).max_debt(4),
+    Quota::per_second(1).burst(1).max_debt(4),
+    Quota::per_second(4).burst(2).max_debt(4),
+];
+
+struct Keyed {
+    limits: KeyedLimiter<u64, Time, BuildHasherDefault<Identity>>,
+    /// Refuses now and then what the keys' own limits allow.
+    all: RateLimiter<damper::TokenBucket, Time>,
+    time: Time,
+    history: History,
+    when_full: WhenFull,
+}
+
+/// What all slots together hold and produce.
+fn all_slots(quota: Quota) -> Quota {
+    Quota::per_second(4 * quota.limit()).burst(4 * quota.capacity())
+}
+
+impl Keyed {
+    fn new(when_full: WhenFull) -> Arc<Self> {
+        let time = time();
+        let limits = KeyedLimiter::<u64>::builder(QUOTAS[0])
+            .capacity(1)
+            .when_full(when_full)
+            .clock(Arc::clone(&time))
+            .hasher(BuildHasherDefault::default())
+            .build()
+            .unwrap();
+        let all = RateLimiter::with_clock(Quota::per_second(2).burst(4), Arc::clone(&time));
+        // The first use is alone, and so is who changes the quota.
+        _ = (limits.peek(&0), all.peek());
+        let history =
+            History::new(if when_full == WhenFull::EvictLeastIndebted { all_slots(QUOTAS[0]) } else { QUOTAS[0] });
+        Arc::new(Self { limits, all, time, history, when_full })
+    }
+
+    /// Who is pushed out may come back to a slot that owes less; then only all together keep to an envelope.
+    fn admitted(&self, key: u64, between: [u64; 2], n: u32) {
+        let key = if self.when_full == WhenFull::EvictLeastIndebted { KEYS } else { key };
+        self.history.admitted(key, between, n);
+    }
+
+    fn check(&self) {
+        let (key, n) = (random(KEYS), 1 + random(2) as u32);
+        let (between, allowed) = timed(&self.time, || self.limits.check_n(&key, n).is_ok());
+        if allowed {
+            self.admitted(key, between, n);
+        }
+    }
+
+    fn check_with_all(&self) {
+        let key = random(KEYS);
+        let (between, allowed) = timed(&self.time, || self.limits.check_n_with(&key, 1, &self.all).is_ok());
+        if allowed {
+            self.admitted(key, between, 1);
+        }
+    }
+
+    fn refund(&self) {
+        let (key, n) = (random(KEYS), 1 + random(2) as u32);
+        let (between, ()) = timed(&self.time, || self.limits.refund(&key, n));
+        self.history.returned(between, n);
+    }
+
+    /// No key has owed more than this.
+    fn reset(&self) {
+        let (between, ()) = timed(&self.time, || self.limits.reset(&random(KEYS)));
+        self.history.returned(between, 10);
+    }
+
+    fn change(&self) {
+        let quota = QUOTAS[random(QUOTAS.len() as u64) as usize];
+        let (between, ()) = timed(&self.time, || self.limits.set_quota(quota).unwrap());
+        let all = self.when_full == WhenFull::EvictLeastIndebted;
+        self.history.changed(between, if all { all_slots(quota) } else { quota });
+    }
+
+    /// All is as if nothing had been: whoever comes has its burst, and the slots are counted.
+    fn comes_to_rest(&self) {
+        assert!(self.limits.len() <= 4, "{} keys in four slots", self.limits.len());
+        self.time.advance(Duration::from_secs(1_000));
+        let burst = self.limits.quota().capacity();
+        for key in 0..4 {
+            assert!(self.limits.check_n(&key, burst).is_ok(), "a token is late");
+            assert!(self.limits.check(&key).is_err(), "one burst");
+        }
+        assert_eq!(self.limits.len(), 4, "the slots that are taken");
+        self.limits.clear();
+        assert_eq!(self.limits.len(), 0, "the slots that are taken");
+    }
+}
+
+fn flood(when_full: WhenFull) {
+    let keyed = Keyed::new(when_full);
+    together(4, 8, &keyed, |keyed, _| match random(8) {
+        0 => advance(&keyed.time),
+        1 => keyed.check_with_all(),
+        _ => keyed.check(),
+    });
+    keyed.history.keeps_to_the_envelope();
+    keyed.comes_to_rest();
+}
+
+/// More keys than slots push one another out: all together get no more than four bursts and their rate.
+/// [A newcomer that owes nothing.]
+#[test]
+fn evictions_mint_nothing() {
+    check(3_000, || flood(WhenFull::EvictLeastIndebted));
+}
+
+#[test]
+#[should_panic]
+fn evictions_mint_nothing_unless_flawed() {
+    check_flawed(|| flood(WhenFull::EvictLeastIndebted));
+}
+
+/// Keys without a slot share a bucket: each key gets its burst and its rate, wherever it is. [A newcomer that does not owe what the shared bucket does.]
+#[test]
+fn no_key_from_the_overflow_has_a_fresh_burst() {
+    check(3_000, || flood(WhenFull::SharedOverflow));
+}
+
+#[test]
+#[should_panic]
+fn no_key_from_the_overflow_has_a_fresh_burst_unless_flawed() {
+    check_flawed(|| flood(WhenFull::SharedOverflow));
+}
+
+/// The same where keys without a slot are refused. [A first sight that does not look again under the lock.]
+#[test]
+fn no_key_has_two_slots() {
+    check(3_000, || flood(WhenFull::DenyNew));
+}
+
+#[test]
+#[should_panic]
+fn no_key_has_two_slots_unless_flawed() {
+    check_flawed(|| flood(WhenFull::DenyNew));
+}
+
+fn everything(when_full: WhenFull) {
+    let keyed = Keyed::new(when_full);
+    together(4, 8, &keyed, |keyed, place| match (place, random(12)) {
+        (0, 0..6) => keyed.change(),
+        (_, 0 | 1) => advance(&keyed.time),
+        (_, 2) => keyed.check_with_all(),
+        (_, 3) => keyed.refund(),
+        (_, 4) => _ = keyed.limits.charge(&random(KEYS), 2),
+        (1, 5) => keyed.reset(),
+        _ => keyed.check(),
+    });
+    keyed.history.keeps_to_the_envelope();
+    keyed.comes_to_rest();
+}
+
+/// All that can be done to keys, while the quota changes: each is in the envelope of what was in force. [The epoch not
+/// looked at again.]
+#[test]
+fn no_key_leaves_its_envelope_while_the_quota_changes() {
+    check(3_000, || everything(WhenFull::EvictLeastIndebted));
+    check(3_000, || everything(WhenFull::SharedOverflow));
+}
+
+#[test]
+#[should_panic]
+fn no_key_leaves_its_envelope_while_the_quota_changes_unless_flawed() {
+    check_flawed(|| everything(WhenFull::SharedOverflow));
+}
+
+/// All is forgotten again and again, while keys come and push one another out: the slots that are taken are counted.
+/// [A `clear` that claims what is claimed.]
+#[test]
+fn clears_beside_evictions_count_the_slots() {
+    check(3_000, clears);
+}
+
+#[test]
+#[should_panic]
+fn clears_beside_evictions_count_the_slots_unless_flawed() {
+    check_flawed(clears);
+}
+
+fn clears() {
+    let keyed = Keyed::new(WhenFull::EvictLeastIndebted);
+    together(3, 8, &keyed, |keyed, place| match (place, random(4)) {
+        (0, 0) => keyed.limits.clear(),
+        (_, 0) => advance(&keyed.time),
+        (_, 1) => keyed.limits.reset(&random(KEYS)),
+        _ => keyed.check(),
+    });
+    keyed.comes_to_rest();
+}
