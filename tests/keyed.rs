@@ -5,6 +5,7 @@ mod models {
     pub(crate) mod keys;
 }
 
+use damper::keyed::Seed;
 use damper::{ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, WhenFull};
 use models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
 use proptest::prelude::*;
@@ -351,7 +352,7 @@ fn racing_threads_take_exactly_what_there_is() {
 
 #[test]
 fn the_default_hasher_is_seeded() {
-    let [one, other] = [std::hash::RandomState::new(), std::hash::RandomState::new()];
+    let [one, other] = [Seed::random(), Seed::random()];
     assert_ne!(one.hash_one(7), other.hash_one(7));
 }
 

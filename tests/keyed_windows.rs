@@ -1,7 +1,7 @@
 //! Keyed limiters that count by windows: each key is answered as a limiter of its own would answer it.
 #![cfg(feature = "std")]
 
-use damper::keyed::KeyedLimiterBuilder;
+use damper::keyed::{KeyedLimiterBuilder, Seed};
 use damper::limit::{Algorithm, KeyedAlgorithm};
 use damper::{
     Alignment, FixedWindow, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, SetQuotaError,
@@ -9,10 +9,9 @@ use damper::{
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::hash::RandomState;
 use std::time::Duration;
 
-type Builder<'a> = KeyedLimiterBuilder<u64, &'a ManualClock, RandomState>;
+type Builder<'a> = KeyedLimiterBuilder<u64, &'a ManualClock, Seed>;
 
 fn builder(quota: Quota, clock: &ManualClock) -> Builder<'_> {
     KeyedLimiter::<u64>::builder(quota).clock(clock).aligned_to(Alignment::ClockOrigin)

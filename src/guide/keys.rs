@@ -79,8 +79,10 @@
 //!     .when_full(WhenFull::DenyNew)
 //!     .clock(ManualClock::new())
 //!     .build()?;
-//! let [one, other] = ["2001:db8::1", "2001:db8::2"].map(|address|
-//! ClientAddress::from(address.parse::<IpAddr>().unwrap())); limits.check(&one)?; limits.check(&other)?;
+//! let client = |address: &str| address.parse::<IpAddr>().map(ClientAddress::from);
+//! let (one, other) = (client("2001:db8::1")?, client("2001:db8::2")?);
+//! limits.check(&one)?;
+//! limits.check(&other)?;
 //! assert!(limits.check(&one).is_err(), "the same client");
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```

@@ -7,7 +7,7 @@ use super::policy::WhenFull;
 use super::slot::MOST_TIERS;
 use super::table::Table;
 use super::tiers::{TierOf, Tiers};
-use super::{DefaultHashBuilder, KeyedLimiter, KeyedLimiterError};
+use super::{KeyedLimiter, KeyedLimiterError, Seed};
 use crate::clock::{Clock, DefaultClock};
 use crate::limit::{KeyedAlgorithm, TokenBucket};
 use crate::quota::{Alignment, Measure, Quota};
@@ -16,8 +16,6 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
-#[cfg(feature = "std")]
-use {crate::clock::Monotonic, std::hash::RandomState};
 
 /// The keys that a limiter is built for unless told otherwise.
 const DEFAULT_CAPACITY: usize = 8_192;
@@ -29,13 +27,13 @@ const LOCKS: usize = 64;
 impl<K: ?Sized> KeyedLimiter<K> {
     /// Starts a limiter of this quota for each key, on the default clock.
     pub fn builder(quota: Quota) -> KeyedLimiterBuilder<K> {
-        KeyedLimiterBuilder::new(quota, Monotonic, RandomState::new())
+        KeyedLimiterBuilder::new(quota, crate::clock::Monotonic, Seed::random())
     }
 }
 
 /// Builds a [`KeyedLimiter`].
 #[must_use]
-pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = DefaultHashBuilder, A = TokenBucket> {
+pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> {
     quota: Quota,
     /// The others, and which of all a key has.
     tiers: Option<(Vec<Quota>, TierOf<K>)>,
@@ -58,8 +56,9 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
     /// use damper::Quota;
     /// use damper::keyed::{KeyedLimiterBuilder, Seed};
     ///
-    /// let limits = KeyedLimiterBuilder::<str, _, _>::new(Quota::per_second(5), ManualClock::new(), Seed::new(1,
-    /// 2)).build()?; assert!(limits.check("node 7").is_ok());
+    /// let (quota, seed) = (Quota::per_second(5), Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210));
+    /// let limits = KeyedLimiterBuilder::<str, _, _>::new(quota, ManualClock::new(), seed).build()?;
+    /// assert!(limits.check("node 7").is_ok());
     /// # Ok::<(), damper::KeyedLimiterError>(())
     /// ```
     pub fn new(quota: Quota, clock: C, hasher: S) -> Self {

@@ -1,6 +1,6 @@
 //! A breaker for every key.
 
-use super::{DefaultHashBuilder, LruStore};
+use super::{LruStore, Seed};
 use crate::breaker::{BreakerConfig, BreakerStatus, CallError, CircuitBreaker, OfResult, Run, State, Window};
 use crate::clock::{Clock, DefaultClock};
 use alloc::borrow::ToOwned;
@@ -33,7 +33,7 @@ use core::hash::{BuildHasher, Hash};
 /// assert_eq!(hosts.call("api.example.com", || Ok::<_, &str>("pong")), Ok("pong"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct CircuitBreakers<K, C = DefaultClock, S = DefaultHashBuilder> {
+pub struct CircuitBreakers<K, C = DefaultClock, S = Seed> {
     store: LruStore<K, CircuitBreaker<C>, S>,
     config: BreakerConfig,
     window: Option<Window>,
@@ -55,7 +55,7 @@ impl<K: Hash + Eq, C: Clock + Clone> CircuitBreakers<K, C> {
     /// clock too.
     #[must_use]
     pub fn with_clock(config: BreakerConfig, capacity: usize, clock: C) -> Self {
-        Self::with_clock_and_hasher(config, capacity, clock, DefaultHashBuilder::new())
+        Self::with_clock_and_hasher(config, capacity, clock, Seed::random())
     }
 }
 

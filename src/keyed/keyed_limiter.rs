@@ -1,6 +1,6 @@
 //! One quota, a bucket for every key.
 
-use super::DefaultHashBuilder;
+use super::Seed;
 use super::locks::Locks;
 use super::policy::WhenFull;
 use super::slot::Word;
@@ -61,7 +61,7 @@ use core::marker::PhantomData;
 /// assert!(limits.check(&bob).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = DefaultHashBuilder, A = TokenBucket> {
+pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> {
     pub(super) tiers: Tiers<K>,
     pub(super) table: Table,
     pub(super) locks: Locks,

@@ -1,6 +1,6 @@
 //! A bounded store of values of any kind.
 
-use super::DefaultHashBuilder;
+use super::Seed;
 use super::second_chance::{Entry, Ring};
 use crate::atomic::Guarded;
 use alloc::borrow::ToOwned;
@@ -77,7 +77,7 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// assert_eq!(answer, Ok(42));
 /// assert!(hosts.get("www.example.com").is_none());
 /// ```
-pub struct LruStore<K, V, S = DefaultHashBuilder> {
+pub struct LruStore<K, V, S = Seed> {
     /// A power of two of them.
     shards: Box<[Shard<K, V>]>,
     capacity: usize,
@@ -92,7 +92,7 @@ impl<K, V> LruStore<K, V> {
     /// A store of at most so many entries, 1 to 2^28; what lies outside is brought to the nearer end.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        Self::with_hasher(capacity, DefaultHashBuilder::new())
+        Self::with_hasher(capacity, Seed::random())
     }
 }
 

@@ -11,7 +11,7 @@
 //! | `tiers` | several quotas, and which of them is a key's |
 //! | `locks` | what is held at a first sight |
 //! | `policy` | what becomes of a newcomer for whom there is no slot |
-//! | `seed` | a hasher for where there is no `std` |
+//! | `seed` | how keys are hashed |
 //! | `client_address` | addresses as keys |
 //! | `lru_store` | a value of any kind for every key: shards and their locks |
 //! | `second_chance` | which entry of a shard makes room |
@@ -49,11 +49,3 @@ pub use lru_store::LruStore;
 pub use policy::WhenFull;
 pub use seed::Seed;
 pub use table::KeyedSlots;
-
-/// The hasher of a store that names none: std's, seeded at random, with the feature `std`.
-#[cfg(feature = "std")]
-pub type DefaultHashBuilder = std::hash::RandomState;
-
-/// The hasher of a store that names none: without the feature `std` the caller gives a seed.
-#[cfg(not(feature = "std"))]
-pub type DefaultHashBuilder = Seed;

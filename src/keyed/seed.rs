@@ -1,15 +1,15 @@
-//! The hasher of limiters whose seed the caller gives.
+//! How keys are hashed.
 
 use core::fmt;
 use core::hash::BuildHasher;
 use siphasher::sip::SipHasher13;
 
-/// Hashes keys by SipHash-1-3 (Aumasson and Bernstein, 2012) with a seed that the caller gives: for where there is no
-/// `std` to give one.
+/// Hashes keys by SipHash-1-3 (Aumasson and Bernstein, 2012), as std's maps do, with a seed: the hasher of what names no
+/// other.
 ///
-/// Who knows the seed can choose keys that share a bucket, or crowd one another out. So take it from a source of true
-/// randomness at each start where there is one; else from what differs from device to device and an outsider does not
-/// know.
+/// Who knows the seed can choose keys that share a bucket, or crowd one another out. With the feature `std` each limiter
+/// and store has a random one. Without, take it from a source of true randomness at each start where there is one; else
+/// from what differs from device to device and an outsider does not know.
 ///
 /// # Examples
 ///
@@ -29,11 +29,20 @@ impl Seed {
     pub const fn new(first: u64, second: u64) -> Self {
         Self([first, second])
     }
+
+    /// A seed by chance, another one each time: from where std's maps have theirs.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub fn random() -> Self {
+        let chance = || std::hash::RandomState::new().hash_one(0);
+        Self([chance(), chance()])
+    }
 }
 
 impl BuildHasher for Seed {
     type Hasher = SipHasher13;
 
+    #[inline]
     fn build_hasher(&self) -> SipHasher13 {
         SipHasher13::new_with_keys(self.0[0], self.0[1])
     }

@@ -4,7 +4,7 @@ use super::global::told_quota;
 use super::{Answer, Decision, Limit, Limited, Refusal, Standing};
 use crate::clock::{Clock, DefaultClock};
 use crate::http::Head;
-use crate::keyed::KeyedLimiter;
+use crate::keyed::{KeyedLimiter, Seed};
 use crate::limit::Denied;
 use crate::limit::{KeyedAlgorithm, TokenBucket};
 use crate::quota::Quota;
@@ -14,7 +14,6 @@ use core::fmt;
 use core::future::Ready;
 use core::hash::{BuildHasher, Hash};
 use http::HeaderName;
-use std::hash::RandomState;
 
 /// Takes a token of a key. Each branch makes its decision whole: put together afterwards, it is moved through memory.
 #[inline]
@@ -72,7 +71,7 @@ where
 /// A limit for each key, which a closure tells.
 ///
 /// A key is whatever can be hashed, a tuple or an `Option` too: all that are `None` share a bucket.
-pub struct By<F, K, C = DefaultClock, S = RandomState, A = TokenBucket> {
+pub struct By<F, K, C = DefaultClock, S = Seed, A = TokenBucket> {
     key: Arc<F>,
     limits: Arc<KeyedLimiter<K, C, S, A>>,
 }
@@ -114,7 +113,7 @@ impl<F, K, C: fmt::Debug, S, A> fmt::Debug for By<F, K, C, S, A> {
 /// empty.
 ///
 /// Of a header that is there several times, the first counts.
-pub struct ByHeader<C = DefaultClock, S = RandomState, A = TokenBucket> {
+pub struct ByHeader<C = DefaultClock, S = Seed, A = TokenBucket> {
     name: HeaderName,
     limits: Arc<KeyedLimiter<[u8], C, S, A>>,
 }

@@ -3,7 +3,7 @@
 use super::{Answer, Decision, Limit, by_key};
 use crate::clock::{Clock, DefaultClock};
 use crate::http::{Head, MissingPeer};
-use crate::keyed::{ClientAddress, KeyedLimiter};
+use crate::keyed::{ClientAddress, KeyedLimiter, Seed};
 use crate::limit::{KeyedAlgorithm, TokenBucket};
 use crate::wire::TrustedProxies;
 use alloc::string::{String, ToString};
@@ -11,13 +11,12 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::future::Ready;
 use core::hash::BuildHasher;
-use std::hash::RandomState;
 
 /// A limit for each client address: the peer's, or behind [`TrustedProxies`] that which these tell. IPv6 addresses are
 /// grouped by their prefix.
 ///
 /// A request that does not tell its [peer](Head::peer) is an error, and not limited together with others.
-pub struct PerClient<C = DefaultClock, S = RandomState, A = TokenBucket> {
+pub struct PerClient<C = DefaultClock, S = Seed, A = TokenBucket> {
     limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>,
     proxies: Option<TrustedProxies>,
     ipv6_prefix: u32,
