@@ -1,0 +1,64 @@
+//! One decision of a limiter for one of many keys, and one value of a store.
+
+use crate::still::{Fixed, still};
+use crate::{Call, Row, prepared, rows};
+use damper::keyed::KeyedLimiterBuilder;
+use damper::{BreakerConfig, CircuitBreakers, Clock, KeyedLimiter, LruStore, Quota};
+
+pub(crate) const ROWS: &[Row] =
+    rows![keyed_allowed, keyed_denied, keyed_first_sight, keyed_flood, lru_hit, lru_breaker_success,];
+
+/// Whose hash is a little longer than a number's.
+const HOST: &str = "api.example.com";
+
+fn limiter<C: Clock>(quota: Quota, capacity: usize, clock: C) -> KeyedLimiter<u64, C, Fixed> {
+    KeyedLimiterBuilder::new(quota, clock, Fixed::default()).capacity(capacity).build().expect("a capacity in range")
+}
+
+fn keyed_allowed() -> Call {
+    let limiter = limiter(Quota::per_hour(1).burst(1_000_000), 1_024, still!());
+    Box::new(move || limiter.check(&7).is_ok())
+}
+
+fn keyed_denied() -> Call {
+    let limiter = limiter(Quota::per_hour(1), 1_024, still!());
+    prepared(Box::new(move || limiter.check(&7).is_err()))
+}
+
+/// Another key each time, in a table with room for all of them.
+fn keyed_first_sight() -> Call {
+    let limiter = limiter(Quota::per_hour(1), 65_536, still!());
+    let mut key = 0;
+    Box::new(move || {
+        key += 1;
+        limiter.check(&key).is_ok()
+    })
+}
+
+/// Another key each time, where all slots have owners that owe and the bucket of all others is empty.
+fn keyed_flood() -> Call {
+    let limiter = limiter(Quota::per_hour(1), 16, still!());
+    let mut key = 0;
+    // Of the first thousand some get a slot.
+    prepared(Box::new(move || {
+        key += 1;
+        limiter.check(&key).is_err() && key > 1_000
+    }))
+}
+
+/// In one shard, as there is below 128: how many there are above depends on the machine.
+fn lru_hit() -> Call {
+    let store = LruStore::<String, u64, _>::with_hasher(100, Fixed::default());
+    store.get_or_insert_with(HOST, || 1);
+    Box::new(move || store.get(HOST).is_some_and(|value| *value == 1))
+}
+
+fn lru_breaker_success() -> Call {
+    let breakers = CircuitBreakers::<String, _, _>::with_clock_and_hasher(
+        BreakerConfig::default(),
+        100,
+        still!(),
+        Fixed::default(),
+    );
+    Box::new(move || breakers.call(HOST, || Ok::<_, ()>(())).is_ok())
+}

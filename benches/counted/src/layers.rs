@@ -1,0 +1,221 @@
+//! What a layer adds to a service. A request is made, sent through a clone of the service, as axum and tonic have it
+//! (hyper calls one of the connection's), answered when it is first polled, and its answer read to its end and dropped:
+//! all that is in the bare service's call too.
+
+use crate::still::{Fixed, still};
+use crate::{Call, Row, prepared, rows};
+use bytes::Bytes;
+use damper::http::{CircuitBreakerLayer, PeerAddress, PerClient, RateLimitLayer};
+use damper::keyed::KeyedLimiterBuilder;
+use damper::{BreakerConfig, CircuitBreaker, CircuitBreakers, ClientAddress, Clock, Quota, RateLimiter};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body::{Body, Frame};
+use http_body_util::Empty;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use tonic::transport::server::TcpConnectInfo;
+use tower::Service;
+
+pub(crate) const ROWS: &[Row] = rows![
+    tower_limit_global - tower_bare,
+    tower_limit_client - tower_bare,
+    tower_limit_client_headers - tower_bare,
+    tower_limit_client_refused - tower_bare,
+    tower_breaker - tower_bare,
+    tower_breaker_host - tower_bare,
+    tower_breaker_open - tower_bare,
+    hyper_limit_client - hyper_bare,
+    hyper_breaker - hyper_bare,
+    tonic_limit_client - tonic_bare,
+    tonic_limit_client_refused - tonic_bare,
+    tonic_breaker - tonic_bare,
+    tonic_breaker_open - tonic_bare,
+];
+
+const PLENTY: Quota = Quota::per_hour(1).burst(1_000_000);
+const ONE: Quota = Quota::per_hour(1);
+
+type Asked = Request<Empty<Bytes>>;
+
+type Answer = Result<Response<Answered>, Infallible>;
+
+/// Some data; of gRPC, trailers too.
+#[derive(Debug)]
+struct Answered {
+    data: Option<Bytes>,
+    trailers: Option<HeaderMap>,
+}
+
+impl Body for Answered {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let data = self.data.take().map(Frame::data);
+        Poll::Ready(data.or_else(|| self.trailers.take().map(Frame::trailers)).map(Ok))
+    }
+}
+
+fn answer(_: Asked) -> Ready<Answer> {
+    ready(Ok(Response::new(Answered { data: Some(Bytes::from_static(b"Hello")), trailers: None })))
+}
+
+fn answer_grpc(_: Asked) -> Ready<Answer> {
+    let trailers = HeaderMap::from_iter([(tonic::Status::GRPC_STATUS, HeaderValue::from_static("0"))]);
+    let data = Some(Bytes::from_static(b"\0\0\0\0\0"));
+    let mut response = Response::new(Answered { data, trailers: Some(trailers) });
+    response.headers_mut().insert(CONTENT_TYPE, GRPC);
+    ready(Ok(response))
+}
+
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+
+fn request() -> Asked {
+    let mut request = Request::new(Empty::new());
+    *request.uri_mut() = http::Uri::from_static("http://api.example.com/");
+    request.extensions_mut().insert(PeerAddress(([192, 0, 2, 7], 5_000).into()));
+    request
+}
+
+fn request_grpc() -> Asked {
+    let mut request = Request::new(Empty::new());
+    request.headers_mut().insert(CONTENT_TYPE, GRPC);
+    let remote_addr = Some(([192, 0, 2, 7], 5_000).into());
+    request.extensions_mut().insert(TcpConnectInfo { local_addr: None, remote_addr });
+    request
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// An answer that was read to its end, with this status of HTTP.
+    Answered(u16),
+    /// With this status of gRPC in its head.
+    Status(u8),
+    Failed,
+}
+
+fn end_of<B: Body, E>(call: impl Future<Output = Result<Response<B>, E>>) -> End {
+    let context = &mut Context::from_waker(Waker::noop());
+    let Poll::Ready(result) = pin!(call).poll(context) else { panic!("it answers at once") };
+    let Ok(answer) = result else { return End::Failed };
+    let (head, body) = answer.into_parts();
+    let mut body = pin!(body);
+    while let Poll::Ready(Some(Ok(_))) = body.as_mut().poll_frame(context) {}
+    match head.headers.get(tonic::Status::GRPC_STATUS) {
+        Some(status) => End::Status(status.as_bytes()[0] - b'0'),
+        None => End::Answered(head.status.as_u16()),
+    }
+}
+
+/// Calls of a service of tower's.
+fn tower<S, B>(service: S, request: fn() -> Asked, end: End) -> Call
+where
+    S: Service<Asked, Response = Response<B>> + Clone + 'static,
+    B: Body,
+{
+    Box::new(move || {
+        let mut service = service.clone();
+        let context = &mut Context::from_waker(Waker::noop());
+        service.poll_ready(context).is_ready() && end_of(service.call(request())) == end
+    })
+}
+
+/// Calls of a service of hyper's.
+fn hyper<S, B>(service: S) -> Call
+where
+    S: hyper::service::Service<Asked, Response = Response<B>> + 'static,
+    B: Body,
+{
+    Box::new(move || end_of(service.call(request())) == End::Answered(200))
+}
+
+fn per_client<C: Clock>(quota: Quota, clock: C) -> RateLimitLayer<PerClient<C, Fixed>> {
+    let limits = KeyedLimiterBuilder::<ClientAddress, _, _>::new(quota, clock, Fixed::default());
+    RateLimitLayer::new(PerClient::new(Arc::new(limits.build().expect("the default capacity"))))
+}
+
+/// Which refuses everything.
+fn open<C: Clock>(clock: C) -> Arc<CircuitBreaker<C>> {
+    let config = BreakerConfig::builder().failure_threshold(1).build().expect("at least one");
+    let breaker = CircuitBreaker::with_clock(config, clock);
+    breaker.try_acquire().expect("it is closed").failure();
+    Arc::new(breaker)
+}
+
+fn tower_bare() -> Call {
+    tower(tower::service_fn(answer), request, End::Answered(200))
+}
+
+fn tower_limit_global() -> Call {
+    let layer = RateLimitLayer::new(Arc::new(RateLimiter::with_clock(PLENTY, still!())));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+fn tower_limit_client() -> Call {
+    tower(per_client(PLENTY, still!()).layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+fn tower_limit_client_headers() -> Call {
+    tower(per_client(PLENTY, still!()).headers(true).layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+fn tower_limit_client_refused() -> Call {
+    prepared(tower(per_client(ONE, still!()).layer(tower::service_fn(answer)), request, End::Answered(429)))
+}
+
+fn tower_breaker() -> Call {
+    let layer = CircuitBreakerLayer::one(BreakerConfig::default());
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+/// std's hasher has random keys here; with one host they make no difference.
+fn tower_breaker_host() -> Call {
+    let breakers = CircuitBreakers::with_clock(BreakerConfig::default(), 100, still!());
+    let layer = CircuitBreakerLayer::new(Arc::new(breakers));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+fn tower_breaker_open() -> Call {
+    tower(CircuitBreakerLayer::new(open(still!())).layer(tower::service_fn(answer)), request, End::Failed)
+}
+
+fn hyper_bare() -> Call {
+    hyper(hyper::service::service_fn(answer))
+}
+
+fn hyper_limit_client() -> Call {
+    hyper(per_client(PLENTY, still!()).layer(hyper::service::service_fn(answer)))
+}
+
+fn hyper_breaker() -> Call {
+    hyper(CircuitBreakerLayer::one(BreakerConfig::default()).layer(hyper::service::service_fn(answer)))
+}
+
+fn tonic_bare() -> Call {
+    tower(tower::service_fn(answer_grpc), request_grpc, End::Answered(200))
+}
+
+fn tonic_limit_client() -> Call {
+    tower(per_client(PLENTY, still!()).layer(tower::service_fn(answer_grpc)), request_grpc, End::Answered(200))
+}
+
+/// `RESOURCE_EXHAUSTED`, beside a 200 of HTTP.
+fn tonic_limit_client_refused() -> Call {
+    prepared(tower(per_client(ONE, still!()).layer(tower::service_fn(answer_grpc)), request_grpc, End::Status(8)))
+}
+
+/// Of a client: the verdict falls by the trailers.
+fn tonic_breaker() -> Call {
+    let layer = damper::tonic::CircuitBreakerLayer::one(BreakerConfig::default());
+    tower(layer.layer(tower::service_fn(answer_grpc)), request_grpc, End::Answered(200))
+}
+
+fn tonic_breaker_open() -> Call {
+    let layer = damper::tonic::CircuitBreakerLayer::new(open(still!()));
+    tower(layer.layer(tower::service_fn(answer_grpc)), request_grpc, End::Failed)
+}

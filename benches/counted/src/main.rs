@@ -1,0 +1,86 @@
+//! damper's hot paths, for `benches/instructions` to count the instructions of.
+//!
+//! ```text
+//! counted                    tells the names of the rows
+//! counted ROW WITH WITHOUT   makes so many calls of a row, and so many of what it is counted less
+//! ```
+//!
+//! A run of twice as many calls of the one as of the other, less a run of the opposite, is what a call of the row takes
+//! more than one of the other; all else is the same in both, the start of the program too. A row is a function that
+//! returns its call, which has to answer true each time. It is counted less an empty call, or less the row that is
+//! named: a layer less the bare service.
+//!
+//! Nothing here is left to chance or to time: clocks stand still, hashers have fixed keys, and there is one thread.
+
+mod breakers;
+mod keys;
+mod layers;
+mod limits;
+mod still;
+
+use std::process::ExitCode;
+
+/// Is made many times. A box, so that it is not inlined into the loop around it.
+type Call = Box<dyn FnMut() -> bool>;
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    name: &'static str,
+    call: fn() -> Call,
+    less: fn() -> Call,
+}
+
+/// Rows by the names of their functions.
+macro_rules! rows {
+    ($($name:ident $(- $less:ident)?),* $(,)?) => {
+        &[$(crate::Row { name: stringify!($name), call: $name, less: rows!(@less $($less)?) }),*]
+    };
+    (@less) => { crate::nothing };
+    (@less $less:ident) => { $less };
+}
+use rows;
+
+fn nothing() -> Call {
+    Box::new(|| true)
+}
+
+fn all() -> impl Iterator<Item = &'static Row> {
+    [limits::ROWS, keys::ROWS, breakers::ROWS, layers::ROWS].into_iter().flatten()
+}
+
+/// A call that does not answer true at first: before anybody counts, it is made until it does.
+fn prepared(mut call: Call) -> Call {
+    while !call() {}
+    call
+}
+
+#[inline(never)]
+fn repeat(mut call: Call, times: u32) {
+    for _ in 0..times {
+        assert!(call(), "every call is of the kind that is counted");
+    }
+}
+
+fn main() -> ExitCode {
+    still::set();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &*arguments {
+        [] => all().for_each(|row| println!("{}", row.name)),
+        [name, with, without] => {
+            let (Some(row), Ok(with), Ok(without)) =
+                (all().find(|row| row.name == name), with.parse(), without.parse())
+            else {
+                return usage();
+            };
+            repeat((row.call)(), with);
+            repeat((row.less)(), without);
+        }
+        _ => return usage(),
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: counted [ROW WITH WITHOUT]");
+    ExitCode::from(2)
+}

@@ -1,0 +1,47 @@
+//! A clock that stands still, at the cost of one load; and a hasher without chance.
+
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static NOW: AtomicU64 = AtomicU64::new(0);
+
+/// Once, so that the compiler does not take it for a constant.
+pub(crate) fn set() {
+    NOW.store(black_box(1), Ordering::Relaxed);
+}
+
+/// A nanosecond after the origin of each.
+pub(crate) fn now() -> u64 {
+    NOW.load(Ordering::Relaxed)
+}
+
+/// A clock for one row, of a type of its own: what decides by it is compiled for that row alone, and inlined into it as
+/// far as into the one caller that most limiters have. If rows shared it, one more of them would change the others; and
+/// if it were generic, less of it would be inlined than of the clocks that programs have.
+macro_rules! still {
+    () => {{
+        #[derive(Clone, Copy, Debug)]
+        struct Still;
+
+        impl damper::Clock for Still {
+            fn now(&self) -> u64 {
+                crate::still::now()
+            }
+
+            fn frequency(&self) -> u64 {
+                <Self as damper::clock::FixedFrequency>::HERTZ
+            }
+        }
+
+        impl damper::clock::FixedFrequency for Still {
+            const HERTZ: u64 = 1_000_000_000;
+        }
+
+        Still
+    }};
+}
+pub(crate) use still;
+
+/// As std's `RandomState`, with keys that are the same in every run.
+pub(crate) type Fixed = BuildHasherDefault<DefaultHasher>;
