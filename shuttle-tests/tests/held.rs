@@ -42,7 +42,7 @@ impl Leasing {
 }
 
 /// Leases come, spend and go, beside checks of the bucket: all together are in the envelope of one burst, and in the
-/// end all of the budget is there. [The budget back before the tokens.]
+/// end all of the budget is there. [The budget stored in the place of its exchange.]
 #[test]
 fn leases_are_in_the_envelope_of_one_bucket() {
     check(6_000, leasing);

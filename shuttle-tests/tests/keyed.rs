@@ -186,8 +186,8 @@ fn everything(when_full: WhenFull) {
     keyed.comes_to_rest();
 }
 
-/// All that can be done to keys, while the quota changes: each is in the envelope of what was in force. [The epoch not
-/// looked at again.]
+/// All that can be done to keys, while the quota changes: each is in the envelope of what was in force. [A newcomer
+/// that owes nothing.]
 #[test]
 fn no_key_leaves_its_envelope_while_the_quota_changes() {
     check(3_000, || everything(WhenFull::EvictLeastIndebted));
@@ -204,7 +204,7 @@ fn no_key_leaves_its_envelope_while_the_quota_changes_unless_flawed() {
 /// [A `clear` that claims what is claimed.]
 #[test]
 fn clears_beside_evictions_count_the_slots() {
-    check(3_000, clears);
+    check(10_000, clears);
 }
 
 #[test]
@@ -215,8 +215,8 @@ fn clears_beside_evictions_count_the_slots_unless_flawed() {
 
 fn clears() {
     let keyed = Keyed::new(WhenFull::EvictLeastIndebted);
-    together(3, 8, &keyed, |keyed, place| match (place, random(4)) {
-        (0, 0) => keyed.limits.clear(),
+    together(4, 8, &keyed, |keyed, place| match (place, random(4)) {
+        (0, _) => keyed.limits.clear(),
         (_, 0) => advance(&keyed.time),
         (_, 1) => keyed.limits.reset(&random(KEYS)),
         _ => keyed.check(),
