@@ -9,23 +9,34 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "breaker_consecutive",
         damper: consecutive,
-        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: 0.15 }),
+        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: Some(0.15) }),
+    },
+    // Five failures in a row, for both.
+    Contest {
+        name: "breaker_consecutive_failsafe",
+        damper: consecutive,
+        peer: Some(Peer { name: "failsafe", side: failsafe::closed, bar: None }),
     },
     Contest {
         name: "breaker_window_48",
         damper: || window(48),
-        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: 0.85 }),
+        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: Some(0.85) }),
     },
     Contest {
         name: "breaker_window_100",
         damper: || window(100),
-        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: 1.0 }),
+        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: Some(1.0) }),
     },
     // A refusal.
     Contest {
         name: "breaker_open",
         damper: open,
-        peer: Some(Peer { name: "recloser", side: recloser::open, bar: 1.0 }),
+        peer: Some(Peer { name: "recloser", side: recloser::open, bar: Some(1.0) }),
+    },
+    Contest {
+        name: "breaker_open_failsafe",
+        damper: open,
+        peer: Some(Peer { name: "failsafe", side: failsafe::open, bar: None }),
     },
 ];
 
@@ -74,6 +85,31 @@ mod recloser {
         for _ in 0..200 {
             let _ = breaker.call(|| Err::<u32, ()>(()));
         }
+        calls(move || black_box(&breaker).call(succeed).is_err())
+    }
+}
+
+/// failsafe, with its policy of failures in a row, which costs least.
+mod failsafe {
+    use super::succeed;
+    use crate::contest::{Side, calls};
+    use failsafe::{CircuitBreaker, Config, backoff, failure_policy};
+    use std::hint::black_box;
+    use std::time::Duration;
+
+    fn breaker(failures: u32) -> impl CircuitBreaker {
+        let policy = failure_policy::consecutive_failures(failures, backoff::constant(Duration::from_hours(1)));
+        Config::new().failure_policy(policy).build()
+    }
+
+    pub(super) fn closed() -> Side {
+        let breaker = breaker(5);
+        calls(move || black_box(&breaker).call(succeed).is_ok())
+    }
+
+    pub(super) fn open() -> Side {
+        let breaker = breaker(1);
+        let _ = breaker.call(|| Err::<u32, ()>(()));
         calls(move || black_box(&breaker).call(succeed).is_err())
     }
 }

@@ -19,8 +19,8 @@ pub(crate) struct Contest {
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
     pub(crate) side: fn() -> Side,
-    /// The most that damper's time should be, as a part of this peer's.
-    pub(crate) bar: f64,
+    /// The most that damper's time should be, as a part of this peer's. None where nothing was set.
+    pub(crate) bar: Option<f64>,
 }
 
 /// Does something so many times and tells how long that took, without what it took to get ready.

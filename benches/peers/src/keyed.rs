@@ -12,7 +12,7 @@ macro_rules! hits {
         Contest {
             name: $name,
             damper: || hit($keys, $threads),
-            peer: Some(Peer { name: "governor", side: || governor::hit($keys, $threads), bar: $bar }),
+            peer: Some(Peer { name: "governor", side: || governor::hit($keys, $threads), bar: Some($bar) }),
         }
     };
 }
@@ -23,7 +23,11 @@ macro_rules! floor {
         Contest {
             name: $name,
             damper: || hit($keys, 1),
-            peer: Some(Peer { name: "hash + read + CAS", side: || floor::hash_and_read_and_cas($keys), bar: 1.25 }),
+            peer: Some(Peer {
+                name: "hash + read + CAS",
+                side: || floor::hash_and_read_and_cas($keys),
+                bar: Some(1.25),
+            }),
         }
     };
 }
@@ -40,12 +44,12 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "keyed_flood_idle",
         damper: || flood(Quota::per_second(u32::MAX)),
-        peer: Some(Peer { name: "the hit path", side: || hit(8_192, 1), bar: 3.0 }),
+        peer: Some(Peer { name: "the hit path", side: || hit(8_192, 1), bar: Some(3.0) }),
     },
     Contest {
         name: "keyed_flood_busy",
         damper: || flood(Quota::per_hour(1).burst(5)),
-        peer: Some(Peer { name: "the hit path", side: || hit(8_192, 1), bar: 3.0 }),
+        peer: Some(Peer { name: "the hit path", side: || hit(8_192, 1), bar: Some(3.0) }),
     },
     floor!("keyed_hit_1k_floor", 1_000),
     floor!("keyed_hit_100k_floor", 100_000),

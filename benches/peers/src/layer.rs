@@ -23,19 +23,25 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "layer_breaker",
         damper: breaker,
-        peer: Some(Peer { name: "tower-resilience", side: peers::breaker, bar: 0.07 }),
+        peer: Some(Peer { name: "tower-resilience", side: peers::breaker, bar: Some(0.07) }),
     },
     // A limit for each of 256 addresses, as axum tells them; all requests pass.
     Contest {
         name: "layer_limit_ip",
         damper: || limit(false),
-        peer: Some(Peer { name: "tower_governor", side: peers::limit, bar: 0.5 }),
+        peer: Some(Peer { name: "tower_governor", side: peers::limit, bar: Some(0.5) }),
     },
     // With headers on the answers: RateLimit and RateLimit-Policy, or two of X-RateLimit.
     Contest {
         name: "layer_limit_ip_headers",
         damper: || limit(true),
-        peer: Some(Peer { name: "tower_governor", side: peers::limit_with_headers, bar: 0.35 }),
+        peer: Some(Peer { name: "tower_governor", side: peers::limit_with_headers, bar: Some(0.35) }),
+    },
+    // One limit for all; the same service for all calls, for tower's cannot be cloned.
+    Contest {
+        name: "layer_limit_tower",
+        damper: limit_for_all,
+        peer: Some(Peer { name: "tower", side: peers::limit_for_all, bar: None }),
     },
 ];
 
@@ -102,6 +108,47 @@ where
     elapsed
 }
 
+/// What `layer` adds to a service that is not cloned.
+fn added_to_one<L, B>(layer: &L) -> Side
+where
+    L: Layer<tower::util::ServiceFn<fn(Request<()>) -> Ready<Answer>>>,
+    L::Service: Service<Request<()>, Response = Response<B>> + 'static,
+{
+    let mut bare = service_fn(bare as fn(_) -> _);
+    let mut layered = layer.layer(bare);
+    Box::new(move |n| {
+        let (mut with, mut without, mut left) = (Duration::ZERO, Duration::ZERO, n);
+        while left > 0 {
+            let turn = left.min(TURN);
+            with += calls_of_one(&mut layered, turn);
+            without += calls_of_one(&mut bare, turn);
+            left -= turn;
+        }
+        with.saturating_sub(without).max(Duration::from_nanos(1))
+    })
+}
+
+/// As `calls`.
+fn calls_of_one<S, B>(service: &mut S, n: u64) -> Duration
+where
+    S: Service<Request<()>, Response = Response<B>>,
+{
+    let mut context = Context::from_waker(Waker::noop());
+    let requests: Vec<_> = (0..n).map(request).collect();
+    let mut passed = 0;
+    let started = Instant::now();
+    for request in requests {
+        let service = black_box(&mut *service);
+        if let Poll::Ready(Ok(())) = service.poll_ready(&mut context) {
+            let polled = pin!(service.call(black_box(request))).poll(&mut context);
+            passed += u64::from(matches!(polled, Poll::Ready(Ok(answer)) if answer.status() == 200));
+        }
+    }
+    let elapsed = started.elapsed();
+    assert_eq!(passed, n, "a call did not pass");
+    elapsed
+}
+
 fn breaker() -> Side {
     added(&CircuitBreakerLayer::one(BreakerConfig::default()))
 }
@@ -111,8 +158,14 @@ fn limit(headers: bool) -> Side {
     added(&RateLimitLayer::per_client(Quota::per_second(1_000_000_000)).headers(headers))
 }
 
+fn limit_for_all() -> Side {
+    added_to_one(&RateLimitLayer::global(Quota::per_second(1_000_000_000)))
+}
+
 mod peers {
-    use super::{Body, Response, Side, added};
+    use super::{Body, Duration, Response, Side, added, added_to_one};
+    use tokio::runtime::Builder;
+    use tower::limit::RateLimitLayer;
     use tower_governor::GovernorLayer;
     use tower_governor::governor::GovernorConfigBuilder;
     use tower_resilience_circuitbreaker::CircuitBreakerLayer;
@@ -135,5 +188,18 @@ mod peers {
         let config =
             GovernorConfigBuilder::default().per_nanosecond(1).burst_size(1_000_000_000).use_headers().finish();
         added(&GovernorLayer::new(config.expect("a quota")))
+    }
+
+    pub(super) fn limit_for_all() -> Side {
+        // Its timer is made with the service, and not used.
+        let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let mut side = {
+            let _entered = runtime.enter();
+            added_to_one(&RateLimitLayer::new(u64::MAX, Duration::from_secs(1)))
+        };
+        Box::new(move |n| {
+            let _runs_as_long_as_the_side = &runtime;
+            side(n)
+        })
     }
 }

@@ -11,52 +11,73 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "check_allow",
         damper: check_allow,
-        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: 0.92 }),
+        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: Some(0.92) }),
     },
     // The same decision where time may be a millisecond old; governor with its default clock.
     Contest {
         name: "check_allow_coarse",
         damper: check_allow_coarse,
-        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: 0.55 }),
+        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: Some(0.55) }),
     },
     Contest {
         name: "check_deny",
         damper: check_deny,
-        peer: Some(Peer { name: "governor", side: governor::check_deny, bar: 0.70 }),
+        peer: Some(Peer { name: "governor", side: governor::check_deny, bar: Some(0.70) }),
+    },
+    // Beside others that need no task of their own.
+    Contest {
+        name: "check_allow_ratelimit",
+        damper: check_allow,
+        peer: Some(Peer { name: "ratelimit", side: ratelimit::check_allow, bar: None }),
+    },
+    Contest {
+        name: "check_deny_ratelimit",
+        damper: check_deny,
+        peer: Some(Peer { name: "ratelimit", side: ratelimit::check_deny, bar: None }),
+    },
+    Contest {
+        name: "check_allow_leaky_bucket",
+        damper: check_allow,
+        peer: Some(Peer { name: "leaky-bucket", side: leaky_bucket::check_allow, bar: None }),
+    },
+    Contest {
+        name: "check_deny_leaky_bucket",
+        damper: check_deny,
+        peer: Some(Peer { name: "leaky-bucket", side: leaky_bucket::check_deny, bar: None }),
     },
     // Two threads on one limiter.
     Contest {
         name: "check_allow_2t",
         damper: check_allow_2t,
-        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: 0.90 }),
+        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: Some(0.90) }),
     },
     // Of tokens that are taken 1,024 at a time.
     Contest {
         name: "lease_1t",
         damper: lease_1t,
-        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: 0.10 }),
+        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: Some(0.10) }),
     },
     Contest {
         name: "lease_2t",
         damper: lease_2t,
-        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: 0.03 }),
+        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: Some(0.03) }),
     },
     // What cannot hold a lease, with as many tokens at a time.
     Contest {
         name: "striped_2t",
         damper: striped_2t,
-        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: 0.90 }),
+        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: Some(0.90) }),
     },
     // How close to what the processor needs for the same accesses.
     Contest {
         name: "check_allow_floor",
         damper: check_allow,
-        peer: Some(Peer { name: "raw read + CAS", side: floor::read_and_cas, bar: 1.35 }),
+        peer: Some(Peer { name: "raw read + CAS", side: floor::read_and_cas, bar: Some(1.35) }),
     },
     Contest {
         name: "check_deny_floor",
         damper: check_deny,
-        peer: Some(Peer { name: "raw read + load", side: floor::read_and_load, bar: 1.30 }),
+        peer: Some(Peer { name: "raw read + load", side: floor::read_and_load, bar: Some(1.30) }),
     },
 ];
 
@@ -143,5 +164,45 @@ mod governor {
     pub(super) fn check_allow_2t() -> Side {
         let limiter = RateLimiter::direct(plenty());
         calls_on_threads(2, move || black_box(&limiter).check().is_ok())
+    }
+}
+
+/// ratelimit on std's clock, its default.
+mod ratelimit {
+    use crate::contest::{Side, calls};
+    use ratelimit::Ratelimiter;
+    use std::hint::black_box;
+    use std::time::Duration;
+
+    pub(super) fn check_allow() -> Side {
+        // As fast as governor's: a token each nanosecond, and a burst of four seconds.
+        let limiter = Ratelimiter::builder(1_000_000_000).max_tokens(u64::from(u32::MAX));
+        let limiter = limiter.initial_available(u64::from(u32::MAX)).build().expect("a rate");
+        calls(move || black_box(&limiter).try_wait().is_ok())
+    }
+
+    pub(super) fn check_deny() -> Side {
+        let limiter = Ratelimiter::builder(1).period(Duration::from_hours(1)).build().expect("a rate");
+        calls(move || black_box(&limiter).try_wait().is_err())
+    }
+}
+
+/// leaky-bucket, without waiting, and unfair: that is what it calls fastest.
+mod leaky_bucket {
+    use crate::contest::{Side, calls};
+    use leaky_bucket::RateLimiter;
+    use std::hint::black_box;
+    use std::time::Duration;
+
+    pub(super) fn check_allow() -> Side {
+        // In a bucket that has more than can be taken, for it is refilled only when it is empty.
+        let plenty = usize::MAX >> 8;
+        let limiter = RateLimiter::builder().initial(plenty).max(plenty).fair(false).build();
+        calls(move || black_box(&limiter).try_acquire(1))
+    }
+
+    pub(super) fn check_deny() -> Side {
+        let limiter = RateLimiter::builder().initial(0).max(1).interval(Duration::from_hours(1)).fair(false).build();
+        calls(move || !black_box(&limiter).try_acquire(1))
     }
 }

@@ -12,8 +12,10 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "lru_hit",
         damper: hit,
-        peer: Some(Peer { name: "quick_cache", side: quick_cache::hit, bar: 1.0 }),
+        peer: Some(Peer { name: "quick_cache", side: quick_cache::hit, bar: Some(1.0) }),
     },
+    // The same, by the same hasher.
+    Contest { name: "lru_hit_moka", damper: hit, peer: Some(Peer { name: "moka", side: moka::hit, bar: None }) },
 ];
 
 const KEYS: usize = 10_000;
@@ -62,6 +64,23 @@ mod quick_cache {
         for key in keys() {
             cache.insert(key, Arc::new(value()));
         }
+        hits(move |key| cache.get(key))
+    }
+}
+
+/// moka's `sync::Cache`, with no expiry. A hit is recorded for its policy, which none of its settings turns off.
+mod moka {
+    use super::{CAPACITY, DefaultHashBuilder, Side, hits, keys, value};
+    use moka::sync::Cache;
+    use std::sync::Arc;
+
+    pub(super) fn hit() -> Side {
+        let cache = Cache::builder().max_capacity(CAPACITY as u64).build_with_hasher(DefaultHashBuilder::default());
+        for key in keys() {
+            cache.insert(key, Arc::new(value()));
+        }
+        // What was inserted is counted before anything is measured.
+        cache.run_pending_tasks();
         hits(move |key| cache.get(key))
     }
 }

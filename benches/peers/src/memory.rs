@@ -15,7 +15,7 @@ const MOST: f64 = 40.0;
 pub(crate) fn measure() -> Row {
     let ours = bytes_per_key(|| keyed::filled(KEYS));
     let theirs = bytes_per_key(|| keyed::governor::filled(KEYS));
-    let compared = Compared { peer: "governor", peer_value: theirs, ratio: ours / theirs, bar: MOST / theirs };
+    let compared = Compared { peer: "governor", peer_value: theirs, ratio: ours / theirs, bar: Some(MOST / theirs) };
     Row { name: NAME, unit: "B ", damper: ours, compared: Some(compared) }
 }
 
