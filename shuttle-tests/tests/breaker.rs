@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const PROBES: usize = 2;
-const SUCCESSES: usize = 2;
+const SUCCESSES: usize = 3;
 
 /// Trips when half of at least four calls failed.
 fn config() -> BreakerConfig {

@@ -75,8 +75,8 @@ struct Stripes {
     history: History,
 }
 
-/// Four threads spend of two stripes and gather where one has too few: all are in the envelope of one burst. [A refill
-/// that claims no room; what is gathered in vain kept; what is gathered in vain put back without its room.]
+/// Four threads spend of two stripes and gather where one has too few: all are in the envelope of one burst. [A
+/// `store` in the place of a stripe's exchange.]
 #[test]
 fn stripes_are_in_the_envelope_of_one_bucket() {
     check(6_000, stripes);
