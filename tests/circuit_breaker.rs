@@ -10,6 +10,7 @@
 //! | `calls` | `call`, `run`, permits, errors |
 //! | `controlling` | what is asked for, and what is told |
 //! | `settings` | what is refused |
+//! | `timing` | when the clock is read |
 //! | `racing` | eight threads |
 
 mod breaking {
@@ -19,6 +20,7 @@ mod breaking {
     mod probing;
     mod racing;
     mod settings;
+    mod timing;
     mod tripping;
     mod windows;
 }

@@ -1,0 +1,67 @@
+//! When a breaker looks at its clock: a reading costs as much as all else that a call costs it.
+
+use crate::{build, by_rate, millis, secs};
+use damper::{BreakerConfig, CircuitBreaker, Clock, Window};
+use std::cell::Cell;
+
+/// A clock that stands, and counts how often it is read.
+#[derive(Default)]
+struct Counted {
+    readings: Cell<u32>,
+}
+
+impl Clock for Counted {
+    fn now(&self) -> u64 {
+        self.readings.set(self.readings.get() + 1);
+        0
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000_000
+    }
+}
+
+/// How often the clock is read for a success and for a failure that trips nothing.
+fn readings(config: BreakerConfig, window: Option<Window>) -> [u32; 2] {
+    let clock = Counted::default();
+    let breaker = CircuitBreaker::with_clock(config, &clock);
+    let breaker = match window {
+        Some(window) => breaker.with_window(window),
+        None => breaker,
+    };
+    breaker.try_acquire().unwrap().success();
+    let of_a_success = clock.readings.take();
+    breaker.try_acquire().unwrap().failure();
+    [of_a_success, clock.readings.get()]
+}
+
+#[test]
+fn who_counts_failures_alone_reads_no_clock() {
+    assert_eq!(readings(BreakerConfig::DEFAULT, None), [0, 0]);
+    assert_eq!(readings(BreakerConfig::DEFAULT, Some(Window::last_calls(20).unwrap())), [0, 0]);
+    #[cfg(feature = "alloc")]
+    assert_eq!(readings(BreakerConfig::DEFAULT, Some(Window::last(secs(10)).unwrap())), [0, 0], "that is never asked");
+}
+
+#[test]
+fn a_rate_of_calls_reads_no_clock() {
+    let config = by_rate(|config| config.failure_rate(50).minimum_calls(10));
+    assert_eq!(readings(config, None), [0, 0]);
+    assert_eq!(readings(config, Some(Window::last_calls(20).unwrap())), [0, 0]);
+    #[cfg(feature = "alloc")]
+    assert_eq!(readings(config, Some(Window::last_calls(100).unwrap())), [0, 0]);
+}
+
+#[test]
+fn how_long_calls_take_is_read_twice() {
+    let config = build(|config| config.slow_rate(50, millis(10)).minimum_calls(10));
+    assert_eq!(readings(config, None), [2, 2]);
+    assert_eq!(readings(config, Some(Window::last_calls(20).unwrap())), [2, 2]);
+}
+
+#[cfg(feature = "alloc")]
+#[test]
+fn the_last_seconds_are_read() {
+    let config = by_rate(|config| config.failure_rate(50).minimum_calls(10));
+    assert!(readings(config, Some(Window::last(secs(10)).unwrap())).iter().all(|&readings| readings > 0));
+}
