@@ -178,7 +178,7 @@ fn buckets() {
 
 /// Four threads hold up to three permits each, over many turns of the state: at most so many probes are out, each change
 /// is told once and has its reason in its own turn, and no probe is lost. [Any generation; probes without a limit;
-/// changes told of anyway; a window that is always current.]
+/// changes told of anyway.]
 #[test]
 fn each_change_has_its_reason_in_its_own_turn() {
     check(4_000, register);

@@ -72,8 +72,7 @@ fn no_window_has_more_than_its_limit_unless_flawed() {
     check_flawed(|| histories(None).comes_to_rest());
 }
 
-/// The same where a third is given back. [A head that is moved back whatever came after; moved back first; stamps not
-/// put on again.]
+/// The same where a third is given back.
 #[test]
 #[ignore = "fails: who takes a slot whose stamp is taken off meanwhile leaves it without one, in `Ring::stamp`"]
 fn roll_backs_make_no_token_late_and_stop_nobody() {

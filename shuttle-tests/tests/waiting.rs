@@ -155,8 +155,7 @@ fn queue() {
 }
 
 /// Three threads block under a quota that refills nothing, while it is changed time and again: each is woken when there
-/// is a token for it. [A change that is told before it is made; that wakes one; a wait that does not count the changes
-/// before it looks.]
+/// is a token for it. [A change that is told before it is made; that wakes one.]
 #[test]
 fn all_who_block_are_woken() {
     check(6_000, || {
