@@ -292,6 +292,51 @@ fn client_addresses_are_grouped() {
     assert_eq!(ClientAddress::from(socket), of("2001:db8::1"));
 }
 
+/// All those whose low bits are the same.
+#[test]
+fn clients_of_different_groups_have_limits_of_their_own() {
+    let clock = ManualClock::new();
+    let limits = KeyedLimiter::<ClientAddress>::builder(Quota::per_second(1)).clock(&clock).build().unwrap();
+    for group in 0..64u16 {
+        let client = IpAddr::from([0x2001, 0xDB8, 0, group, 0, 0, 0, 1]).into();
+        assert!(limits.check(&client).is_ok(), "{group}");
+        assert!(limits.check(&client).is_err(), "{group}");
+        let client = IpAddr::from([10, 0, group as u8, 1]).into();
+        assert!(limits.check(&client).is_ok(), "{group} of IPv4");
+        assert!(limits.check(&client).is_err(), "{group} of IPv4");
+    }
+    assert_eq!(limits.len(), 128);
+}
+
+/// What a key owes at most, and what the clock may step back by: more than that can only be a word of long ago.
+#[test]
+fn a_clock_that_steps_back_as_told_forgives_nothing() {
+    struct Skewed(ManualClock);
+
+    impl Clock for Skewed {
+        fn now(&self) -> u64 {
+            self.0.now()
+        }
+        fn frequency(&self) -> u64 {
+            self.0.frequency()
+        }
+        fn max_step_back(&self) -> u64 {
+            self.0.frequency() * 2
+        }
+    }
+
+    let clock = Skewed(ManualClock::new());
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).max_debt(3)).clock(&clock).build().unwrap();
+    clock.0.advance(Duration::from_secs(100));
+    limits.check(&1).unwrap();
+    assert_eq!(limits.charge(&1, 10), 3);
+    for wait in [4_000, 4_900, 5_800].map(Duration::from_millis) {
+        assert_eq!(limits.check(&1).unwrap_err().retry_after(), Some(wait));
+        assert_eq!(limits.peek(&1).resets_in(), Some(wait));
+        clock.0.step_back(Duration::from_millis(900));
+    }
+}
+
 /// Threads check, charge, refund, reset and flood while the quota changes: no key gets more than its envelope, and what
 /// it was given anew.
 #[test]

@@ -1,0 +1,43 @@
+//! Several limits in one decision, through the public API. How they give back what another refuses is in
+//! `operations.rs`, `algorithms.rs` and `sliding_log.rs`.
+
+use damper::{Layered, ManualClock, Quota, SetQuotaError};
+use std::time::Duration;
+
+#[test]
+fn a_refusal_tells_which_limit_and_when() {
+    let clock = ManualClock::new();
+    let both = Layered::with_clock([Quota::per_second(10), Quota::per_minute(15)], &clock);
+    both.check_n(10).unwrap();
+    let denied = both.check_n(2).unwrap_err();
+    assert_eq!((denied.layer(), denied.quota()), (0, Quota::per_second(10)));
+    assert_eq!(denied.retry_after(), Some(Duration::from_millis(200)));
+    assert_eq!(denied.retry_after(), denied.denied().retry_after());
+    assert_eq!(both.check_n(11).unwrap_err().retry_after(), None, "more than the burst is never there");
+    clock.advance(Duration::from_secs(1));
+    both.check_n(5).unwrap();
+    let denied = both.check_n(1).unwrap_err();
+    assert_eq!((denied.layer(), denied.quota()), (1, Quota::per_minute(15)));
+    assert_eq!(denied.retry_after(), Some(Duration::from_secs(3)), "of one in four seconds one is gone");
+}
+
+#[test]
+fn each_limit_has_a_quota_that_can_be_changed() {
+    let clock = ManualClock::new();
+    let both = Layered::with_clock([Quota::per_second(10), Quota::per_minute(600)], &clock);
+    assert_eq!(both.set_quota(0, Quota::per_second(20)), Some(Ok(())));
+    assert_eq!(both.peek().map(|usage| usage.limit()), [20, 600]);
+    both.check_n(20).unwrap();
+    assert_eq!(both.set_quota(1, Quota::per_minute(20)), Some(Ok(())));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(both.check_n(20).unwrap_err().layer(), 1);
+    assert_eq!(both.set_quota(2, Quota::per_second(1)), None, "there are two");
+}
+
+#[test]
+fn a_quota_that_does_not_fit_is_refused_and_stays() {
+    let clock = ManualClock::new();
+    let both = Layered::with_clock([Quota::per_second(10), Quota::per_minute(15)], &clock);
+    assert_eq!(both.set_quota(1, Quota::per_second(1_000_000_000)), Some(Err(SetQuotaError::TooFast)));
+    assert_eq!(both.peek().map(|usage| usage.limit()), [10, 15]);
+}
