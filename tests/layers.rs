@@ -1,7 +1,8 @@
 //! Several limits in one decision, through the public API. How they give back what another refuses is in
 //! `operations.rs`, `algorithms.rs` and `sliding_log.rs`.
 
-use damper::{Layered, ManualClock, Quota, SetQuotaError};
+use damper::limit::Algorithm;
+use damper::{FixedWindow, Layered, LeakyBucket, LeasingBucket, ManualClock, Quota, SetQuotaError, TokenBucket};
 use std::time::Duration;
 
 #[test]
@@ -40,4 +41,34 @@ fn a_quota_that_does_not_fit_is_refused_and_stays() {
     let both = Layered::with_clock([Quota::per_second(10), Quota::per_minute(15)], &clock);
     assert_eq!(both.set_quota(1, Quota::per_second(1_000_000_000).burst(15)), Some(Err(SetQuotaError::TooFast)));
     assert_eq!(both.peek().map(|usage| usage.limit()), [10, 15]);
+}
+
+/// Whatever they count by: what the second limit refuses, the first gets back.
+#[test]
+fn every_algorithm_gives_back_what_another_refuses() {
+    fn gives_back<A: Algorithm>(make: fn(Quota) -> A) {
+        let clock = ManualClock::new();
+        let both = Layered::of([Quota::per_second(10), Quota::per_hour(12)].map(make), &clock);
+        both.check_n(6).unwrap();
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(both.check_n(8).unwrap_err().layer(), 1);
+        assert_eq!(both.peek()[0].used(), 0, "as before");
+        assert_eq!(both.check_n(6).unwrap().remaining(), 0, "of the second; all that it has is left to it");
+        assert_eq!(both.set_quota(1, Quota::per_minute(12)), Some(Ok(())));
+        assert_eq!(both.peek()[1].window(), Some(Duration::from_secs(60)));
+    }
+    gives_back(TokenBucket::new);
+    gives_back(LeakyBucket::new);
+    gives_back(FixedWindow::new);
+}
+
+#[test]
+fn leasing_buckets_can_be_layers() {
+    let clock = ManualClock::new();
+    let quotas = [Quota::per_second(12), Quota::per_hour(14)];
+    let both = Layered::of(quotas.map(|quota| LeasingBucket::new(quota, 2).unwrap()), &clock);
+    both.check_n(6).unwrap();
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(both.check_n(8).unwrap_err().layer(), 1);
+    assert_eq!(both.check_n(6).unwrap().remaining(), 0);
 }

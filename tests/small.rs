@@ -336,6 +336,10 @@ fn what_does_not_fit_is_named() {
     assert_eq!(refused(config().max_probes(32)), SmallError::Probes(32));
     assert_eq!(refused(config().successes_to_close(99)), SmallError::Probes(99));
     assert_eq!(refused(config().failure_rate(50)), SmallError::Unsupported("failure_rate"));
+    let slow = config().slow_rate(50, Duration::from_millis(10));
+    assert_eq!(refused(slow), SmallError::Unsupported("slow_rate"));
+    assert_eq!(refused(config().probe_failure_rate(50)), SmallError::Unsupported("probe_failure_rate"));
+    assert_eq!(refused(config().cooldown_jitter(10)), SmallError::Unsupported("cooldown_jitter"));
     assert_eq!(refused(config().failure_rate(50)).to_string(), "a breaker of 32 bits has no failure_rate");
 }
 

@@ -1,0 +1,103 @@
+//! What errors say: what was found, and what there must be; in lower case, without a full stop.
+
+use damper::keyed::Seed;
+use damper::limit::{BudgetError, LeaseError};
+use damper::small::SmallError;
+use damper::{KeyedLimiterError, LeasingBucket, Quota, QuotaError, SetQuotaError};
+use std::error::Error;
+use std::time::Duration;
+
+#[track_caller]
+fn says(error: &dyn Error, message: &str) {
+    assert_eq!(error.to_string(), message);
+    assert!(!message.ends_with('.') && !message.starts_with(char::is_uppercase));
+    assert!(error.source().is_none());
+}
+
+#[test]
+fn of_quotas() {
+    let error = Quota::every(Duration::MAX).unwrap_err();
+    assert_eq!(error, QuotaError::WindowTooLong);
+    says(&error, "the window of a quota is too long, it must be at most 2^64 - 1 ns (584 years)");
+    for (error, message) in [
+        (SetQuotaError::Busy, "the quota is being changed by somebody else"),
+        (
+            SetQuotaError::TooFast,
+            "the quota is too fast for the precision that the limiter was built with: build it with its fastest quota",
+        ),
+        (
+            SetQuotaError::TooLarge,
+            "the burst and the deepest debt, or the limit, are too large for what the limiter was built with",
+        ),
+        (
+            SetQuotaError::FixedLimit,
+            "the limit of this limiter is fixed by what it was built with, only its window can be changed",
+        ),
+        (
+            SetQuotaError::BurstWithinBudget,
+            "the burst must be more than the budget of leases or stripes that the limiter was built with",
+        ),
+    ] {
+        says(&error, message);
+    }
+}
+
+#[test]
+fn of_budgets_and_leases() {
+    let error = LeasingBucket::new(Quota::per_second(10), 0).unwrap_err();
+    assert_eq!(error, BudgetError::Empty);
+    says(&error, "the budget is 0 tokens, it must be at least 1");
+    let error = LeasingBucket::new(Quota::per_second(10), 10).unwrap_err();
+    says(&error, "a budget of 10 tokens leaves nothing of a burst of 10, it must be less");
+    says(
+        &BudgetError::Stripes { budget: 3, stripes: 4 },
+        "4 stripes cannot share a budget of 3 tokens, 1 to 64 can, with at least 1 token each",
+    );
+    says(&LeaseError::Empty, "a lease of 0 tokens holds nothing, it must be at least 1");
+    says(&LeaseError::OverBudget { size: 3, left: 2 }, "no lease of 3 tokens: 2 are left of the budget");
+}
+
+#[test]
+fn of_keyed_limiters() {
+    for (error, message) in [
+        (KeyedLimiterError::Capacity(0), "capacity is 0, it must be 1 to 268435456"),
+        (KeyedLimiterError::Tiers(17), "there are 17 tiers, there must be 1 to 16"),
+        (KeyedLimiterError::Tier(4), "there is no tier 4, they are counted from 0"),
+        (KeyedLimiterError::Limit(9), "the limit is 9, which is more than the algorithm can count for a key"),
+    ] {
+        says(&error, message);
+    }
+}
+
+#[test]
+fn of_32_bits() {
+    for (error, message) in [
+        (SmallError::Burst(1 << 28), "the burst is 268435456, of 32 bits it must be at most 268435455"),
+        (
+            SmallError::FailureThreshold(1 << 21),
+            "the failure threshold is 2097152, of 32 bits it must be at most 2097151",
+        ),
+        (SmallError::Probes(32), "there are 32 probes or successes, of 32 bits there must be at most 31"),
+        (SmallError::Unsupported("slow_rate"), "a breaker of 32 bits has no slow_rate"),
+    ] {
+        says(&error, message);
+    }
+}
+
+#[test]
+fn of_a_quota_itself() {
+    for (quota, text) in [
+        (Quota::per_second(50).burst(100), "50/s burst 100"),
+        (Quota::per_minute(30), "30/min burst 30"),
+        (Quota::per_hour(1_000).burst(1), "1000/h burst 1"),
+        (Quota::per(10, Duration::from_millis(250)).unwrap(), "10/250ms burst 10"),
+        (Quota::UNLIMITED, "unlimited"),
+    ] {
+        assert_eq!(quota.to_string(), text);
+    }
+}
+
+#[test]
+fn a_seed_is_not_told() {
+    assert_eq!(format!("{:?}", Seed::new(1, 2)), "Seed(..)");
+}
