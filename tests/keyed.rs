@@ -271,9 +271,10 @@ fn tiers_and_overrides() {
     limits.set_tier(&20, 1).unwrap();
     limits.clear();
     assert_eq!(limits.check(&20).unwrap().remaining(), 99);
-    let tiers = vec![Quota::per_second(1); 16];
-    let error = KeyedLimiter::<u64>::builder(Quota::per_second(1)).tiers(tiers, |_| 0).build().unwrap_err();
-    assert_eq!(error, KeyedLimiterError::Tiers(17));
+    let of =
+        |others| KeyedLimiter::<u64>::builder(Quota::per_second(1)).tiers(vec![Quota::per_second(2); others], |_| 15);
+    assert_eq!(of(15).build().unwrap().peek(&0).limit(), 2, "of the last of 16");
+    assert_eq!(of(16).build().unwrap_err(), KeyedLimiterError::Tiers(17));
 }
 
 #[test]

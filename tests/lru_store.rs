@@ -10,7 +10,7 @@ use damper::LruStore;
 use models::lru::{Random, hits_of_exact_lru, zipf};
 use models::ring::Ring;
 use proptest::prelude::*;
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,6 +116,27 @@ fn who_holds_a_value_keeps_it() {
     let second = store.get_or_insert_with(&1, || 11);
     assert!(!Arc::ptr_eq(&first, &second) && *second == 11);
     assert_eq!(store.evictions(), 2);
+}
+
+#[test]
+fn keys_of_one_hash_are_apart() {
+    #[derive(Clone, Copy, Default)]
+    struct Same;
+
+    impl Hasher for Same {
+        fn finish(&self) -> u64 {
+            7
+        }
+        fn write(&mut self, _: &[u8]) {}
+    }
+
+    let store = LruStore::<u32, u32, _>::with_hasher(20, BuildHasherDefault::<Same>::default());
+    for key in 0..15 {
+        assert_eq!(*store.get_or_insert_with(&key, || key), key);
+    }
+    assert!((0..15).all(|key| store.get(&key).is_some_and(|value| *value == key)));
+    assert_eq!(store.remove(&3).as_deref(), Some(&3));
+    assert_eq!((store.get(&3), store.len()), (None, 14));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Half-open.
 
 use crate::{COOLDOWN, build, half_open, micros, millis, secs, trip};
-use damper::{CircuitBreaker, ManualClock, Permit, State};
+use damper::{CircuitBreaker, Clock, ManualClock, Permit, State};
 use std::time::Duration;
 
 type Probe<'a, 'b> = Permit<&'b CircuitBreaker<&'a ManualClock>>;
@@ -223,6 +223,37 @@ fn half_open_is_over_however_late_somebody_asks() {
             clock.advance(secs(11));
         }
         assert!(is_over(), "after {late} s");
+    }
+}
+
+/// A clock may step back by more than the time half-open is long: then half of what the word can tell is the future.
+#[test]
+fn half_open_is_over_on_a_clock_of_any_skew() {
+    struct Skewed(ManualClock, Duration);
+
+    impl Clock for Skewed {
+        fn now(&self) -> u64 {
+            self.0.now()
+        }
+        fn frequency(&self) -> u64 {
+            self.0.frequency()
+        }
+        fn max_step_back(&self) -> u64 {
+            self.1.as_nanos() as u64
+        }
+    }
+
+    for skew in [secs(0), secs(10), secs(20), secs(60)] {
+        let clock = Skewed(ManualClock::new(), skew);
+        let config = build(|config| config.failure_threshold(1).max_half_open(secs(10)));
+        let breaker = CircuitBreaker::with_clock(config, &clock);
+        breaker.try_acquire().unwrap().failure();
+        clock.0.advance(COOLDOWN);
+        let _lost = breaker.try_acquire().unwrap();
+        clock.0.advance(secs(9));
+        assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), None, "with a skew of {skew:?}");
+        clock.0.advance(secs(2));
+        assert!(breaker.try_acquire().unwrap_err().retry_after().is_some(), "with a skew of {skew:?}");
     }
 }
 
