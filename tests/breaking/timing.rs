@@ -1,6 +1,8 @@
 //! When a breaker looks at its clock: a reading costs as much as all else that a call costs it.
 
-use crate::{build, by_rate, millis, secs};
+#[cfg(feature = "alloc")]
+use crate::secs;
+use crate::{build, by_rate, millis};
 use damper::{BreakerConfig, CircuitBreaker, Clock, Window};
 use std::cell::Cell;
 
