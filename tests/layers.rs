@@ -2,7 +2,8 @@
 //! `operations.rs`, `algorithms.rs` and `sliding_log.rs`.
 
 use damper::limit::Algorithm;
-use damper::{FixedWindow, Layered, LeakyBucket, LeasingBucket, ManualClock, Quota, SetQuotaError, TokenBucket};
+use damper::{Clock, FixedWindow, Layered, LeakyBucket, LeasingBucket, ManualClock, Quota, SetQuotaError, TokenBucket};
+use std::cell::Cell;
 use std::time::Duration;
 
 #[test]
@@ -71,4 +72,32 @@ fn leasing_buckets_can_be_layers() {
     clock.advance(Duration::from_secs(1));
     assert_eq!(both.check_n(8).unwrap_err().layer(), 1);
     assert_eq!(both.check_n(6).unwrap().remaining(), 0);
+}
+
+/// A clock that moves by a millisecond whenever it is read.
+#[derive(Default)]
+struct Moving(Cell<u64>);
+
+impl Clock for Moving {
+    fn now(&self) -> u64 {
+        self.0.set(self.0.get() + 1);
+        self.0.get()
+    }
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+/// What was taken and given back again has made no tokens.
+#[test]
+fn what_was_refilled_meanwhile_is_not_given_back() {
+    let clock = Moving::default();
+    let both = Layered::with_clock([Quota::per_second(100).burst(100), Quota::per_hour(60)], &clock);
+    both.check_n(50).unwrap();
+    for _ in 0..10 {
+        assert_eq!(both.check_n(20).unwrap_err().layer(), 1);
+    }
+    let waited = clock.0.get();
+    let used = both.peek()[0].used();
+    assert!(u64::from(used) + waited / 10 > 50, "{used} after {waited} ms");
 }
