@@ -119,6 +119,44 @@ fn a_busy_key_gets_its_limit_of_each_window() {
     }
 }
 
+/// As many as there are slots, each with one token taken; then the others are refused.
+fn fill<A: KeyedAlgorithm>(limits: &KeyedLimiter<u64, &ManualClock, Seed, A>) {
+    for key in 0..1_000 {
+        _ = limits.check(&key);
+    }
+    assert!((1_000..1_100).all(|key| limits.check(&key).is_err()));
+}
+
+#[test]
+fn who_has_taken_nothing_lately_gives_his_slot() {
+    fn idle<A: KeyedAlgorithm>(windows: u64) {
+        let clock = ManualClock::new();
+        let limits = builder(Quota::per_second(5), &clock).capacity(10).when_full(WhenFull::DenyNew);
+        let limits = limits.algorithm::<A>().build().unwrap();
+        fill(&limits);
+        clock.advance(Duration::from_secs(windows));
+        assert!((2_000..2_004).all(|key| limits.check(&key).is_ok()), "slots of {windows} windows ago are free");
+    }
+    idle::<FixedWindow>(1);
+    idle::<SlidingCounter>(2);
+}
+
+#[test]
+fn who_has_taken_most_keeps_his_slot() {
+    fn busiest<A: KeyedAlgorithm>() {
+        let clock = ManualClock::new();
+        let limits = builder(Quota::per_second(50), &clock).capacity(10).when_full(WhenFull::EvictLeastIndebted);
+        let limits = limits.algorithm::<A>().build().unwrap();
+        limits.check_n(&0, 40).unwrap();
+        for key in 1..300 {
+            _ = limits.check(&key);
+            assert_eq!(limits.peek(&0).used(), 40, "after {key}");
+        }
+    }
+    busiest::<FixedWindow>();
+    busiest::<SlidingCounter>();
+}
+
 #[test]
 fn racing_threads_take_exactly_the_limit_of_each_window() {
     let clock = ManualClock::new();
