@@ -6,7 +6,7 @@ mod models {
 }
 
 use damper::keyed::Seed;
-use damper::{ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, WhenFull};
+use damper::{ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, WhenFull};
 use models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -242,6 +242,21 @@ fn all_operations_of_a_key() {
     limits.clear();
     assert_eq!((limits.len(), limits.peek("a").used(), limits.capacity()), (0, 0, 8_192));
     assert_eq!(limits.check_n("b", 50).unwrap().remaining(), 0);
+}
+
+#[test]
+fn what_the_limit_for_all_refuses_the_key_gets_back() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(100));
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_second(10)).clock(&clock).build().unwrap();
+    let all = RateLimiter::with_clock(Quota::per_second(1).burst(5), &clock);
+    limits.check_n_with(&1, 3, &all).unwrap();
+    for (key, used) in [(1, 3), (2, 0)] {
+        assert_eq!(limits.check_n_with(&key, 4, &all).unwrap_err().layer(), 1);
+        assert_eq!((limits.peek(&key).used(), all.peek().used()), (used, 3), "of key {key}");
+    }
+    limits.check_n_with(&1, 2, &all).unwrap();
+    assert_eq!((limits.peek(&1).used(), all.peek().used()), (5, 5));
 }
 
 #[test]
