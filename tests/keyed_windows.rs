@@ -142,6 +142,20 @@ fn who_has_taken_nothing_lately_gives_his_slot() {
 }
 
 #[test]
+fn those_without_a_slot_share_one_limit() {
+    fn shared<A: KeyedAlgorithm>() {
+        let clock = ManualClock::new();
+        let limits = builder(Quota::per_second(5), &clock).capacity(10).algorithm::<A>().build().unwrap();
+        let admitted = (0..1_000).filter(|key| limits.check(key).is_ok()).count();
+        assert_eq!(admitted, limits.len() + 5);
+        clock.advance(Duration::from_secs(2));
+        assert!(limits.check(&1_000).is_ok());
+    }
+    shared::<FixedWindow>();
+    shared::<SlidingCounter>();
+}
+
+#[test]
 fn who_has_taken_most_keeps_his_slot() {
     fn busiest<A: KeyedAlgorithm>() {
         let clock = ManualClock::new();
