@@ -149,7 +149,6 @@ fn after_a_roll_back_no_token_is_late() {
 /// Who exchanges a head that was moved back meanwhile sees that the stamps are off, and puts its own there. [The head
 /// exchanged without Acquire.]
 #[test]
-#[ignore = "fails: `SlidingLog::try_check` exchanges the head with Release, and has to with AcqRel"]
 fn who_takes_what_was_given_back_stamps_it() {
     check_preemptions(3, roll_back_and_wait);
 }

@@ -74,7 +74,6 @@ fn no_window_has_more_than_its_limit_unless_flawed() {
 
 /// The same where a third is given back.
 #[test]
-#[ignore = "fails: who takes a slot whose stamp is taken off meanwhile leaves it without one, in `Ring::stamp`"]
 fn roll_backs_make_no_token_late_and_stop_nobody() {
     check(12_000, || histories(Some(3)).comes_to_rest());
 }

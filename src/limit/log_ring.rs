@@ -1,16 +1,18 @@
 //! The ring of a sliding log: the words of its head and of its slots.
 //!
 //! ```text
-//! head    63 24 23   0        slot    63   2 1   0
-//!        | LAP | INDEX |             | STAMP | LAP |
+//! head    63     40 39 24 23   0        slot    63   3 2     2 1   0
+//!        | VERSION | LAP | INDEX |             | STAMP | FREED | LAP |
 //! ```
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
 //! | head: INDEX | 24 | slots | that of the next token |
-//! | head: LAP | 40 | rounds of the ring | wraps |
+//! | head: LAP | 16 | rounds of the ring | wraps |
+//! | head: VERSION | 24 | tokens given back | so that no head of before is there again; wraps |
 //! | slot: LAP | 2 | rounds of the ring | in which the slot was stamped, the lowest bits |
-//! | slot: STAMP | 62 | units of the quota's line | where the token was taken; wraps |
+//! | slot: FREED | 1 | | the stamp is that of a token which was given back, put into the lap before |
+//! | slot: STAMP | 61 | units of the quota's line | where the token was taken; wraps |
 //!
 //! **The lap** of a slot tells whether its stamp is of the token before the next one (the lap before the head's), or
 //! else:
@@ -19,7 +21,7 @@
 //! |---|---|---|
 //! | 1 | it was stamped | it is due a window after its stamp |
 //! | 2 | who took the token before was stopped before stamping it, for a whole round | it is stamped on their behalf, with a reading made now, which their call lasts beyond (on a core whose clock is behind theirs, early by so much) |
-//! | 0 | somebody who was stopped stamped it on behalf of a token that was given back meanwhile | a stamp of the lap before is put there that is due when the token was taken |
+//! | 0 | the token was given back | it is due when it was taken. Who takes it at that very moment leaves the stamp as it is. Before it is taken later, that stamp is put into the lap before, so that nobody takes it for the next owner's |
 //!
 //! Two bits are enough, because who sees a head sees all slots as they were when it was put there, or later.
 
@@ -27,22 +29,24 @@ use crate::atomic::{AtomicU64, Field, Ordering};
 use alloc::boxed::Box;
 
 const INDEX: Field = Field::lowest(24);
-const LAP: Field = INDEX.then(40);
-const _: () = assert!(LAP.end() == u64::BITS, "fields must tile the word");
+const LAP: Field = INDEX.then(16);
+const VERSION: Field = LAP.then(24);
+const _: () = assert!(VERSION.end() == u64::BITS, "fields must tile the word");
 
-pub(super) const STAMPED_LAP: Field = Field::lowest(2);
-pub(super) const STAMP: Field = STAMPED_LAP.then(62);
+const STAMPED_LAP: Field = Field::lowest(2);
+const FREED: Field = STAMPED_LAP.then(1);
+const STAMP: Field = FREED.then(61);
 const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 
 /// What a slot holds before its first token: a stamp of the lap before the first, due even to a clock that is behind
-/// the one which started the line. (A window has at most 2^60 units, and the line starts at the end of its first.)
-const LONG_AGO: u64 = STAMP.put((1u64 << 59).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
+/// the one which started the line. (A window has at most 2^57 units, and the line starts at the end of its first.)
+const LONG_AGO: u64 = STAMP.put((1u64 << 58).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
 /// A slot, seen from the next token that it is to hold.
 pub(super) enum Slot {
     /// Stamped in the lap before.
     LapBefore(u64),
-    /// Stamped in the lap of the token itself.
+    /// Stamped in the lap of the token itself, which was given back.
     SameLap(u64),
     /// Not stamped in the lap before.
     Older,
@@ -74,8 +78,14 @@ impl Place {
         Self { lap: LAP.get(head), index: INDEX.get(head) as usize }
     }
 
-    pub(super) fn word(self) -> u64 {
-        LAP.put(self.lap) | INDEX.put(self.index as u64)
+    /// The head that comes after another one, when tokens are taken.
+    pub(super) fn after(self, head: u64) -> u64 {
+        VERSION.put(VERSION.get(head)) | LAP.put(self.lap) | INDEX.put(self.index as u64)
+    }
+
+    /// The head that comes after another one, when tokens are given back.
+    pub(super) fn back(self, head: u64) -> u64 {
+        VERSION.put(VERSION.get(head).wrapping_add(1)) | LAP.put(self.lap) | INDEX.put(self.index as u64)
     }
 }
 
@@ -84,9 +94,24 @@ pub(super) fn age(at: u64, stamp: u64) -> i64 {
     STAMP.ahead(at, stamp)
 }
 
+/// How far `at` is past the stamp in a slot.
+pub(super) fn age_of(at: u64, word: u64) -> i64 {
+    age(at, STAMP.get(word))
+}
+
 /// A stamp of the lap, as it stands in a slot.
 pub(super) fn stamped(at: u64, lap: u64) -> u64 {
     STAMP.put(at) | STAMPED_LAP.put(lap)
+}
+
+/// As [`stamped`], of a token of the next lap that was given back.
+pub(super) fn freed(at: u64, lap: u64) -> u64 {
+    stamped(at, lap) | FREED.put(1)
+}
+
+/// Another stamp in the place of that in a slot.
+pub(super) fn restamped(word: u64, at: u64) -> u64 {
+    word & !STAMP.put(u64::MAX) | STAMP.put(at)
 }
 
 pub(super) struct Ring(Box<[AtomicU64]>);
@@ -147,26 +172,10 @@ impl Ring {
         }
     }
 
-    /// Takes the stamp from a slot that is one's own, as if its token had been due when it was taken.
-    pub(super) fn unstamp(&self, mine: Place, window: u64) {
-        let slot = self.slot(mine);
-        // ORDERING: as in `stamp`.
-        let word = slot.load(Ordering::Relaxed);
-        if let Slot::SameLap(stamp) = Slot::of(word, mine.lap) {
-            let due = stamped(stamp.wrapping_sub(window), mine.lap.wrapping_sub(1));
-            _ = slot.compare_exchange(word, due, Ordering::Release, Ordering::Relaxed);
-        }
-    }
-
-    /// Undoes [`unstamp`](Self::unstamp), unless somebody stamped the slot meanwhile.
-    pub(super) fn restamp(&self, mine: Place, window: u64) {
-        let slot = self.slot(mine);
-        // ORDERING: as in `stamp`.
-        let word = slot.load(Ordering::Relaxed);
-        if let Slot::LapBefore(stamp) = Slot::of(word, mine.lap) {
-            let taken = stamped(stamp.wrapping_add(window), mine.lap);
-            _ = slot.compare_exchange(word, taken, Ordering::Release, Ordering::Relaxed);
-        }
+    /// Whether the slot holds a stamp of this token.
+    pub(super) fn is_stamped(&self, mine: Place) -> bool {
+        // ORDERING: Relaxed: who has seen the head that others put there sees what they put into the slots before.
+        matches!(Slot::of(self.slot(mine).load(Ordering::Relaxed), mine.lap), Slot::SameLap(_))
     }
 
     /// How many of the next tokens are there, up to `most`. They come back in the order in which they were taken.

@@ -6,11 +6,11 @@
 //! **Why never too many.** A slot is taken only when what it holds was taken a whole window ago. So two tokens of one
 //! slot are a window apart, and of all slots together no more than the limit lie within one.
 //!
-//! **To give back** tokens is to put such stamps into their slots and then to move the head back, if they are still the
-//! last; if not, they are stamped again. `log_ring` tells the fields, and what a slot may hold.
+//! **To give back** tokens is to move the head back, if they are still the last. Their stamps stay until somebody takes
+//! the tokens again. `log_ring` tells the fields, and what a slot may hold.
 
 use super::algorithm::{Algorithm, Taken, sealed};
-use super::log_ring::{Place, Ring, STAMP, STAMPED_LAP, Slot, age, stamped};
+use super::log_ring::{Place, Ring, Slot, age, age_of, freed, restamped, stamped};
 use super::{Allowed, Denied, Usage};
 use crate::atomic::{AtomicU64, Backoff, Ordering};
 use crate::clock::{Clock, Ticks};
@@ -31,7 +31,7 @@ const LARGEST_LIMIT: u32 = 1 << 24;
 /// many parts of a window old as they were; the limit is fixed.
 ///
 /// A clock that steps back by more than it should locks nobody out for longer than one window. A limiter that nobody
-/// used for decades may do so too.
+/// used for years may do so too.
 ///
 /// # Examples
 ///
@@ -128,13 +128,25 @@ impl SlidingLog {
         let limit = self.ring.len();
         // Of what is more than the limit, the limit is looked at.
         let wanted = (n as usize).min(limit);
+        let window = line.window() as i64;
         let mut newest = None;
+        let mut given_back = None;
+        let mut is_one_moment = true;
         for next in (0..wanted).map(|n| self.ring.after(place, n)) {
             // ORDERING: Relaxed, because the fence in `is_current` follows.
             let word = self.ring.slot(next).load(Ordering::Relaxed);
-            let Slot::LapBefore(stamp) = Slot::of(word, next.lap) else {
-                self.repair(word, next, head, epoch, &line, clock);
-                return Attempt::Again;
+            let stamp = match Slot::of(word, next.lap) {
+                Slot::LapBefore(stamp) => stamp,
+                // Due when it was taken.
+                Slot::SameLap(stamp) => {
+                    is_one_moment &= given_back.is_none_or(|other| other == stamp);
+                    given_back = Some(stamp);
+                    stamp.wrapping_sub(line.window())
+                }
+                Slot::Older | Slot::Newer => {
+                    self.stamp_on_behalf(word, next, head, epoch, &line, clock);
+                    return Attempt::Again;
+                }
             };
             if newest.is_none_or(|newest| age(stamp, newest) > 0) {
                 newest = Some(stamp);
@@ -145,14 +157,18 @@ impl SlidingLog {
         if !self.quota.is_current(epoch) {
             return Attempt::Again;
         }
-        let window = line.window() as i64;
         let age = newest.map_or(window, |newest| age(at, newest));
         if n as usize <= limit && age >= window {
+            if given_back.is_some_and(|stamp| !is_one_moment || self::age(at, stamp) != 0) {
+                self.take_off_stamps(head, place, wanted, at, &line);
+                return Attempt::Again;
+            }
             let end = self.ring.after(place, wanted);
+            let new = end.after(head);
             // ORDERING: Release pairs with the Acquire above; an exchange upon another's continues its release
             // sequence. Relaxed on failure: the value read is dropped. loom-tests:
             // sliding_log::the_last_has_one_winner, sliding_log::who_sees_the_head_sees_the_slots.
-            if self.head.compare_exchange(head, end.word(), Ordering::Release, Ordering::Relaxed).is_err() {
+            if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
                 return Attempt::Again;
             }
             for mine in (0..wanted).map(|n| self.ring.after(place, n)) {
@@ -163,7 +179,7 @@ impl SlidingLog {
                 self.ring.free(line.window(), at, end, limit - wanted),
                 line.wait(line.window()),
             );
-            return Attempt::Done(Ok((allowed, Taken { at: end.word() })));
+            return Attempt::Done(Ok((allowed, Taken { at: new })));
         }
         // Wherever the head is by now, the tokens after these are back no earlier.
         let wait = if n as usize > limit { Ticks::ZERO } else { line.wait((window - age) as u64) };
@@ -177,24 +193,44 @@ impl SlidingLog {
         Attempt::Done(Err(denied))
     }
 
-    /// Puts a stamp of the lap before into the slot of the token at `next`, which holds `word` instead.
+    /// Stamps the slot of the token at `next`, which holds `word`, on behalf of who took it a lap before; unless the
+    /// head has moved on.
     #[cold]
-    fn repair(&self, word: u64, next: Place, head: u64, epoch: usize, line: &Timeline, clock: &impl Clock) {
+    fn stamp_on_behalf(&self, word: u64, next: Place, head: u64, epoch: usize, line: &Timeline, clock: &impl Clock) {
         let now = line.position(clock.now());
         // ORDERING: as in `try_check`: whoever sees a stamp of a later lap sees, after the fence, that the head has
         // moved on.
         if !self.quota.is_current(epoch) || self.head.load(Ordering::Relaxed) != head {
             return;
         }
-        let at = match Slot::of(word, next.lap) {
-            // Given back: due when it was taken.
-            Slot::SameLap(stamp) => stamp.wrapping_sub(line.window()),
-            // On behalf of who has not got around to it.
-            Slot::Older => now,
-            Slot::LapBefore(_) | Slot::Newer => return,
-        };
-        let restored = stamped(at, next.lap.wrapping_sub(1));
-        _ = self.ring.slot(next).compare_exchange(word, restored, Ordering::Release, Ordering::Relaxed);
+        if let Slot::Older = Slot::of(word, next.lap) {
+            let stamp = stamped(now, next.lap.wrapping_sub(1));
+            _ = self.ring.slot(next).compare_exchange(word, stamp, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts the stamps of tokens that were given back before `at` into the lap before.
+    #[cold]
+    fn take_off_stamps(&self, head: u64, place: Place, n: usize, at: u64, line: &Timeline) {
+        // Another version first: who looks at the head from here on reads the clock after that, and puts no stamp there
+        // which is the same as one of these.
+        let new = place.back(head);
+        // ORDERING: Release, as in `try_check`.
+        if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
+            return;
+        }
+        for next in (0..n).map(|n| self.ring.after(place, n)) {
+            let slot = self.ring.slot(next);
+            // ORDERING: Relaxed: a stamp of before `at` can only be of a token that was given back.
+            let word = slot.load(Ordering::Relaxed);
+            let Slot::SameLap(stamp) = Slot::of(word, next.lap) else { continue };
+            if age(at, stamp) <= 0 {
+                continue;
+            }
+            let due = freed(stamp.wrapping_sub(line.window()), next.lap.wrapping_sub(1));
+            // ORDERING: Release, as in `Ring::stamp`.
+            _ = slot.compare_exchange(word, due, Ordering::Release, Ordering::Relaxed);
+        }
     }
 
     /// Brings stamps that lie further ahead than a window and what the clock may step back to where the clock is now:
@@ -206,10 +242,9 @@ impl SlidingLog {
             // ORDERING: as in `try_check`; the stamp first, then the clock.
             let word = slot.load(Ordering::Relaxed);
             let at = line.position(clock.now());
-            let age = age(at, STAMP.get(word));
+            let age = age_of(at, word);
             if self.quota.is_current(epoch) && age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) {
-                let healed = stamped(at, STAMPED_LAP.get(word));
-                _ = slot.compare_exchange(word, healed, Ordering::Release, Ordering::Relaxed);
+                _ = slot.compare_exchange(word, restamped(word, at), Ordering::Release, Ordering::Relaxed);
             }
         }
     }
@@ -253,21 +288,22 @@ impl Algorithm for SlidingLog {
         self.check(n, clock)
     }
 
-    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+    fn roll_back(&self, n: u32, taken: Taken, _: &impl Clock) {
         if taken == Taken::NOWHERE {
             return;
         }
-        // Only what is the last can be given back: its tokens are the next ones again.
-        let start = self.ring.before(Place::of(taken.at), n as usize);
-        let window = self.quota.read(clock).1.window();
-        // First the slots, then the head: who sees the head sees them as they were before.
-        for mine in (0..n as usize).map(|n| self.ring.after(start, n)) {
-            self.ring.unstamp(mine, window);
-        }
-        // ORDERING: Release, as in `try_check`.
-        if self.head.compare_exchange(taken.at, start.word(), Ordering::Release, Ordering::Relaxed).is_err() {
-            for mine in (0..n as usize).map(|n| self.ring.after(start, n)) {
-                self.ring.restamp(mine, window);
+        let end = Place::of(taken.at);
+        let start = self.ring.before(end, n as usize);
+        let slots = || (0..n as usize).map(|n| self.ring.after(start, n));
+        // ORDERING: Acquire, as in `try_check`.
+        let mut head = self.head.load(Ordering::Acquire);
+        // Only what is the last can be given back: its tokens are the next ones again. Unless a window has passed, and
+        // their slots held others meanwhile, which were given back before these.
+        while Place::of(head) == end && slots().all(|mine| self.ring.is_stamped(mine)) {
+            // ORDERING: Release, as in `try_check`.
+            match self.head.compare_exchange_weak(head, start.back(head), Ordering::Release, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(newer) => head = newer,
             }
         }
     }

@@ -43,7 +43,6 @@ impl Measure {
         match self {
             Self::Tokens | Self::Levels if quota.is_unlimited() => 0,
             Self::Tokens | Self::Levels => quota.deepest_debt(),
-            // Leaves 4 bits for the number of a window.
             Self::Windows(_) => 1,
         }
     }
@@ -51,8 +50,10 @@ impl Measure {
     /// The most bits of the deepest debt.
     pub(super) const fn debt_bits(self) -> u32 {
         match self {
-            Self::Tokens | Self::Windows(_) => 61,
+            Self::Tokens => 61,
             Self::Levels => 54,
+            // Leaves 7 bits for the number of a window, and 4 in the stamps of a sliding log.
+            Self::Windows(_) => 58,
         }
     }
 
