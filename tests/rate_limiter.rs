@@ -87,6 +87,19 @@ fn a_rate_of_zero_gives_the_burst_once() {
 }
 
 #[test]
+fn the_largest_burst_that_is_given_once_may_be_owed_ten_times() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(0).burst(u32::MAX), &clock);
+    assert_eq!(limiter.check_n(u32::MAX).unwrap().remaining(), 0);
+    for _ in 0..9 {
+        assert_eq!(limiter.charge(u32::MAX), u32::MAX);
+    }
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(limiter.check().unwrap_err().retry_after(), None);
+    assert_eq!(limiter.charge(1), 1);
+}
+
+#[test]
 fn a_clock_that_stands_still_refills_nothing() {
     let clock = ManualClock::with_frequency(0);
     let limiter = RateLimiter::with_clock(Quota::per_second(5), &clock);
