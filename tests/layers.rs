@@ -56,7 +56,7 @@ fn every_algorithm_gives_back_what_another_refuses() {
         assert_eq!(both.peek()[0].used(), 0, "as before");
         assert_eq!(both.check_n(6).unwrap().remaining(), 0, "of the second; all that it has is left to it");
         assert_eq!(both.set_quota(1, Quota::per_minute(12)), Some(Ok(())));
-        assert_eq!(both.peek()[1].window(), Some(Duration::from_secs(60)));
+        assert_eq!(both.peek()[1].window(), Some(Duration::from_mins(1)));
     }
     gives_back(TokenBucket::new);
     gives_back(LeakyBucket::new);
