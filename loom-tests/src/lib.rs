@@ -34,13 +34,6 @@ pub fn check_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 's
     check_with(builder, model);
 }
 
-/// As [`check_preemptions`], but only with every load a read-modify-write: for what is claimed of the steps alone.
-pub fn check_loads_as_rmw(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    damper::atomic::with_loads_as_rmw(|| builder.check(model));
-}
-
 /// Runs a model on flawed atomics, in the plain setting: for the `should_panic` variant beside a model.
 pub fn check_flawed(flaw: Flaw, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
