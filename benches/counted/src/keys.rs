@@ -1,6 +1,6 @@
 //! One decision of a limiter for one of many keys, and one value of a store.
 
-use crate::still::{Fixed, still};
+use crate::still::{SEED, still};
 use crate::{Call, Row, prepared, rows};
 use damper::keyed::KeyedLimiterBuilder;
 use damper::{BreakerConfig, CircuitBreakers, Clock, KeyedLimiter, LruStore, Quota};
@@ -11,8 +11,8 @@ pub(crate) const ROWS: &[Row] =
 /// Whose hash is a little longer than a number's.
 const HOST: &str = "api.example.com";
 
-fn limiter<C: Clock>(quota: Quota, capacity: usize, clock: C) -> KeyedLimiter<u64, C, Fixed> {
-    KeyedLimiterBuilder::new(quota, clock, Fixed::default()).capacity(capacity).build().expect("a capacity in range")
+fn limiter<C: Clock>(quota: Quota, capacity: usize, clock: C) -> KeyedLimiter<u64, C> {
+    KeyedLimiterBuilder::new(quota, clock, SEED).capacity(capacity).build().expect("a capacity in range")
 }
 
 fn keyed_allowed() -> Call {
@@ -48,17 +48,13 @@ fn keyed_flood() -> Call {
 
 /// In one shard, as there is below 128: how many there are above depends on the machine.
 fn lru_hit() -> Call {
-    let store = LruStore::<String, u64, _>::with_hasher(100, Fixed::default());
+    let store = LruStore::<String, u64, _>::with_hasher(100, SEED);
     store.get_or_insert_with(HOST, || 1);
     Box::new(move || store.get(HOST).is_some_and(|value| *value == 1))
 }
 
 fn lru_breaker_success() -> Call {
-    let breakers = CircuitBreakers::<String, _, _>::with_clock_and_hasher(
-        BreakerConfig::default(),
-        100,
-        still!(),
-        Fixed::default(),
-    );
+    let breakers =
+        CircuitBreakers::<String, _, _>::with_clock_and_hasher(BreakerConfig::default(), 100, still!(), SEED);
     Box::new(move || breakers.call(HOST, || Ok::<_, ()>(())).is_ok())
 }

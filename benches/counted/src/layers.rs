@@ -2,7 +2,7 @@
 //! (hyper calls one of the connection's), answered when it is first polled, and its answer read to its end and dropped:
 //! all that is in the bare service's call too.
 
-use crate::still::{Fixed, still};
+use crate::still::{SEED, still};
 use crate::{Call, Row, prepared, rows};
 use bytes::Bytes;
 use damper::http::{CircuitBreakerLayer, PeerAddress, PerClient, RateLimitLayer};
@@ -134,8 +134,8 @@ where
     Box::new(move || end_of(service.call(request())) == End::Answered(200))
 }
 
-fn per_client<C: Clock>(quota: Quota, clock: C) -> RateLimitLayer<PerClient<C, Fixed>> {
-    let limits = KeyedLimiterBuilder::<ClientAddress, _, _>::new(quota, clock, Fixed::default());
+fn per_client<C: Clock>(quota: Quota, clock: C) -> RateLimitLayer<PerClient<C>> {
+    let limits = KeyedLimiterBuilder::<ClientAddress, _, _>::new(quota, clock, SEED);
     RateLimitLayer::new(PerClient::new(Arc::new(limits.build().expect("the default capacity"))))
 }
 
@@ -173,7 +173,7 @@ fn tower_breaker() -> Call {
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
-/// std's hasher has random keys here; with one host they make no difference.
+/// The hasher has a random seed here; with one host they make no difference.
 fn tower_breaker_host() -> Call {
     let breakers = CircuitBreakers::with_clock(BreakerConfig::default(), 100, still!());
     let layer = CircuitBreakerLayer::new(Arc::new(breakers));
