@@ -173,9 +173,10 @@ impl Timeline {
         self.fraction_bits
     }
 
-    /// The units by which the clock may step back.
+    /// The units by which the clock may step back, rounded up.
     pub(super) fn skew(&self, clock: &impl Clock) -> u64 {
-        self.scale.saturating_units(clock.max_step_back())
+        let ticks = clock.max_step_back();
+        self.scale.saturating_units(ticks).saturating_add(u64::from(ticks > 0))
     }
 
     #[inline]
