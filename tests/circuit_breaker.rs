@@ -27,6 +27,7 @@ mod breaking {
 
 mod models {
     pub(crate) mod breaker;
+    pub(crate) mod skewed;
 }
 
 use damper::breaker::{BreakerConfigBuilder, OnStateChange};

@@ -3,11 +3,13 @@
 
 mod models {
     pub(crate) mod keys;
+    pub(crate) mod skewed;
 }
 
 use damper::keyed::Seed;
 use damper::{ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, WhenFull};
 use models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
+use models::skewed::Skewed;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
@@ -327,21 +329,7 @@ fn clients_of_different_groups_have_limits_of_their_own() {
 /// What a key owes at most, and what the clock may step back by: more than that can only be a word of long ago.
 #[test]
 fn a_clock_that_steps_back_as_told_forgives_nothing() {
-    struct Skewed(ManualClock);
-
-    impl Clock for Skewed {
-        fn now(&self) -> u64 {
-            self.0.now()
-        }
-        fn frequency(&self) -> u64 {
-            self.0.frequency()
-        }
-        fn max_step_back(&self) -> u64 {
-            self.0.frequency() * 2
-        }
-    }
-
-    let clock = Skewed(ManualClock::new());
+    let clock = Skewed(ManualClock::new(), Duration::from_secs(2));
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).max_debt(3)).clock(&clock).build().unwrap();
     clock.0.advance(Duration::from_secs(100));
     limits.check(&1).unwrap();

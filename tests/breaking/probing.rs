@@ -1,7 +1,8 @@
 //! Half-open.
 
+use crate::models::skewed::Skewed;
 use crate::{COOLDOWN, build, half_open, micros, millis, secs, trip};
-use damper::{CircuitBreaker, Clock, ManualClock, Permit, State};
+use damper::{CircuitBreaker, ManualClock, Permit, State};
 use std::time::Duration;
 
 type Probe<'a, 'b> = Permit<&'b CircuitBreaker<&'a ManualClock>>;
@@ -229,20 +230,6 @@ fn half_open_is_over_however_late_somebody_asks() {
 /// A clock may step back by more than the time half-open is long: then half of what the word can tell is the future.
 #[test]
 fn half_open_is_over_on_a_clock_of_any_skew() {
-    struct Skewed(ManualClock, Duration);
-
-    impl Clock for Skewed {
-        fn now(&self) -> u64 {
-            self.0.now()
-        }
-        fn frequency(&self) -> u64 {
-            self.0.frequency()
-        }
-        fn max_step_back(&self) -> u64 {
-            self.1.as_nanos() as u64
-        }
-    }
-
     for skew in [secs(0), secs(10), secs(20), secs(60)] {
         let clock = Skewed(ManualClock::new(), skew);
         let config = build(|config| config.failure_threshold(1).max_half_open(secs(10)));
