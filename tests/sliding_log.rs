@@ -201,7 +201,7 @@ proptest! {
     #[test]
     fn the_log_is_exact(
         limit in 0..20u32,
-        nanos in prop_oneof![Just(1_000u64), Just(1_000_000_000), Just(30 * 86_400_000_000_000), 1_000..10_000_000_000_000u64],
+        nanos in prop_oneof![Just(1_000u64), Just(1_000_000_000), Just(86_400_000_000_000), 1_000..10_000_000_000_000u64],
         frequency in prop_oneof![3 => Just(1_000_000_000u64), 1 => Just(32_768), 2 => 1_000..4_000_000_000u64],
         start: u64,
         moves in proptest::collection::vec(

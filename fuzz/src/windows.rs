@@ -202,8 +202,8 @@ fn sliding_log(input: &WindowsInput) {
         Move::Windows(windows) => tick + window * i128::from(windows),
         Move::Boundary(off) => tick + (window + i128::from(off)).max(0),
     };
-    // Stamps are read right for 2^61 units, which are at most 4 a tick.
-    for (tick, n) in input.calls(0, moved).take_while(|&(tick, _)| tick < 1 << 58) {
+    // Stamps are read right for 2^60 units, which are at most 4 a tick.
+    for (tick, n) in input.calls(0, moved).take_while(|&(tick, _)| tick < 1 << 57) {
         set(&clock, input.start, tick);
         match limiter.check_n(n) {
             Ok(allowed) => {

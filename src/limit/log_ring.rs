@@ -40,7 +40,7 @@ const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 
 /// What a slot holds before its first token: a stamp of the lap before the first, due even to a clock that is behind
 /// the one which started the line. (A window has at most 2^57 units, and the line starts at the end of its first.)
-const LONG_AGO: u64 = STAMP.put((1u64 << 58).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
+const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
 /// A slot, seen from the next token that it is to hold.
 pub(super) enum Slot {
