@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
 /// For each target, in the test of chance.
-const INPUTS: u64 = 20_000;
+const INPUTS: u64 = 100_000;
 
 const LARGEST_INPUT: u64 = 2_048;
 
