@@ -71,19 +71,22 @@ fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
     // Three units, where they are longer than a tick: for rounding, and for the multiplier's own bits.
     let deepest_debt = 11 * i128::from(quota.capacity());
     let early = 1 + ((i128::from(model.interval_in_ticks()) * deepest_debt) >> 58);
-    let mut passed = 0;
+    // Less than half a circle of positions, of which the first eighth is behind the start: for so long nobody has to look
+    // at a queue. A tick is at most 4 units, and the deepest debt at most 2^61.
+    let half_a_circle = (1 << 60).max(3 * deepest_debt * i128::from(model.interval_in_ticks()));
+    let (mut passed, mut untouched) = (0, 0);
     for &(by, n) in input.calls.iter().take(MOST_STEPS) {
         let (n, interval) = (n.number(), model.interval_in_ticks());
         let ticks = match by {
             Move::Pass(ticks) => ticks.into(),
-            // No queue is read right for longer than half a circle; here it never is empty for so long.
             Move::PassLong(ticks) => ticks.min(interval.saturating_mul(16)),
             Move::Parts(parts) => u64::try_from((u128::from(interval) * u128::from(parts)) >> 12).unwrap_or(u64::MAX),
             Move::Turn(off) => u64::try_from((model.wait() + i128::from(off)).max(0)).unwrap_or(u64::MAX),
         };
         passed += i128::from(ticks);
+        untouched += i128::from(ticks);
         // A line is good for 2^63 ticks.
-        if passed >= 1 << 62 {
+        if passed >= 1 << 62 || untouched >= half_a_circle {
             return;
         }
         clock.advance_ticks(ticks);
@@ -97,6 +100,7 @@ fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
                 let exact = model.wait().min(i128::from(u64::MAX));
                 assert!(wait + early >= exact && wait <= exact + early + slack, "{wait} of {exact}");
                 model.enter(n);
+                untouched = 0;
             }
             Err(denied) => {
                 assert!(!model.has_room(n, 0), "{n} into {model:?}");
