@@ -1,12 +1,11 @@
 //! How a keyed limiter is built.
 
 use super::error::MAX_CAPACITY;
-use super::keyed_limiter::is_kept_by;
 use super::locks::Locks;
 use super::policy::WhenFull;
 use super::slot::MOST_TIERS;
 use super::table::Table;
-use super::tiers::{TierOf, Tiers};
+use super::tiers::{TierOf, Tiers, is_kept_by};
 use super::{KeyedLimiter, KeyedLimiterError, Seed};
 use crate::clock::{Clock, DefaultClock};
 use crate::limit::{KeyedAlgorithm, TokenBucket};

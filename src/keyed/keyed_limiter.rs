@@ -5,11 +5,11 @@ use super::locks::Locks;
 use super::policy::WhenFull;
 use super::slot::Word;
 use super::table::{Fingerprint, KeyedSlots, SLOTS_PER_KEY, Table, WAYS};
-use super::tiers::{Tier, Tiers};
+use super::tiers::Tiers;
 use crate::atomic::{Backoff, const_unless_loom};
 use crate::clock::{Clock, DefaultClock};
 use crate::limit::{Algorithm, Allowed, Denied, KeyedAlgorithm, LayerDenied, RateLimiter, TokenBucket, Usage};
-use crate::quota::{Measure, Quota, SetQuotaError, Timeline};
+use crate::quota::{Measure, Quota, Timeline};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
@@ -364,32 +364,6 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     pub fn refused_newcomers(&self) -> u64 {
         self.locks.sum(|counts| counts.refused_newcomers)
     }
-
-    /// The quota of each key; of tiers, the first.
-    pub fn quota(&self) -> Quota {
-        self.tiers.first().quota.quota()
-    }
-
-    /// Puts another quota in force for each key, as [`RateLimiter::set_quota`] does; of tiers, for the first.
-    ///
-    /// # Errors
-    ///
-    /// [`SetQuotaError`], and the quota stays.
-    pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
-        Self::set(self.tiers.first(), quota, &self.clock)
-    }
-
-    pub(super) fn set(tier: &Tier, quota: Quota, clock: &C) -> Result<(), SetQuotaError> {
-        if !is_kept_by::<A>(quota) {
-            return Err(SetQuotaError::TooLarge);
-        }
-        tier.quota.set(quota, clock)
-    }
-}
-
-/// Whether a level has room for what is counted under this quota.
-pub(super) fn is_kept_by<A: KeyedAlgorithm>(quota: Quota) -> bool {
-    quota.is_unlimited() || quota.limit() <= A::LARGEST_LIMIT
 }
 
 impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiter<K, C, S, A> {

@@ -182,6 +182,27 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         }
     }
 
+    /// The quota of each key; of tiers, the first.
+    pub fn quota(&self) -> Quota {
+        self.tiers.first().quota.quota()
+    }
+
+    /// Puts another quota in force for each key, as [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) does; of tiers, for the first.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`], and the quota stays.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
+        Self::set(self.tiers.first(), quota, &self.clock)
+    }
+
+    fn set(tier: &Tier, quota: Quota, clock: &C) -> Result<(), SetQuotaError> {
+        if !is_kept_by::<A>(quota) {
+            return Err(SetQuotaError::TooLarge);
+        }
+        tier.quota.set(quota, clock)
+    }
+
     /// The quota of a tier, if there is one.
     pub fn tier_quota(&self, tier: usize) -> Option<Quota> {
         Some(self.tiers.get(tier)?.quota.quota())
@@ -195,4 +216,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     pub fn set_tier_quota(&self, tier: usize, quota: Quota) -> Option<Result<(), SetQuotaError>> {
         Some(Self::set(self.tiers.get(tier)?, quota, &self.clock))
     }
+}
+
+/// Whether a level has room for what is counted under this quota.
+pub(super) fn is_kept_by<A: KeyedAlgorithm>(quota: Quota) -> bool {
+    quota.is_unlimited() || quota.limit() <= A::LARGEST_LIMIT
 }
