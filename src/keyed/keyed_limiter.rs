@@ -3,7 +3,6 @@
 use super::Seed;
 use super::locks::Locks;
 use super::policy::WhenFull;
-use super::slot::Word;
 use super::table::{Fingerprint, KeyedSlots, SLOTS_PER_KEY, Table, WAYS};
 use super::tiers::Tiers;
 use crate::atomic::{Backoff, const_unless_loom};
@@ -260,7 +259,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// The quota of the tier that a key is in, or would be.
     fn quota_of(&self, fingerprint: Fingerprint, key: &K) -> Quota {
         let of_newcomer = || self.tiers.of(fingerprint, self.tiers.own(key));
-        self.tiers.at(|| self.visit_word(fingerprint).map_or_else(of_newcomer, Word::tier)).1.quota.quota()
+        self.tiers.at(|| self.slot_of(fingerprint).map_or_else(of_newcomer, |(_, word)| word.tier())).1.quota.quota()
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
@@ -270,7 +269,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         // The straight path, once; whatever is in its way is the loop's business.
         let slot = self.table.find(fingerprint);
         if let Some(slot) = slot
-            && let Some(taken) = self.take_straight(slot, fingerprint, n)
+            && let Some(word) = slot.word_of(fingerprint.get())
+            && let Some(taken) = self.take_straight(slot, word, n)
         {
             return taken;
         }

@@ -91,13 +91,6 @@ impl Slot {
         }
     }
 
-    /// Whose it seems to be.
-    #[inline]
-    pub(super) fn seems_of(&self, fingerprint: u64) -> bool {
-        // ORDERING: Relaxed: only a hint; who uses the slot looks again.
-        self.fingerprint.load(Ordering::Relaxed) == fingerprint
-    }
-
     /// Its word.
     #[inline]
     pub(super) fn word(&self) -> Word {
@@ -113,6 +106,13 @@ impl Slot {
         // fingerprint in `publish`. Who has seen the new one sees then that the word was claimed, and that an older one
         // has changed. loom-tests: keyed::nobody_is_refused_on_another_s_word.
         self.fingerprint.load(Ordering::Relaxed) == fingerprint
+    }
+
+    /// Its word, if it is this one's, and nobody is taking it from him.
+    #[inline]
+    pub(super) fn word_of(&self, fingerprint: u64) -> Option<Word> {
+        let word = self.word();
+        (!word.is_claimed() && self.is_of(fingerprint)).then_some(word)
     }
 
     /// Whether the word is still the same.

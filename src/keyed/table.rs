@@ -38,10 +38,11 @@ impl Set {
         self.0.each_ref().map(Slot::word)
     }
 
+    /// The slot that is a key's at a glance: who uses it looks again, after its word.
     #[inline]
     fn find(&self, key: Fingerprint) -> Option<&Slot> {
         // All four are compared, for which of them it is no processor can guess.
-        let seems = |found: u32, (way, slot): (usize, &Slot)| found | u32::from(slot.seems_of(key.0)) << way;
+        let seems = |found: u32, (way, slot): (usize, &Slot)| found | u32::from(slot.is_of(key.0)) << way;
         self.0.get(self.0.iter().enumerate().fold(0, seems).trailing_zeros() as usize)
     }
 }
@@ -77,16 +78,18 @@ pub(super) enum Table {
     Allocated(Box<[Set]>),
 }
 
-/// The hash of a key as the table takes it: never 0.
+/// The hash of a key, but 0, which stands for nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint(u64);
 
+/// 2^64 divided by the golden ratio: Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
+const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
+
 impl Fingerprint {
-    /// Of a hash, whose bits are mixed: a hasher of the caller's own may leave them uneven.
     #[inline]
     pub(super) fn of(hash: u64) -> Self {
-        let mixed = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        Self((mixed ^ mixed >> 32).max(1))
+        // None that another key is likely to have, where a hasher of the caller's own takes numbers as they are.
+        Self(if hash == 0 { MIXER } else { hash })
     }
 
     /// Of a slot's owner, who may be nobody.
@@ -96,6 +99,12 @@ impl Fingerprint {
 
     pub(super) fn get(self) -> u64 {
         self.0
+    }
+
+    /// With its bits mixed, the upper ones best: a hasher of the caller's own may leave them uneven.
+    #[inline]
+    fn mixed(self) -> u64 {
+        self.0.wrapping_mul(MIXER)
     }
 }
 
@@ -138,12 +147,13 @@ impl Table {
 
     #[inline]
     fn first(&self, key: Fingerprint) -> &Set {
-        self.set(key.0 >> 32)
+        self.set(key.mixed() >> 32)
     }
 
     #[inline]
     fn second(&self, key: Fingerprint) -> &Set {
-        self.set(key.0 & u64::from(u32::MAX))
+        let mixed = key.mixed();
+        self.set((mixed ^ mixed >> 32) & u64::from(u32::MAX))
     }
 
     /// The set of a half of a hash: scaled to the number of sets, which are less than 2^32.

@@ -169,13 +169,13 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Called with the key's lock held, so that no first sight comes between with the tier of before.
     fn move_to(&self, fingerprint: Fingerprint, tier: usize) {
         let backoff = Backoff::new();
-        while let Some(slot) = self.slot_of(fingerprint) {
-            let ((_, new), now) = (self.tiers.at(|| tier), slot.word());
+        while let Some((slot, now)) = self.slot_of(fingerprint) {
+            let (_, new) = self.tiers.at(|| tier);
             let Some((old, at, word)) = self.look(now) else { continue };
             let (epoch, line) = new.quota.read(&self.clock);
             let wait = A::resets_in(&old, word, at, &self.clock);
             let moved = now.in_tier(tier).at_level(A::owing(&line, line.position(self.clock.now()), wait));
-            if slot.is_of(fingerprint.get()) && new.quota.is_current(epoch) && slot.replace(now, moved) {
+            if new.quota.is_current(epoch) && slot.replace(now, moved) {
                 return;
             }
             backoff.spin();

@@ -12,13 +12,13 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Takes tokens from a slot, of a key that is not below empty and a quota with a limit, if nobody comes between.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
-    pub(super) fn take_straight(&self, slot: &Slot, fingerprint: Fingerprint, n: u32) -> Option<Taken> {
-        let (index, tier) = self.tiers.at(|| slot.word().tier());
+    pub(super) fn take_straight(&self, slot: &Slot, word: Word, n: u32) -> Option<Taken> {
+        let (index, tier) = self.tiers.at(|| word.tier());
         let (epoch, line) = A::read_straight(&tier.quota)?;
-        let word = slot.word();
-        if n == 0 || word.is_claimed() || word.tier() != index || !slot.is_of(fingerprint.get()) {
+        if n == 0 {
             return None;
         }
+        // After the word, as in `OneWord::look`.
         let at = line.position(self.clock.now());
         let full = A::word_straight(&line, word.level(), at, &self.clock)?;
         if !tier.quota.is_current(epoch) {
@@ -34,22 +34,12 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         }
     }
 
-    /// The slot of a key, if it has one that nobody is taking from it.
-    pub(super) fn slot_of(&self, fingerprint: Fingerprint) -> Option<&Slot> {
-        let slot = self.table.find(fingerprint)?;
-        if !slot.word().is_claimed() {
-            return Some(slot);
-        }
+    /// The slot of a key, if it has one that nobody is taking from it, and its word.
+    pub(super) fn slot_of<'a>(&'a self, fingerprint: Fingerprint) -> Option<(&'a Slot, Word)> {
+        let with_word = |slot: &'a Slot| Some((slot, slot.word_of(fingerprint.get())?));
         // One that is being taken from the key may stand before the one that it got since.
-        let is_its = |slot: &&Slot| slot.seems_of(fingerprint.get()) && !slot.word().is_claimed();
-        self.table.candidates(fingerprint).into_iter().flat_map(Set::slots).find(is_its)
-    }
-
-    /// The word of a key's slot.
-    pub(super) fn visit_word(&self, fingerprint: Fingerprint) -> Option<Word> {
-        let slot = self.slot_of(fingerprint)?;
-        let word = slot.word();
-        (!word.is_claimed() && slot.is_of(fingerprint.get())).then_some(word)
+        let or_another = || self.table.candidates(fingerprint).into_iter().flat_map(Set::slots).find_map(with_word);
+        with_word(self.table.find(fingerprint)?).or_else(or_another)
     }
 
     /// The line, the position of now and the bucket's word, of what a slot was seen to have; `None` if the quota is
@@ -83,25 +73,13 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     ) -> Option<T> {
         let backoff = Backoff::new();
         loop {
-            let slot = self.slot_of(fingerprint)?;
-            // The tier says which epoch is to be read before the word.
-            let (index, tier) = self.tiers.at(|| slot.word().tier());
-            let (epoch, line) = tier.quota.read(&self.clock);
-            let word = slot.word();
-            if word.is_claimed() {
-                return None;
-            }
-            if slot.is_of(fingerprint.get()) && word.tier() == index {
-                // After the word, as in `OneWord::look`.
-                let at = line.position(self.clock.now());
-                let full = A::word(&line, word.level(), at, &self.clock);
-                if tier.quota.is_current(epoch) {
-                    let (after, answer) = decide(index, &line, full, at);
-                    let stands =
-                        if after == full { slot.still_has(word) } else { slot.replace(word, word.at_level(after)) };
-                    if stands {
-                        return Some(answer);
-                    }
+            let (slot, word) = self.slot_of(fingerprint)?;
+            if let Some((line, at, full)) = self.look(word) {
+                let (after, answer) = decide(word.tier(), &line, full, at);
+                let stands =
+                    if after == full { slot.still_has(word) } else { slot.replace(word, word.at_level(after)) };
+                if stands {
+                    return Some(answer);
                 }
             }
             backoff.spin();
