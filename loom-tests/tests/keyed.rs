@@ -241,7 +241,7 @@ fn a_refund_beside_an_eviction_is_no_one_else_s_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || beside_an_eviction(refund, |_| [1, 2]));
 }
 
-/// [`word` Relaxed; the word published Relaxed; `is_of` left out.]
+/// [`word` Relaxed; the word published Relaxed; the owner not asked after the word.]
 #[test]
 fn a_reset_beside_an_eviction_is_no_one_else_s() {
     check_preemptions(2, || beside_an_eviction(reset, |_| [0, 2]));
@@ -254,8 +254,8 @@ fn a_reset_beside_an_eviction_is_no_one_else_s_unless_flawed() {
 }
 
 /// A key finds its slot while it changes hands, from and to one who has used all: nobody is refused for what the other
-/// owes, nor spends of it. [`word` Relaxed; the word published Relaxed; the fingerprint published Relaxed; `is_of`
-/// Relaxed where `is_current` has no fence; a refusal that does not look again; `is_of` left out.]
+/// owes, nor spends of it. [`word` Relaxed; the word published Relaxed; the fingerprint published Relaxed; `owner`
+/// Relaxed where `is_current` has no fence; a refusal that does not look again; the owner not asked after the word.]
 #[test]
 fn nobody_is_refused_on_another_s_word() {
     check_preemptions(2, from_one_who_owes_model);
@@ -502,7 +502,7 @@ fn an_old_quota_forgets_no_newcomer_in_the_overflow() {
 }
 
 /// All is forgotten while a key spends, and another gets its slot: the spend counts before or after, and never for the
-/// other. [`word` Relaxed; the word published Relaxed; `is_of` left out.]
+/// other. [`word` Relaxed; the word published Relaxed; the owner not asked after the word.]
 #[test]
 fn clear_beside_a_check_is_before_or_after() {
     check_preemptions(2, clear_beside_a_check_is_before_or_after_model);

@@ -269,7 +269,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         // The straight path, once; whatever is in its way is the loop's business.
         let slot = self.table.find(fingerprint);
         if let Some(slot) = slot
-            && let Some(word) = slot.word_of(fingerprint.get())
+            && let Some(word) = slot.word_of(fingerprint)
             && let Some(taken) = self.take_straight(slot, word, n)
         {
             return taken;
@@ -311,7 +311,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     pub fn clear(&self) {
         for slot in self.table.slots() {
             let backoff = Backoff::new();
-            while !slot.is_of(0) {
+            while slot.owner().is_some() {
                 let word = slot.word();
                 // Who changes the owner just now comes after.
                 if word.is_claimed() {
@@ -319,7 +319,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
                 }
                 if let Some(claim) = slot.claim(word) {
                     let owner = claim.owner();
-                    claim.publish(0, 0, 0);
+                    claim.publish(None, 0, 0);
                     if let Some(owner) = owner {
                         self.locks.of(owner).write(|counts| counts.keys = counts.keys.wrapping_sub(1));
                     }

@@ -159,7 +159,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         let &Moment { line, index, at, .. } = now;
         if word.is_claimed() {
             None
-        } else if slot.is_of(0) {
+        } else if slot.owner().is_none() {
             Some(Victim { slot, word, heir: A::idle(line, at), rank: (0, false) })
         } else {
             let heir = if word.tier() == index {
@@ -202,7 +202,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
             } else if !victim.is_idle() {
                 counts.evictions += 1;
             }
-            claim.publish(fingerprint.get(), index, after);
+            claim.publish(Some(fingerprint), index, after);
         }
         Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, is_shared: false })))
     }

@@ -99,18 +99,24 @@ impl Slot {
         Word(self.word.load(Ordering::Acquire))
     }
 
-    /// Whose it is, asked after the word was read: whoever exchanges that word then owned it.
+    /// Whose it is, asked after the word was read: whoever exchanges that word then took it from that owner.
     #[inline]
-    pub(super) fn is_of(&self, fingerprint: u64) -> bool {
+    pub(super) fn owner(&self) -> Option<Fingerprint> {
         // ORDERING: Relaxed: the Acquire fence in `LiveQuota::is_current` follows, and pairs with the Release of the
         // fingerprint in `publish`. Who has seen the new one sees then that the word was claimed, and that an older one
         // has changed. loom-tests: keyed::nobody_is_refused_on_another_s_word.
-        self.fingerprint.load(Ordering::Relaxed) == fingerprint
+        Fingerprint::of_owner(self.fingerprint.load(Ordering::Relaxed))
+    }
+
+    /// Whether it is this one's, asked as [`owner`](Self::owner) is.
+    #[inline]
+    pub(super) fn is_of(&self, fingerprint: Fingerprint) -> bool {
+        self.owner() == Some(fingerprint)
     }
 
     /// Its word, if it is this one's, and nobody is taking it from him.
     #[inline]
-    pub(super) fn word_of(&self, fingerprint: u64) -> Option<Word> {
+    pub(super) fn word_of(&self, fingerprint: Fingerprint) -> Option<Word> {
         let word = self.word();
         (!word.is_claimed() && self.is_of(fingerprint)).then_some(word)
     }
@@ -118,7 +124,7 @@ impl Slot {
     /// Whether the word is still the same.
     #[inline]
     pub(super) fn still_has(&self, word: Word) -> bool {
-        // ORDERING: Relaxed, after the fence that `is_of` speaks of.
+        // ORDERING: Relaxed, after the fence that `owner` speaks of.
         Word(self.word.load(Ordering::Relaxed)) == word
     }
 
@@ -147,15 +153,15 @@ pub(super) struct Claim<'a> {
 impl Claim<'_> {
     /// Whose it was.
     pub(super) fn owner(&self) -> Option<Fingerprint> {
-        // ORDERING: Relaxed: nobody else writes it while it is claimed.
-        Fingerprint::of_owner(self.slot.fingerprint.load(Ordering::Relaxed))
+        // Nobody else writes it while it is claimed.
+        self.slot.owner()
     }
 
-    /// Gives the slot to its new owner; 0 for nobody.
-    pub(super) fn publish(self, fingerprint: u64, tier: usize, word: u64) {
-        // ORDERING: Release pairs with the fence that `is_of` speaks of: who sees the fingerprint sees that the slot
+    /// Gives the slot to its new owner, or to nobody.
+    pub(super) fn publish(self, owner: Option<Fingerprint>, tier: usize, word: u64) {
+        // ORDERING: Release pairs with the fence that `owner` speaks of: who sees the fingerprint sees that the slot
         // was claimed.
-        self.slot.fingerprint.store(fingerprint, Ordering::Release);
+        self.slot.fingerprint.store(owner.map_or(0, Fingerprint::get), Ordering::Release);
         // ORDERING: Release pairs with the Acquire in `word`: who sees the word sees the fingerprint.
         self.slot.word.store(self.word.in_tier(tier).at_level(word).0, Ordering::Release);
     }

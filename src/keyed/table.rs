@@ -10,6 +10,7 @@ use super::slot::{Slot, Word};
 use crate::atomic::{array_of, const_unless_loom};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
+use core::num::NonZeroU64;
 
 /// The slots of a set: a cache line of them.
 pub(super) const WAYS: usize = 4;
@@ -42,7 +43,7 @@ impl Set {
     #[inline]
     fn find(&self, key: Fingerprint) -> Option<&Slot> {
         // All four are compared, for which of them it is no processor can guess.
-        let seems = |found: u32, (way, slot): (usize, &Slot)| found | u32::from(slot.is_of(key.0)) << way;
+        let seems = |found: u32, (way, slot): (usize, &Slot)| found | u32::from(slot.is_of(key)) << way;
         self.0.get(self.0.iter().enumerate().fold(0, seems).trailing_zeros() as usize)
     }
 }
@@ -80,31 +81,33 @@ pub(super) enum Table {
 
 /// The hash of a key, but 0, which stands for nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fingerprint(u64);
+pub(super) struct Fingerprint(NonZeroU64);
 
 /// 2^64 divided by the golden ratio: Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
-const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
+const MIXER: NonZeroU64 = NonZeroU64::new(0x9E37_79B9_7F4A_7C15).expect("it is not 0");
 
 impl Fingerprint {
     #[inline]
     pub(super) fn of(hash: u64) -> Self {
         // None that another key is likely to have, where a hasher of the caller's own takes numbers as they are.
-        Self(if hash == 0 { MIXER } else { hash })
+        Self(NonZeroU64::new(hash).unwrap_or(MIXER))
     }
 
     /// Of a slot's owner, who may be nobody.
-    pub(super) fn of_owner(fingerprint: u64) -> Option<Self> {
-        (fingerprint != 0).then_some(Self(fingerprint))
+    #[inline]
+    pub(super) fn of_owner(owner: u64) -> Option<Self> {
+        NonZeroU64::new(owner).map(Self)
     }
 
+    #[inline]
     pub(super) fn get(self) -> u64 {
-        self.0
+        self.0.get()
     }
 
     /// With its bits mixed, the upper ones best: a hasher of the caller's own may leave them uneven.
     #[inline]
     fn mixed(self) -> u64 {
-        self.0.wrapping_mul(MIXER)
+        self.get().wrapping_mul(MIXER.get())
     }
 }
 

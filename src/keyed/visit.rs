@@ -36,7 +36,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// The slot of a key, if it has one that nobody is taking from it, and its word.
     pub(super) fn slot_of<'a>(&'a self, fingerprint: Fingerprint) -> Option<(&'a Slot, Word)> {
-        let with_word = |slot: &'a Slot| Some((slot, slot.word_of(fingerprint.get())?));
+        let with_word = |slot: &'a Slot| Some((slot, slot.word_of(fingerprint)?));
         // One that is being taken from the key may stand before the one that it got since.
         let or_another = || self.table.candidates(fingerprint).into_iter().flat_map(Set::slots).find_map(with_word);
         with_word(self.table.find(fingerprint)?).or_else(or_another)
