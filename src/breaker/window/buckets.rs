@@ -27,6 +27,7 @@ use super::{Outcome, Span, Tally};
 use crate::atomic::{AtomicU64, Backoff, Field, Ordering, fence};
 use crate::breaker::word::Generation;
 use alloc::boxed::Box;
+use core::ops::BitOr;
 
 /// The most buckets of a window.
 pub(super) const MOST: usize = 10;
@@ -71,6 +72,11 @@ impl Layout {
             | self.calls.put(counts.calls.into())
             | self.failed.put(counts.failed.into())
             | self.slow.map_or(0, |slow| slow.put(counts.slow.into()))
+    }
+
+    /// Whether a call failed, or was slow, in any of the buckets whose words these bits are of.
+    fn has_any_bad(&self, bits: u64) -> bool {
+        self.failed.get(bits) != 0 || self.slow.is_some_and(|slow| slow.get(bits) != 0)
     }
 
     /// How far `number` is ahead of the bucket in a word.
@@ -122,7 +128,12 @@ impl Buckets {
         if now.wrapping_sub(number) < self.count_of_buckets() {
             self.count(line, outcome, number, || self.number(call().1.ended, line))?;
         }
-        match self.sum(now) {
+        let words = self.words();
+        // Mostly nothing has failed, in whichever bucket, and then nothing has to be summed.
+        if !self.layout.has_any_bad(words.into_iter().fold(0, BitOr::bitor)) {
+            return None;
+        }
+        match self.sum(&words, now) {
             (tally, true) => Some(tally),
             _ => None,
         }
@@ -131,7 +142,7 @@ impl Buckets {
     pub(super) fn tally(&self, now: u64) -> (Tally, Generation) {
         // ORDERING: Relaxed: what is told counts for no decision.
         let line = self.line.load(Ordering::Relaxed);
-        (self.sum(self.number(now, line)).0, Generation::from_bits(GENERATION.get(line)))
+        (self.sum(&self.words(), self.number(now, line)).0, Generation::from_bits(GENERATION.get(line)))
     }
 
     /// The number of the bucket of a moment.
@@ -201,19 +212,24 @@ impl Buckets {
         }
     }
 
-    /// What the buckets have that end with the number `now`, and whether none of them went on to a later time
-    /// meanwhile.
-    fn sum(&self, now: u64) -> (Tally, bool) {
-        let mut first = [0; MOST];
-        for (first, bucket) in first.iter_mut().zip(&self.ring) {
+    /// The first pass over the buckets.
+    fn words(&self) -> [u64; MOST] {
+        let mut words = [0; MOST];
+        for (word, bucket) in words.iter_mut().zip(&self.ring) {
             // ORDERING: Acquire pairs with the Release of the exchange in `count`, so that the second pass sees
             // what was counted before what the first one saw.
             // loom-tests: breaker_windows::buckets_show_no_rate_that_was_never_there.
-            *first = bucket.load(Ordering::Acquire);
+            *word = bucket.load(Ordering::Acquire);
         }
+        words
+    }
+
+    /// The second pass: what the buckets have that end with the number `now`, and whether none of them went on to a
+    /// later time since the first.
+    fn sum(&self, words: &[u64; MOST], now: u64) -> (Tally, bool) {
         let mut tally = Tally::default();
         let mut is_whole = true;
-        for (&first, bucket) in first.iter().zip(&self.ring) {
+        for (&first, bucket) in words.iter().zip(&self.ring) {
             // ORDERING: Relaxed: nothing is read afterwards.
             let second = bucket.load(Ordering::Relaxed);
             let is_in_window = |word| (0..self.ring.len() as i64).contains(&self.layout.age(now, word));

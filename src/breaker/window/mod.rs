@@ -198,7 +198,7 @@ impl Outcomes {
     }
 
     /// Records a call of a generation, and tells what the window has then; `None` if that is not to be judged: the
-    /// generation is over, or the window has moved on.
+    /// generation is over, the window has moved on, or nothing in it failed.
     ///
     /// Where the window is of another generation, `is_current` tells which is the later one. (The numbers can't:
     /// while the breaker is open and is probed in vain they move on by any distance, and the window stays.)
