@@ -156,6 +156,24 @@ fn those_without_a_slot_share_one_limit() {
 }
 
 #[test]
+fn who_had_no_slot_gets_no_second_limit_with_one() {
+    fn no_second<A: KeyedAlgorithm>() {
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_secs(7));
+        let limits = builder(Quota::per_second(5), &clock).capacity(10).algorithm::<A>().build().unwrap();
+        let without = (0..1_000).filter(|key| limits.check(key).is_ok() && limits.peek(key).used() == 0);
+        assert_eq!(without.count(), 5, "a limit for all that have no slot");
+        // All slots are free, and still the window is the same.
+        (0..1_000).for_each(|key| limits.reset(&key));
+        assert!((2_000..2_010).all(|key| limits.check(&key).is_err()), "each may be one of the five");
+        clock.advance(Duration::from_secs(2));
+        assert!((2_000..2_010).all(|key| limits.check(&key).is_ok()));
+    }
+    no_second::<FixedWindow>();
+    no_second::<SlidingCounter>();
+}
+
+#[test]
 fn who_has_taken_most_keeps_his_slot() {
     fn busiest<A: KeyedAlgorithm>() {
         let clock = ManualClock::new();

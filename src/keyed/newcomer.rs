@@ -116,8 +116,8 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         }
         match self.when_full {
             WhenFull::SharedOverflow if victim.is_idle() => {
-                // It may have been one of those who share.
-                let before = A::heavier(&line, victim.heir, A::shared(&line, overflow, at, &self.clock), at);
+                // It may have been one of those who share, and owes what they do; the slot's owner owes nothing.
+                let before = A::shared(&line, overflow, at, &self.clock);
                 self.replace(&victim, fingerprint, n, &now, before, counts)
             }
             _ if victim.is_idle() => self.replace(&victim, fingerprint, n, &now, victim.heir, counts),

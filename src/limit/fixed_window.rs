@@ -179,8 +179,4 @@ impl Windowed for FixedWindow {
     fn weight(view: &View, line: &Timeline) -> u64 {
         part_of(view.standing.ends_in, view.count, line.limit())
     }
-
-    fn heavier(one: u64, other: u64) -> u64 {
-        one.max(other)
-    }
 }

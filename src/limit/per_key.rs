@@ -64,9 +64,6 @@ pub trait PerKey {
 
     /// The word of a bucket that owes no less than what takes so long.
     fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64;
-
-    /// The word that owes what either of two does, of the same moment.
-    fn heavier(line: &Timeline, one: u64, other: u64, at: u64) -> u64;
 }
 
 impl PerKey for TokenBucket {
@@ -142,11 +139,6 @@ impl PerKey for TokenBucket {
             Ticks::ZERO => at,
             wait => at.wrapping_add(line.units_in(wait).min(line.deepest_debt_in_units())),
         }
-    }
-
-    #[inline]
-    fn heavier(_: &Timeline, one: u64, other: u64, at: u64) -> u64 {
-        at.wrapping_add(Timeline::debt(one, at).max(Timeline::debt(other, at)))
     }
 }
 

@@ -268,9 +268,4 @@ impl Windowed for SlidingCounter {
         let (this, next) = (standing.ends_in, standing.ends_in + line.window());
         part_of(this, previous, line.limit()).saturating_add(part_of(next, current, line.limit()))
     }
-
-    fn heavier(one: u64, other: u64) -> u64 {
-        let most = |field: Field| field.put(field.get(one).max(field.get(other)));
-        most(LEVEL.number) | most(LEVEL.previous) | most(LEVEL.current)
-    }
 }

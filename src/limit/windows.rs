@@ -156,9 +156,6 @@ pub(super) trait Windowed {
 
     /// How much counts, as parts of the time that it does.
     fn weight(view: &<Self::Layout as Layout>::View, line: &Timeline) -> u64;
-
-    /// The level that counts what either of two does, of the same window.
-    fn heavier(one: u64, other: u64) -> u64;
 }
 
 impl<W: Windowed> PerKey for W {
@@ -235,15 +232,6 @@ impl<W: Windowed> PerKey for W {
     fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64 {
         let count = if wait == Ticks::ZERO { 0 } else { line.limit().into() };
         Self::idle(line, at) | W::LEVEL.current().put(count)
-    }
-
-    fn heavier(_: &Timeline, one: u64, other: u64, _: u64) -> u64 {
-        let number = W::LEVEL.number();
-        match number.ahead(number.get(one), number.get(other)) {
-            0 => W::heavier(one, other),
-            ahead if ahead > 0 => one,
-            _ => other,
-        }
     }
 }
 
