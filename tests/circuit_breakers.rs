@@ -58,6 +58,10 @@ fn each_has_a_window_of_its_own() {
     }
     fail(&hosts, "one");
     assert_eq!((hosts.get("one").state(), hosts.get("two").state()), (State::Open, State::Closed));
+    for _ in 0..200 {
+        hosts.call("three", || Ok::<_, ()>(())).unwrap();
+    }
+    assert_eq!(hosts.get("three").status().calls(), 100, "as many as the window has");
 }
 
 #[test]

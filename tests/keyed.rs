@@ -244,6 +244,7 @@ fn all_operations_of_a_key() {
     limits.clear();
     assert_eq!((limits.len(), limits.peek("a").used(), limits.capacity()), (0, 0, 8_192));
     assert_eq!(limits.check_n("b", 50).unwrap().remaining(), 0);
+    assert!(!limits.is_empty());
 }
 
 #[test]
@@ -252,13 +253,16 @@ fn what_the_limit_for_all_refuses_the_key_gets_back() {
     clock.advance(Duration::from_secs(100));
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(10)).clock(&clock).build().unwrap();
     let all = RateLimiter::with_clock(Quota::per_second(1).burst(5), &clock);
-    limits.check_n_with(&1, 3, &all).unwrap();
+    let of_all = limits.check_n_with(&1, 3, &all).unwrap();
+    assert_eq!(of_all.remaining(), 2, "of ten and of five, the fewer");
     for (key, used) in [(1, 3), (2, 0)] {
         assert_eq!(limits.check_n_with(&key, 4, &all).unwrap_err().layer(), 1);
         assert_eq!((limits.peek(&key).used(), all.peek().used()), (used, 3), "of key {key}");
     }
     limits.check_n_with(&1, 2, &all).unwrap();
     assert_eq!((limits.peek(&1).used(), all.peek().used()), (5, 5));
+    let more = RateLimiter::with_clock(Quota::per_second(100), &clock);
+    assert_eq!(limits.check_n_with(&1, 1, &more).unwrap().remaining(), 4, "of five and of a hundred");
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn a_value_per_key() {
     let store = LruStore::<String, usize>::new(10);
     assert!(store.is_empty());
     assert_eq!(*store.get_or_insert_with("one", || 1), 1);
+    assert!(!store.is_empty());
     assert_eq!(*store.get_or_insert_with("two", || 2), 2);
     assert_eq!(*store.get_or_insert_with("one", || unreachable!("it is there")), 1);
     assert_eq!(store.get("two").as_deref(), Some(&2));
