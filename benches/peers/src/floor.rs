@@ -3,6 +3,7 @@
 use crate::contest::{Contest, Side, calls};
 use crate::keyed::keys_below;
 use damper::keyed::Seed;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use quanta::Clock;
 use std::hash::BuildHasher;
 use std::hint::black_box;
@@ -13,6 +14,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest { name: "floor_cas", damper: cas, peer: None },
     Contest { name: "floor_clock", damper: read, peer: None },
     Contest { name: "floor_arc", damper: count, peer: None },
+    Contest { name: "floor_headers", damper: tell, peer: None },
 ];
 
 /// A load and a compare-and-swap on a word that nobody else wants.
@@ -31,6 +33,22 @@ fn read() -> Side {
 fn count() -> Side {
     let shared = Arc::new(());
     calls(move || Arc::strong_count(&black_box(Arc::clone(black_box(&shared)))) > 1)
+}
+
+/// Two headers in a map of their own, one with a value that is the same each time, and one with another: what an answer
+/// costs on which a limit is told, whoever tells it. Made and dropped.
+fn tell() -> Side {
+    const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+    const LEFT: HeaderName = HeaderName::from_static("ratelimit");
+    let policy = HeaderValue::try_from(String::from(r#""default";q=100;w=60"#)).expect("printable");
+    calls(move || {
+        let mut headers = HeaderMap::new();
+        headers.reserve(2);
+        headers.append(POLICY, black_box(&policy).clone());
+        let left = [black_box(r#""default""#), ";r=", black_box("50"), ";t=", black_box("30")].concat();
+        headers.append(LEFT, HeaderValue::try_from(left).expect("printable"));
+        black_box(&headers).len() == 2
+    })
 }
 
 /// What an allowed decision does to its word and its clock.
