@@ -299,6 +299,7 @@ fn a_sliding_counter_weighs_the_window_before() {
     assert!(limiter.check().is_err());
     // One for each tenth of the window that has passed.
     clock.advance(Duration::from_nanos(1));
+    within_a_tick(limiter.peek().resets_in().unwrap(), 900);
     for _ in 0..9 {
         assert_eq!(limiter.check().unwrap().remaining(), 0);
         within_a_tick(limiter.check().unwrap_err().retry_after().unwrap(), 100);
