@@ -70,6 +70,24 @@ fn together_with_a_limit_for_all() {
 }
 
 #[test]
+fn what_is_charged_and_refunded_counts_in_the_window() {
+    fn booked<A: KeyedAlgorithm>() {
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_secs(7));
+        let limits = builder(Quota::per_second(5), &clock).algorithm::<A>().build().unwrap();
+        limits.check(&1).unwrap();
+        assert_eq!((limits.charge(&1, 3), limits.peek(&1).used()), (3, 4));
+        assert_eq!((limits.charge(&1, 3), limits.peek(&1).used()), (1, 5), "no more than a window may have");
+        limits.refund(&1, 2);
+        assert_eq!(limits.peek(&1).used(), 3);
+        clock.advance(Duration::from_secs(2));
+        assert_eq!((limits.peek(&1).used(), limits.charge(&1, 2)), (0, 2));
+    }
+    booked::<FixedWindow>();
+    booked::<SlidingCounter>();
+}
+
+#[test]
 fn tiers_have_windows_too() {
     let clock = ManualClock::new();
     let limits = builder(Quota::per_second(2), &clock)
