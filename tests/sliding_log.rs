@@ -123,6 +123,27 @@ fn a_clock_that_steps_back_locks_out_for_two_windows_at_most() {
     }
 }
 
+/// Wherever the log was before.
+#[test]
+fn after_a_clock_stepped_back_each_window_has_its_limit_again() {
+    for taken in 0..30 {
+        let clock = ManualClock::with_frequency(1_000);
+        clock.set_ticks(1 << 40);
+        let limiter = log(Quota::per_second(5), &clock);
+        for _ in 0..taken {
+            limiter.check().unwrap();
+            clock.advance(Duration::from_millis(200));
+        }
+        clock.step_back(Duration::from_hours(1));
+        assert!(limiter.check_n(5).is_err() || taken == 0, "where some are from the future");
+        clock.advance(Duration::from_secs(1));
+        for window in 0..12 {
+            clock.advance(Duration::from_secs(1));
+            assert!(limiter.check_n(5).is_ok() && limiter.check().is_err(), "window {window} after {taken} tokens");
+        }
+    }
+}
+
 /// Threads race on a clock that moves on between: what is allowed is counted by the readings before and after each
 /// call.
 #[test]
