@@ -3,7 +3,10 @@
 use damper::keyed::Seed;
 use damper::limit::{BudgetError, LeaseError};
 use damper::small::SmallError;
-use damper::{KeyedLimiterError, LeasingBucket, Quota, QuotaError, SetQuotaError};
+use damper::{
+    KeyedLimiterError, Layered, LeasingBucket, ManualClock, Quota, QuotaError, SetQuotaError, SlidingCounter,
+    SlidingLog, TokenBucket,
+};
 use std::error::Error;
 use std::time::Duration;
 
@@ -55,6 +58,22 @@ fn of_budgets_and_leases() {
     );
     says(&LeaseError::Empty, "a lease of 0 tokens holds nothing, it must be at least 1");
     says(&LeaseError::OverBudget { size: 3, left: 2 }, "no lease of 3 tokens: 2 are left of the budget");
+}
+
+#[test]
+fn of_windows_and_layers() {
+    says(
+        &SlidingLog::new(Quota::per_second(1 << 25)).unwrap_err(),
+        "the limit is too large for a sliding log, it must be at most 16777216 (2^24)",
+    );
+    says(
+        &SlidingCounter::new(Quota::per_second(1 << 24)).unwrap_err(),
+        "the limit is too large for a sliding counter, it must be at most 16777215 (2^24 - 1)",
+    );
+    let both = Layered::of([Quota::per_second(5), Quota::per_minute(3)].map(TokenBucket::new), ManualClock::new());
+    both.check_n(3).unwrap();
+    says(&both.check().unwrap_err(), "limit 2 (3/min burst 3): rate limit exceeded, retry in 20 s");
+    says(&both.check_n(4).unwrap_err(), "limit 1 (5/s burst 5): rate limit exceeded, retry in 400 ms");
 }
 
 #[test]
