@@ -88,6 +88,20 @@ fn what_is_charged_and_refunded_counts_in_the_window() {
 }
 
 #[test]
+fn without_a_limit_nothing_is_counted() {
+    fn unlimited<A: KeyedAlgorithm>() {
+        let clock = ManualClock::new();
+        let limits = builder(Quota::UNLIMITED, &clock).algorithm::<A>().build().unwrap();
+        for _ in 0..3 {
+            assert_eq!(limits.check_n(&1, u32::MAX).unwrap().remaining(), u32::MAX);
+        }
+        assert_eq!((limits.peek(&1).used(), limits.len()), (0, 0));
+    }
+    unlimited::<FixedWindow>();
+    unlimited::<SlidingCounter>();
+}
+
+#[test]
 fn tiers_have_windows_too() {
     let clock = ManualClock::new();
     let limits = builder(Quota::per_second(2), &clock)
