@@ -2,6 +2,7 @@
 
 mod models {
     pub(crate) mod queue;
+    pub(crate) mod skewed;
     pub(crate) mod windows;
 }
 
@@ -11,6 +12,7 @@ use damper::{
     SlidingCounter, SlidingCounterError,
 };
 use models::queue::Queue;
+use models::skewed::Skewed;
 use models::windows::Windows;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -230,6 +232,27 @@ fn a_fixed_window_locks_nobody_out_when_the_clock_steps_back() {
     assert!(limiter.check().is_err());
     clock.advance(Duration::from_nanos(1));
     assert!(limiter.check_n(2).is_ok());
+}
+
+/// It steps back by some windows, as it said it may: who has to wait is told the very end of the window that is full.
+#[test]
+fn a_fixed_window_tells_its_end_to_a_clock_that_stepped_back() {
+    for (back, wait) in [(100, 850), (250, 1_000), (1_250, 2_000), (2_500, 3_250), (3_250, 4_000)] {
+        // In ticks, of which it has a thousand a second.
+        let clock = Skewed(ManualClock::with_frequency(1_000), Duration::from_nanos(10_000));
+        clock.0.set_ticks(1 << 40);
+        let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(2)), &clock);
+        limiter.check_n(0).unwrap(); // from where on windows are exact
+        clock.0.advance(Duration::from_millis(10_250));
+        limiter.check_n(2).unwrap();
+        clock.0.step_back(Duration::from_millis(back));
+        let told = limiter.check().unwrap_err().retry_after().unwrap();
+        assert_eq!(told, Duration::from_millis(wait), "{back} ms back");
+        clock.0.advance(told - Duration::from_millis(1));
+        assert!(limiter.check().is_err());
+        clock.0.advance(Duration::from_millis(1));
+        assert!(limiter.check_n(2).is_ok());
+    }
 }
 
 /// A clock that steps back and forth over the same boundaries gets a window's limit for a window's time forward, no
