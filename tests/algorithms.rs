@@ -237,9 +237,18 @@ fn a_fixed_window_locks_nobody_out_when_the_clock_steps_back() {
 /// It steps back by some windows, as it said it may: who has to wait is told the very end of the window that is full.
 #[test]
 fn a_fixed_window_tells_its_end_to_a_clock_that_stepped_back() {
-    for (back, wait) in [(100, 850), (250, 1_000), (1_250, 2_000), (2_500, 3_250), (3_250, 4_000)] {
+    for (skew, back, wait) in [
+        (10_000, 100, 850),
+        (10_000, 250, 1_000),
+        (10_000, 1_250, 2_000),
+        (10_000, 2_500, 3_250),
+        (10_000, 3_250, 4_000),
+        (1_000, 2_000, 2_750),
+        // Further than it said: the window after this one.
+        (1_000, 2_500, 1_250),
+    ] {
         // In ticks, of which it has a thousand a second.
-        let clock = Skewed(ManualClock::with_frequency(1_000), Duration::from_nanos(10_000));
+        let clock = Skewed(ManualClock::with_frequency(1_000), Duration::from_nanos(skew));
         clock.0.set_ticks(1 << 40);
         let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(2)), &clock);
         limiter.check_n(0).unwrap(); // from where on windows are exact
