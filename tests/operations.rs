@@ -311,6 +311,14 @@ fn unlimited_allows_everything_and_counts_nothing() {
 }
 
 #[test]
+fn a_refill_longer_than_a_duration_has_no_window() {
+    let century = Quota::per(1, Duration::from_nanos(u64::MAX)).unwrap();
+    let window = |burst| RateLimiter::with_clock(century.burst(burst), ManualClock::new()).peek().window();
+    assert_eq!(window(3), Some(Duration::from_nanos(u64::MAX) * 3));
+    assert_eq!(window(u32::MAX), None);
+}
+
+#[test]
 fn a_soft_limit_warns_before_the_limit() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(10), &clock).soft_limit(3);
