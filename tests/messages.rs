@@ -1,11 +1,13 @@
 //! What errors say: what was found, and what there must be; in lower case, without a full stop.
 
+#[cfg(feature = "alloc")]
+use damper::SlidingLog;
 use damper::keyed::Seed;
 use damper::limit::{BudgetError, LeaseError};
 use damper::small::SmallError;
 use damper::{
     KeyedLimiterError, Layered, LeasingBucket, ManualClock, Quota, QuotaError, SetQuotaError, SlidingCounter,
-    SlidingLog, TokenBucket,
+    TokenBucket,
 };
 use std::error::Error;
 use std::time::Duration;
@@ -62,6 +64,7 @@ fn of_budgets_and_leases() {
 
 #[test]
 fn of_windows_and_layers() {
+    #[cfg(feature = "alloc")]
     says(
         &SlidingLog::new(Quota::per_second(1 << 25)).unwrap_err(),
         "the limit is too large for a sliding log, it must be at most 16777216 (2^24)",
