@@ -100,6 +100,7 @@ fn breaker_time_success() -> Call {
     Box::new(move || breaker.call(succeed).is_ok())
 }
 
+/// A failure, and a success in a window with failures, which is summed.
 fn breaker_time_failure() -> Call {
     let breaker = CircuitBreaker::with_clock(all(), still!()).with_window(last_seconds());
     Box::new(move || breaker.call(succeed).is_ok() && breaker.call(fail).is_err())
