@@ -79,7 +79,7 @@ pub(super) enum Table {
     Allocated(Box<[Set]>),
 }
 
-/// The hash of a key, but 0, which stands for nobody.
+/// The hash of a key; never 0, which stands for nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint(NonZeroU64);
 

@@ -9,7 +9,8 @@ use crate::limit::KeyedAlgorithm;
 use crate::quota::Timeline;
 
 impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
-    /// Takes tokens from a slot, of a key that is not below empty and a quota with a limit, if nobody comes between.
+    /// Takes tokens from a slot that has this word, of a key that is not below empty and a quota with a limit, if nobody
+    /// comes between.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     pub(super) fn take_straight(&self, slot: &Slot, word: Word, n: u32) -> Option<Taken> {
@@ -18,7 +19,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         if n == 0 {
             return None;
         }
-        // After the word, as in `OneWord::look`.
+        // After the word; which is before the epoch, as `look` says.
         let at = line.position(self.clock.now());
         let full = A::word_straight(&line, word.level(), at, &self.clock)?;
         if !tier.quota.is_current(epoch) {
@@ -44,10 +45,14 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// The line, the position of now and the bucket's word, of what a slot was seen to have; `None` if the quota is
     /// just changing.
+    ///
+    /// The word comes before the epoch, because it tells the tier. It may be of an earlier one: a decision stands only if
+    /// the slot still has that word afterwards, and so it is as if it had been read last.
     #[inline]
     pub(super) fn look(&self, word: Word) -> Option<(Timeline, u64, u64)> {
         let (_, tier) = self.tiers.at(|| word.tier());
         let (epoch, line) = tier.quota.read(&self.clock);
+        // After the word, as in `OneWord::look`.
         let at = line.position(self.clock.now());
         let full = A::word(&line, word.level(), at, &self.clock);
         tier.quota.is_current(epoch).then_some((line, at, full))

@@ -75,7 +75,7 @@ impl Layout {
     }
 
     /// Whether a call failed, or was slow, in any of the buckets whose words these bits are of.
-    fn has_any_bad(&self, bits: u64) -> bool {
+    fn has_failed_or_slow(&self, bits: u64) -> bool {
         self.failed.get(bits) != 0 || self.slow.is_some_and(|slow| slow.get(bits) != 0)
     }
 
@@ -130,7 +130,7 @@ impl Buckets {
         }
         let words = self.words();
         // Mostly nothing has failed, in whichever bucket, and then nothing has to be summed.
-        if !self.layout.has_any_bad(words.into_iter().fold(0, BitOr::bitor)) {
+        if !self.layout.has_failed_or_slow(words.into_iter().fold(0, BitOr::bitor)) {
             return None;
         }
         match self.sum(&words, now) {
