@@ -60,9 +60,11 @@ fn what_a_level_has_no_room_for_is_refused() {
 #[test]
 fn together_with_a_limit_for_all() {
     let clock = ManualClock::new();
-    clock.advance(Duration::from_secs(7));
     let limits = builder(Quota::per_second(3), &clock).algorithm::<SlidingCounter>().build().unwrap();
     let all = RateLimiter::of(fixed(Quota::per_second(5)), &clock);
+    // Not in the first window.
+    assert!(limits.check_n_with(&1, 1, &all).is_ok());
+    clock.advance(Duration::from_secs(7));
     assert!(limits.check_n_with(&1, 3, &all).is_ok() && limits.check_n_with(&2, 1, &all).is_ok());
     assert_eq!(limits.check_n_with(&2, 2, &all).unwrap_err().layer(), 1);
     assert_eq!((limits.peek(&1).used(), limits.peek(&2).used()), (3, 1), "rolled back");
