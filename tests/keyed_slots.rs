@@ -33,11 +33,11 @@ fn a_static_limits_each_key() {
     assert_eq!(NODES.peek(&7).remaining(), 5);
 }
 
-/// Eight slots and a thousand keys: those without a slot share one bucket, and whoever had his burst gets no other.
+/// Four slots and a thousand keys: those without a slot share one bucket, and no key gets a second burst.
 #[test]
 fn one_set_is_enough() {
     static TIME: ManualClock = ManualClock::new();
-    static SLOTS: KeyedSlots<1> = KeyedSlots::new();
+    static SLOTS: KeyedSlots<1, 1> = KeyedSlots::new();
     static LIMITS: KeyedLimiter<u32, &ManualClock, Seed> =
         KeyedLimiter::in_slots(Quota::per_hour(1).burst(3), &SLOTS, &TIME, SEED);
 
@@ -46,17 +46,29 @@ fn one_set_is_enough() {
     assert_eq!(LIMITS.overflows(), 10 * 996);
 }
 
+/// A set has four shared buckets unless told otherwise.
+#[test]
+fn lent_slots_come_with_shared_buckets() {
+    static TIME: ManualClock = ManualClock::new();
+    static SLOTS: KeyedSlots<1> = KeyedSlots::new();
+    static LIMITS: KeyedLimiter<u32, &ManualClock, Seed> =
+        KeyedLimiter::in_slots(Quota::per_hour(1).burst(3), &SLOTS, &TIME, SEED);
+
+    assert_eq!((0..1_000).filter(|key| LIMITS.check_n(key, 3).is_ok()).count(), 4 + 4);
+    assert_eq!(size_of::<KeyedSlots<100>>(), 100 * 2 * 48, "48 bytes for each of two keys a set");
+}
+
 #[test]
 fn a_policy_of_its_own() {
     static TIME: ManualClock = ManualClock::new();
     static SLOTS: KeyedSlots<1> = KeyedSlots::new();
-    let limits = KeyedLimiter::<u8, _, _>::in_slots(Quota::per_hour(1).burst(1), &SLOTS, &TIME, SEED)
-        .when_full(WhenFull::DenyNew);
+    static LIMITS: KeyedLimiter<u8, &ManualClock, Seed> =
+        KeyedLimiter::in_slots(Quota::per_hour(1).burst(1), &SLOTS, &TIME, SEED).when_full(WhenFull::DenyNew);
 
-    assert_eq!((0..100).filter(|key| limits.check(key).is_ok()).count(), 4);
-    assert_eq!((limits.refused_newcomers(), limits.overflows(), limits.evictions()), (96, 0, 0));
+    assert_eq!((0..100).filter(|key| LIMITS.check(key).is_ok()).count(), 4);
+    assert_eq!((LIMITS.refused_newcomers(), LIMITS.overflows(), LIMITS.evictions()), (96, 0, 0));
     TIME.advance(Duration::from_hours(1));
-    assert_eq!((0..100).filter(|key| limits.check(key).is_ok()).count(), 4, "idle slots are given away");
+    assert_eq!((0..100).filter(|key| LIMITS.check(key).is_ok()).count(), 4, "idle slots are given away");
 }
 
 /// One lock for all first sights, and none for hits: each key gets its burst, whoever asks first.

@@ -3,11 +3,27 @@
 use crate::input::MOST_STEPS;
 use crate::models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
 use arbitrary::Arbitrary;
-use damper::keyed::Seed;
 use damper::{Allowed, Denied, KeyedLimiter, ManualClock, WhenFull};
+use std::hash::{BuildHasherDefault, Hasher};
 
-/// As many as have a slot for certain, by this seed.
-const KEYS: u64 = 20;
+/// As many as have a slot for certain, and different tags in a shared bucket, by their own hasher.
+const KEYS: u64 = 13;
+
+/// Hashes a `u64` to itself.
+#[derive(Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u64 here")
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
 
 /// A limiter, and what is done to its keys and quotas.
 #[derive(Arbitrary, Debug)]
@@ -62,14 +78,15 @@ pub fn keyed(input: KeyedInput) {
     let limits = KeyedLimiter::<u64>::builder(tiers[0].quota())
         .tiers([tiers[1].quota(), tiers[2].quota()], |key| Keys::own_tier(*key))
         .capacity(1_000)
+        .shared_buckets(1)
         .when_full(if input.shares { WhenFull::SharedOverflow } else { WhenFull::DenyNew })
         .clock(&clock)
-        .hasher(Seed::new(1, 2))
+        .hasher(BuildHasherDefault::<Identity>::default())
         .build()
         .expect("the capacity is in its range");
     let mut model = Keys::new(tiers, input.shares);
     for (key, pass, step) in input.steps.into_iter().take(MOST_STEPS) {
-        let key = u64::from(key) % KEYS;
+        let key = u64::from(key) % KEYS + 1;
         let millis = match pass {
             Pass::Nothing => 0,
             Pass::Short(millis) => millis.into(),
@@ -77,6 +94,10 @@ pub fn keyed(input: KeyedInput) {
         };
         clock.advance_ticks(u64::from(millis) * CLOCK_TICKS);
         model.pass(millis.into());
+        if matches!(step, Step::Charge(_)) && model.mixes_tiers(key) {
+            limits.clear();
+            model.clear();
+        }
         if matches!(step, Step::SetTier(_) | Step::ClearTier) && model.was_moved(key) {
             limits.reset(&key);
             model.reset(key);

@@ -465,8 +465,8 @@ fn an_old_quota_forgets_no_spend_model() {
     assert_eq!(drain(&limits, A), 0, "one burst");
 }
 
-/// The same of the bucket that keys without a slot share. [The overflow word exchanged Relaxed; `is_current` without
-/// its fence.]
+/// The same of the bucket that keys without a slot share: its lock orders what two threads do there. [A charge without the
+/// lock.]
 #[test]
 fn an_old_quota_forgets_no_overflow() {
     check_preemptions(2, an_old_quota_forgets_no_overflow_model);
@@ -488,7 +488,7 @@ fn an_old_quota_forgets_no_overflow_model() {
     assert_eq!(drain(&limits, A) + limits.charge(&B, 9), 0, "one burst, and the deepest debt");
 }
 
-/// The same where it is a newcomer that spends of it under the new quota. [That exchange Relaxed.]
+/// The same where it is a newcomer that spends of it under the new quota.
 #[test]
 fn an_old_quota_forgets_no_newcomer_in_the_overflow() {
     check_preemptions(2, || {
@@ -498,6 +498,62 @@ fn an_old_quota_forgets_no_newcomer_in_the_overflow() {
         let taken = 8 * u32::from(limits.check_n(&B, 8).is_ok()) + rival.join().unwrap();
         assert_eq!(taken, 9, "one burst");
         assert_eq!(drain(&limits, A), 0, "one burst");
+    });
+}
+
+/// A newcomer looks for a slot under the old quota, by which a known key's debt under the new one is out of range: the known
+/// key keeps its slot and its debt. [A newcomer that does not ask whether its quota is current.]
+#[test]
+fn an_old_quota_evicts_no_indebted_key() {
+    check_preemptions(2, || {
+        let limits = ways(1, WhenFull::SharedOverflow, quota(1));
+        limits.check(&A).unwrap();
+        let rival = beside(&limits, |limits| limits.check(&B).is_ok());
+        limits.set_quota(quota(9)).unwrap();
+        let taken = 1 + 8 * u32::from(limits.check_n(&A, 8).is_ok());
+        assert!(rival.join().unwrap());
+        assert_eq!(taken + drain(&limits, A), 9, "one burst");
+    });
+}
+
+/// What one key rolls back of the bucket that it shares leaves there what another spends meanwhile. [A roll-back without the
+/// lock.]
+#[test]
+fn a_roll_back_of_a_shared_bucket_is_no_one_else_s() {
+    check_preemptions(2, || {
+        let limits = ways(0, WhenFull::SharedOverflow, quota(6));
+        let none = RateLimiter::with_clock(quota(1), Stopped(7));
+        none.check().unwrap();
+        let rival = beside(&limits, move |limits| limits.check_n_with(&A, 1, &none).is_ok());
+        assert!(limits.check_n(&B, 2).is_ok());
+        assert!(!rival.join().unwrap());
+        assert_eq!(limits.peek(&B).used(), 2, "what the other key spent");
+    });
+}
+
+/// A key that owes more than a key of the fast tier ever could is moved there beside a check: the debt counts in either
+/// tier. [The debt expected after the key was moved.]
+#[test]
+fn a_debt_survives_a_move_beside_a_check() {
+    check_preemptions(3, || {
+        let fast = Quota::per_second(1_000).burst(4).max_debt(0);
+        let limits = KeyedLimiter::<u64>::builder(quota(4))
+            .tiers([fast], |_| 0)
+            .capacity(1)
+            .clock(Stopped(7))
+            .hasher(BuildHasherDefault::<Identity>::default())
+            .build()
+            .unwrap();
+        limits.check_n(&A, 4).unwrap();
+        let limits = Arc::new(limits);
+        let rival = {
+            let limits = Arc::clone(&limits);
+            thread::spawn(move || limits.check(&A).is_ok())
+        };
+        limits.set_tier(&A, 1).unwrap();
+        assert!(!rival.join().unwrap(), "four hours are owed");
+        limits.set_tier(&A, 0).unwrap();
+        assert!(limits.check(&A).is_err(), "four hours are owed");
     });
 }
 

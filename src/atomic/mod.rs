@@ -44,15 +44,15 @@ pub(crate) use signal::Signal;
 /// Declares functions that are `const`, except under loom, whose atomics have no `const` constructor, and shuttle, whose
 /// have destructors.
 macro_rules! const_unless_loom {
-    ($($(#[$attribute:meta])* $visibility:vis const fn $name:ident $(<const $parameter:ident: $kind:ty>)? ($($arguments:tt)*) -> $returned:ty $body:block)*) => {
+    ($($(#[$attribute:meta])* $visibility:vis const fn $name:ident $(<$(const $parameter:ident: $kind:ty),+>)? ($($arguments:tt)*) -> $returned:ty $body:block)*) => {
         $(
             #[cfg(not(any(loom, shuttle)))]
             $(#[$attribute])*
-            $visibility const fn $name $(<const $parameter: $kind>)? ($($arguments)*) -> $returned $body
+            $visibility const fn $name $(<$(const $parameter: $kind),+>)? ($($arguments)*) -> $returned $body
 
             #[cfg(any(loom, shuttle))]
             $(#[$attribute])*
-            $visibility fn $name $(<const $parameter: $kind>)? ($($arguments)*) -> $returned $body
+            $visibility fn $name $(<$(const $parameter: $kind),+>)? ($($arguments)*) -> $returned $body
         )*
     };
 }

@@ -1,8 +1,9 @@
 //! How a keyed limiter is built.
 
-use super::error::MAX_CAPACITY;
+use super::error::{MAX_CAPACITY, MAX_SHARED_BUCKETS};
 use super::locks::Locks;
 use super::policy::WhenFull;
+use super::shared::{BUCKETS_PER_KEY, Shared};
 use super::slot::MOST_TIERS;
 use super::table::Table;
 use super::tiers::{TierOf, Tiers, is_kept_by};
@@ -30,13 +31,21 @@ impl<K: ?Sized> KeyedLimiter<K> {
     }
 }
 
+/// For how many keys there is room.
+#[derive(Clone, Copy)]
+struct Sizes {
+    capacity: usize,
+    /// Unless it follows from the capacity.
+    shared_buckets: Option<usize>,
+}
+
 /// Builds a [`KeyedLimiter`].
 #[must_use]
 pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> {
     quota: Quota,
     /// The others, and which of all a key has.
     tiers: Option<(Vec<Quota>, TierOf<K>)>,
-    capacity: usize,
+    sizes: Sizes,
     when_full: WhenFull,
     alignment: Alignment,
     clock: C,
@@ -64,7 +73,7 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
         Self {
             quota,
             tiers: None,
-            capacity: DEFAULT_CAPACITY,
+            sizes: Sizes { capacity: DEFAULT_CAPACITY, shared_buckets: None },
             when_full: WhenFull::default(),
             alignment: Alignment::default(),
             clock,
@@ -93,8 +102,8 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn algorithm<B: KeyedAlgorithm>(self) -> KeyedLimiterBuilder<K, C, S, B> {
-        let Self { quota, tiers, capacity, when_full, alignment, clock, hasher, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, capacity, when_full, alignment, clock, hasher, algorithm: PhantomData }
+        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: PhantomData }
     }
 
     /// Sets where the windows of all keys begin, of an algorithm that has some. Default: with the first use of the
@@ -105,9 +114,17 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
 
     /// Sets for how many busy keys the table is sized; 1 to 2^28. Default: 8192.
     ///
-    /// Takes 32 bytes a key, and 8 KiB.
+    /// Takes 48 bytes a key with its [shared buckets](Self::shared_buckets), and 8 KiB.
     pub fn capacity(self, keys: usize) -> Self {
-        Self { capacity: keys, ..self }
+        Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
+    }
+
+    /// Sets how many buckets there are for the keys without a slot; 1 to 2^29. Default: two for each key of the capacity.
+    ///
+    /// They take 8 bytes each. More of them keep more clients apart when the table is full. With several
+    /// [tiers](Self::tiers), which have a bucket each, the keys share as many fewer.
+    pub fn shared_buckets(self, buckets: usize) -> Self {
+        Self { sizes: Sizes { shared_buckets: Some(buckets), ..self.sizes }, ..self }
     }
 
     /// Sets what becomes of a key for which there is no slot. Default: [`WhenFull::SharedOverflow`].
@@ -145,14 +162,14 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
 
     /// Sets the clock. Default: [`Monotonic`](crate::clock::Monotonic).
     pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S, A> {
-        let Self { quota, tiers, capacity, when_full, alignment, hasher, algorithm, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, capacity, when_full, alignment, clock, hasher, algorithm }
+        let Self { quota, tiers, sizes, when_full, alignment, hasher, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
     }
 
     /// Sets the hasher, which decides who can choose keys that collide. Default: std's, seeded at random.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T, A> {
-        let Self { quota, tiers, capacity, when_full, alignment, clock, algorithm, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, capacity, when_full, alignment, clock, hasher, algorithm }
+        let Self { quota, tiers, sizes, when_full, alignment, clock, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
     }
 
     /// Allocates the table.
@@ -161,9 +178,14 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     ///
     /// [`KeyedLimiterError`], which names the setting that is out of its range.
     pub fn build(self) -> Result<KeyedLimiter<K, C, S, A>, KeyedLimiterError> {
-        let Self { quota, tiers, capacity, when_full, alignment, clock, hasher, algorithm } = self;
+        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm } = self;
+        let Sizes { capacity, shared_buckets } = sizes;
         if !(1..=MAX_CAPACITY).contains(&capacity) {
             return Err(KeyedLimiterError::Capacity(capacity));
+        }
+        let words = shared_buckets.unwrap_or(capacity * BUCKETS_PER_KEY);
+        if !(1..=MAX_SHARED_BUCKETS).contains(&words) {
+            return Err(KeyedLimiterError::SharedBuckets(words));
         }
         let (others, tier_of) = tiers.unzip();
         let quotas: Vec<_> = core::iter::once(quota).chain(others.into_iter().flatten()).collect();
@@ -178,8 +200,8 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
             None => Tiers::one(quota, measure),
             Some(tier_of) => Tiers::several(quotas.into_iter(), measure, tier_of),
         };
-        let (table, locks) = (Table::new(capacity), Locks::new(LOCKS));
-        Ok(KeyedLimiter { tiers, table, locks, when_full, capacity, clock, hasher, algorithm })
+        let (table, shared, locks) = (Table::new(capacity), Shared::new(words, tiers.len()), Locks::new(LOCKS));
+        Ok(KeyedLimiter { tiers, table, shared, locks, when_full, capacity, clock, hasher, algorithm })
     }
 }
 
@@ -188,7 +210,7 @@ impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiterBuilder<K, C, S,
         f.debug_struct("KeyedLimiterBuilder")
             .field("quota", &self.quota)
             .field("tiers", &self.tiers.as_ref().map(|(quotas, _)| quotas))
-            .field("capacity", &self.capacity)
+            .field("capacity", &self.sizes.capacity)
             .field("when_full", &self.when_full)
             .field("clock", &self.clock)
             .finish_non_exhaustive()

@@ -3,6 +3,7 @@
 use super::Seed;
 use super::locks::Locks;
 use super::policy::WhenFull;
+use super::shared::Shared;
 use super::table::{Fingerprint, KeyedSlots, SLOTS_PER_KEY, Table, WAYS};
 use super::tiers::Tiers;
 use crate::atomic::{Backoff, const_unless_loom};
@@ -63,6 +64,7 @@ use core::marker::PhantomData;
 pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> {
     pub(super) tiers: Tiers<K>,
     pub(super) table: Table,
+    pub(super) shared: Shared,
     pub(super) locks: Locks,
     pub(super) when_full: WhenFull,
     pub(super) capacity: usize,
@@ -97,7 +99,7 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
         /// use damper::{CoarseClock, KeyedLimiter, Quota};
         ///
         /// static TIME: CoarseClock = CoarseClock::new();
-        /// static SLOTS: KeyedSlots<32> = KeyedSlots::new(); // 2 KiB, for 64 nodes
+        /// static SLOTS: KeyedSlots<32> = KeyedSlots::new(); // 3 KiB, for 64 nodes
         /// static NODES: KeyedLimiter<u16, &CoarseClock, Seed> =
         ///     KeyedLimiter::in_slots(Quota::per_minute(6).burst(2), &SLOTS, &TIME, Seed::new(0x5EED, 0xF00D));
         ///
@@ -107,10 +109,16 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
         /// assert!(NODES.check(&8).is_ok());
         /// ```
         #[must_use]
-        pub const fn in_slots<const SETS: usize>(quota: Quota, slots: &'static KeyedSlots<SETS>, clock: C, hasher: S) -> Self {
+        pub const fn in_slots<const SETS: usize, const SHARED: usize>(
+            quota: Quota,
+            slots: &'static KeyedSlots<SETS, SHARED>,
+            clock: C,
+            hasher: S,
+        ) -> Self {
             Self {
                 tiers: Tiers::one(quota, Measure::Levels),
-                table: Table::lent(slots),
+                table: slots.sets(),
+                shared: slots.shared(),
                 locks: Locks::one(),
                 when_full: WhenFull::SharedOverflow,
                 capacity: SETS * WAYS / SLOTS_PER_KEY,
@@ -123,11 +131,12 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
 }
 
 impl<K: ?Sized, C, S, A> KeyedLimiter<K, C, S, A> {
-    /// The same limiter, before its first use, with a rule for keys for which there is no slot. Default:
+    /// Sets what becomes of a key for which there is no slot, before the first use. Default:
     /// [`WhenFull::SharedOverflow`].
     #[must_use]
-    pub fn when_full(self, when_full: WhenFull) -> Self {
-        Self { when_full, ..self }
+    pub const fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.when_full = when_full;
+        self
     }
 }
 
@@ -197,17 +206,18 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         }
     }
 
-    /// Tells how much of this key's limit is used, and takes nothing; a key without a slot has used none.
+    /// Returns how much of this key's limit is used, and takes nothing. A key without a slot owes
+    /// what it may have spent of its shared bucket.
     pub fn peek(&self, key: &K) -> Usage {
         let fingerprint = self.fingerprint(key);
         let usage = |line: &Timeline, quota, word, at| A::usage(line, quota, word, at, &self.clock);
         let quota = self.quota_of(fingerprint, key);
         let seen = self.visit(fingerprint, |line, word, at| (word, usage(line, quota, word, at)));
         seen.unwrap_or_else(|| {
-            let (_, tier) = self.tiers.at(|| self.tiers.of(fingerprint, self.tiers.own(key)));
-            let (_, line) = tier.quota.read(&self.clock);
-            let at = line.position(self.clock.now());
-            usage(&line, quota, A::idle(&line, at), at)
+            let (tier, _) = self.tiers.at(|| self.tiers.of(fingerprint, self.tiers.own(key)));
+            self.visit_shared(self.share_of(fingerprint), tier, |line, at, debt| {
+                (None, usage(line, quota, debt.of_key, at))
+            })
         })
     }
 
@@ -231,14 +241,12 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
                 return booked;
             }
             let own = self.tiers.own(key);
-            let shared = self.locks.of(fingerprint).write(|_| match self.slot_of(fingerprint) {
+            let share = self.share_of(fingerprint);
+            let shared = self.locks.of(share.bucket()).write(|_| match self.slot_of(fingerprint) {
                 // Seen meanwhile.
                 Some(_) => None,
                 None if self.when_full != WhenFull::SharedOverflow => Some(0),
-                None => Some(self.visit_overflow(self.tiers.of(fingerprint, own), |line, word, at| {
-                    let (booked, after) = A::charge(line, word, at, n);
-                    (after, booked)
-                })),
+                None => Some(self.charge_shared(share, self.tiers.of(fingerprint, own), n)),
             });
             if let Some(booked) = shared {
                 return booked;
@@ -259,7 +267,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// The quota of the tier that a key is in, or would be.
     fn quota_of(&self, fingerprint: Fingerprint, key: &K) -> Quota {
         let of_newcomer = || self.tiers.of(fingerprint, self.tiers.own(key));
-        self.tiers.at(|| self.slot_of(fingerprint).map_or_else(of_newcomer, |(_, word)| word.tier())).1.quota.quota()
+        self.tiers.at(|| self.slot_of(fingerprint).map_or_else(of_newcomer, |(_, word)| word.tier())).1.quota()
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
@@ -300,14 +308,13 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// The first sight of a key; `None` if another thread was first with the same.
     fn take_first(&self, fingerprint: Fingerprint, key: &K, n: u32) -> Option<Taken> {
         let own = self.tiers.own(key);
-        self.locks
-            .of(fingerprint)
+        self.lock_of(fingerprint)
             .write(|counts| self.take_as_newcomer(fingerprint, self.tiers.of(fingerprint, own), n, counts))
     }
 }
 
 impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
-    /// Forgets all keys, and what they took.
+    /// Forgets all keys, and what they took. What a call takes meanwhile may be forgotten or not.
     pub fn clear(&self) {
         for slot in self.table.slots() {
             let backoff = Backoff::new();
@@ -321,16 +328,14 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
                     let owner = claim.owner();
                     claim.publish(None, 0, 0);
                     if let Some(owner) = owner {
-                        self.locks.of(owner).write(|counts| counts.keys = counts.keys.wrapping_sub(1));
+                        self.lock_of(owner).write(|counts| counts.keys = counts.keys.wrapping_sub(1));
                     }
                     break;
                 }
                 backoff.spin();
             }
         }
-        for tier in 0..self.tiers.iter().count() {
-            self.visit_overflow(tier, |line, _, at| (A::idle(line, at), ()));
-        }
+        self.clear_shared();
     }
 
     /// The keys that it was built for.
@@ -369,7 +374,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiter<K, C, S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedLimiter")
-            .field("quota", &self.tiers.first().quota)
+            .field("quota", &self.tiers.first().quota())
             .field("capacity", &self.capacity)
             .field("when_full", &self.when_full)
             .field("clock", &self.clock)

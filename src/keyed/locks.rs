@@ -1,6 +1,6 @@
-//! The locks of first sights, and what they counted.
+//! The locks of first sights and shared buckets, and what they counted.
 
-use super::table::Fingerprint;
+use super::shared::Bucket;
 use crate::atomic::{Guarded, const_unless_loom};
 #[cfg(feature = "alloc")]
 use {alloc::boxed::Box, crossbeam_utils::CachePadded};
@@ -20,7 +20,8 @@ impl Counts {
     const NONE: Self = Self { keys: 0, evictions: 0, overflows: 0, refused_newcomers: 0 };
 }
 
-/// A lock for each part of the keys, held while a key is given a slot, so that none gets two.
+/// A lock for each part of the shared buckets, and so of the keys. It is held while a key is given a slot, so that a key never
+/// gets two, and while its shared bucket changes.
 pub(super) enum Locks {
     One(Guarded<Counts>),
     #[cfg(feature = "alloc")]
@@ -39,13 +40,13 @@ impl Locks {
         Self::Many((0..locks).map(|_| CachePadded::new(Guarded::new(Counts::NONE))).collect())
     }
 
-    /// The lock of a key.
+    /// The lock of a shared bucket, and of the keys that would share it.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one lock only"))]
-    pub(super) fn of(&self, fingerprint: Fingerprint) -> &Guarded<Counts> {
+    pub(super) fn of(&self, bucket: Bucket) -> &Guarded<Counts> {
         match self {
             Self::One(lock) => lock,
             #[cfg(feature = "alloc")]
-            Self::Many(locks) => &locks[fingerprint.get() as usize % locks.len()],
+            Self::Many(locks) => &locks[bucket.number() % locks.len()],
         }
     }
 

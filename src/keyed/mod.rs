@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `keyed_limiter`, `builder` | one quota, a bucket for every key |
 //! | `visit` | what is decided about the bucket of a key that has a slot |
+//! | `shared` | the buckets that keys without a slot share |
 //! | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
 //! | `table` | where a key's slot can be |
 //! | `slot` | whose a slot is, and how it changes its owner |
@@ -32,6 +33,7 @@ mod policy;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod second_chance;
 mod seed;
+mod shared;
 mod slot;
 mod table;
 mod tiers;

@@ -6,10 +6,10 @@
 use super::keyed_limiter::{KeyedLimiter, Receipt, Taken};
 use super::locks::Counts;
 use super::policy::WhenFull;
+use super::shared::{Share, SharedDebt};
 use super::slot::{Slot, Word};
 use super::table::{Fingerprint, Set, WAYS};
-use super::tiers::Tier;
-use crate::atomic::{Backoff, Ordering};
+use crate::atomic::Backoff;
 use crate::clock::{Clock, Ticks};
 use crate::limit::{Denied, KeyedAlgorithm};
 use crate::quota::Timeline;
@@ -64,11 +64,8 @@ fn choose<'a>(first: Offer<'a>, second: Offer<'a>) -> Option<Victim<'a>> {
 /// What a newcomer is judged by: its tier, read at one moment.
 #[derive(Clone, Copy)]
 struct Moment<'a> {
-    tier: &'a Tier,
     index: usize,
     line: &'a Timeline,
-    /// The word of the bucket that those without a slot share.
-    overflow: u64,
     at: u64,
 }
 
@@ -101,27 +98,28 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         n: u32,
         counts: &mut Counts,
     ) -> Option<Taken> {
-        let (index, tier) = self.tiers.at(|| index);
-        let (epoch, line) = tier.quota.read(&self.clock);
-        // ORDERING: Relaxed, because the fence in `is_current` follows.
-        let overflow = tier.overflow.load(Ordering::Relaxed);
+        let (index, _) = self.tiers.at(|| index);
+        let share = self.share_of(fingerprint);
+        let elsewhere = self.owed_elsewhere(share, index);
+        let (quota, (epoch, line)) = self.read_tier(index);
+        let shared = self.shared_word(share.bucket(), index);
         let [first, second] = self.table.candidates(fingerprint);
         let words = [first.words(), second.words()];
         // Once, after the words.
         let at = line.position(self.clock.now());
-        let now = Moment { tier, index, line: &line, overflow, at };
+        let now = Moment { index, line: &line, at };
         let victim = choose(self.offer_of(first, &words[0], &now), self.offer_of(second, &words[1], &now))?;
-        if !tier.quota.is_current(epoch) {
+        if !quota.is_current(epoch) {
             return None;
         }
+        let debt = || self.shared_debt(share, &line, at, shared, elsewhere);
         match self.when_full {
             WhenFull::SharedOverflow if victim.is_idle() => {
-                // It may have been one of those who share, and owes what they do; the slot's owner owes nothing.
-                let before = A::shared(&line, overflow, at, &self.clock);
-                self.replace(&victim, fingerprint, n, &now, before, counts)
+                // The key may have spent of its shared bucket, and takes that debt along; the slot's owner owes nothing.
+                self.replace(&victim, fingerprint, n, &now, debt().of_key, counts)
             }
             _ if victim.is_idle() => self.replace(&victim, fingerprint, n, &now, victim.heir, counts),
-            WhenFull::SharedOverflow => self.try_take_of_overflow(n, &now, counts),
+            WhenFull::SharedOverflow => Some(self.take_of_shared(share, n, &now, debt(), counts)),
             WhenFull::EvictLeastIndebted => self.replace(&victim, fingerprint, n, &now, victim.heir, counts),
             WhenFull::DenyNew if self.takes_tokens(n, &now) => {
                 counts.refused_newcomers += 1;
@@ -207,22 +205,20 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, is_shared: false })))
     }
 
-    /// Decides by the bucket that the keys of a tier share which have no slot; `None` if another was faster.
-    fn try_take_of_overflow(&self, n: u32, now: &Moment<'_>, counts: &mut Counts) -> Option<Taken> {
-        let &Moment { tier, line, index, overflow, at } = now;
-        let word = A::shared(line, overflow, at, &self.clock);
-        let (after, taken) = match A::take(line, word, at, n, &self.clock) {
-            Ok((after, allowed)) => {
-                (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, is_shared: true })))
-            }
-            Err(denied) => (word, Err(denied)),
-        };
-        // ORDERING: Release, as in `OneWord::replace`.
-        let put = || tier.overflow.compare_exchange(overflow, after, Ordering::Release, Ordering::Relaxed).is_ok();
-        if after != overflow && !put() {
-            return None;
-        }
+    /// Decides by the bucket that a key shares which has no slot.
+    fn take_of_shared(
+        &self,
+        share: Share,
+        n: u32,
+        &Moment { line, index, at }: &Moment<'_>,
+        debt: SharedDebt,
+        counts: &mut Counts,
+    ) -> Taken {
         counts.overflows += 1;
-        Some(taken)
+        let (after, allowed) = A::take(line, debt.all, at, n, &self.clock)?;
+        if after != debt.all {
+            self.store_shared_word(share.bucket(), index, debt.spent(after));
+        }
+        Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, is_shared: true }))
     }
 }

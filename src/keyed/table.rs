@@ -1,13 +1,14 @@
 //! A bounded table of slots: set-associative, like the cache of a processor.
 //!
 //! A key's hash names two sets of four slots, each in a cache line of its own, and the key is in one of them: in the
-//! first, unless three of its slots were taken and the second was emptier. With two slots for each key of the capacity,
-//! 3 keys in 10,000 then find no slot, and one hit in ten looks at two lines. (Always the emptier: 1 key in 100,000,
-//! and 28 hits in 100. The first until it is full: 36 keys in 10,000, and 4 hits in 100.) No key is stored, and nothing
-//! is allocated after construction.
+//! first, unless three of its slots were taken and the second was emptier. With two slots for each key of the capacity
+//! and as many busy keys, 3 keys in 10,000 find no slot when a table is filled once, 35 in 10,000 once keys come and go; one
+//! hit in ten looks at two lines. (Always the emptier: 1 key in 100,000, and 28 hits in 100. The first until it is full: 36
+//! keys in 10,000, and 4 hits in 100.) No key is stored, and nothing is allocated after construction.
 
+use super::shared::{BUCKETS_PER_KEY, Shared};
 use super::slot::{Slot, Word};
-use crate::atomic::{array_of, const_unless_loom};
+use crate::atomic::{AtomicU64, array_of, const_unless_loom};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 use core::num::NonZeroU64;
@@ -48,25 +49,43 @@ impl Set {
     }
 }
 
-/// The memory of a [`KeyedLimiter`](super::KeyedLimiter) that allocates none: `SETS` times 64 bytes, for two keys each.
+/// The memory of a [`KeyedLimiter`](super::KeyedLimiter) that allocates none: `SETS` sets of four slots, for two keys
+/// each, and `SHARED` buckets a set for keys without a slot. Takes `SETS * (64 + 8 * SHARED)` bytes.
+///
+/// `SHARED` is 4 unless given: two buckets a key, 48 bytes a key in all.
 ///
 /// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](super::KeyedLimiter::in_slots), to one limiter only:
 /// others would count in one another's buckets.
 #[derive(Debug)]
-pub struct KeyedSlots<const SETS: usize>([Set; SETS]);
+pub struct KeyedSlots<const SETS: usize, const SHARED: usize = { SLOTS_IN_SET }> {
+    sets: [Set; SETS],
+    shared: [[AtomicU64; SHARED]; SETS],
+}
 
-impl<const SETS: usize> KeyedSlots<SETS> {
+/// `SLOTS_PER_KEY` and `BUCKETS_PER_KEY` are alike, so a set has as many shared buckets as slots.
+const SLOTS_IN_SET: usize = WAYS * BUCKETS_PER_KEY / SLOTS_PER_KEY;
+
+impl<const SETS: usize, const SHARED: usize> KeyedSlots<SETS, SHARED> {
     const_unless_loom! {
-        /// Slots of nobody, at least one set of them and less than 2^28.
+        /// Creates vacant slots: 1 to 2^28 - 1 sets, and 1 to 64 shared buckets a set.
         #[must_use]
         pub const fn new() -> Self {
             const { assert!(SETS > 0 && SETS < 1 << 28, "there are 1 to 2^28 - 1 sets of slots") };
-            Self(array_of!(SETS, Set::empty()))
+            const { assert!(SHARED > 0 && SHARED <= 64, "there are 1 to 64 shared buckets for each set of slots") };
+            Self { sets: array_of!(SETS, Set::empty()), shared: array_of!(SETS, array_of!(SHARED, AtomicU64::new(0))) }
         }
+    }
+
+    pub(super) const fn sets(&'static self) -> Table {
+        Table::Lent(&self.sets)
+    }
+
+    pub(super) const fn shared(&'static self) -> Shared {
+        Shared::Lent(self.shared.as_flattened())
     }
 }
 
-impl<const SETS: usize> Default for KeyedSlots<SETS> {
+impl<const SETS: usize, const SHARED: usize> Default for KeyedSlots<SETS, SHARED> {
     fn default() -> Self {
         Self::new()
     }
@@ -86,6 +105,9 @@ pub(super) struct Fingerprint(NonZeroU64);
 /// 2^64 divided by the golden ratio: Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
 const MIXER: NonZeroU64 = NonZeroU64::new(0x9E37_79B9_7F4A_7C15).expect("it is not 0");
 
+/// Another odd multiplier, so that a key's shared bucket says nothing about its sets. Any odd number of 64 random bits would do.
+const OTHER_MIXER: u64 = 0xAF25_1AF3_B0F0_25B5;
+
 impl Fingerprint {
     #[inline]
     pub(super) fn of(hash: u64) -> Self {
@@ -104,6 +126,17 @@ impl Fingerprint {
         self.0.get()
     }
 
+    /// A number below `count`, which is less than 2^32, independent of the key's sets.
+    pub(super) fn scaled_to(self, count: usize) -> usize {
+        scaled(self.get().wrapping_mul(OTHER_MIXER) >> 32, count)
+    }
+
+    /// A number of 1 to `most`, which is small, independent of the sets and of `scaled_to`.
+    pub(super) fn tag(self, most: u64) -> u64 {
+        let bits = self.get().wrapping_mul(OTHER_MIXER) >> 16 & 0xFFFF;
+        1 + (bits * most >> 16)
+    }
+
     /// With its bits mixed, the upper ones best: a hasher of the caller's own may leave them uneven.
     #[inline]
     fn mixed(self) -> u64 {
@@ -117,10 +150,6 @@ impl Table {
     pub(super) fn new(capacity: usize) -> Self {
         let sets = (capacity * SLOTS_PER_KEY).div_ceil(WAYS);
         Self::Allocated((0..sets).map(|_| Set::empty()).collect())
-    }
-
-    pub(super) const fn lent<const SETS: usize>(slots: &'static KeyedSlots<SETS>) -> Self {
-        Self::Lent(&slots.0)
     }
 
     /// The slot that seems to be that of a key.
@@ -159,10 +188,16 @@ impl Table {
         self.set((mixed ^ mixed >> 32) & u64::from(u32::MAX))
     }
 
-    /// The set of a half of a hash: scaled to the number of sets, which are less than 2^32.
+    /// The set of a half of a hash.
     #[inline]
     fn set(&self, half: u64) -> &Set {
         let sets = self.sets();
-        &sets[((half * sets.len() as u64) >> 32) as usize]
+        &sets[scaled(half, sets.len())]
     }
+}
+
+/// A number of 32 bits, scaled to one below `count`, which is less than 2^32.
+#[inline]
+fn scaled(half: u64, count: usize) -> usize {
+    ((half * count as u64) >> 32) as usize
 }

@@ -1,9 +1,9 @@
-//! What is decided about the bucket of a key that has a slot, and about the one that those without share.
+//! What is decided about the bucket of a key that has a slot.
 
 use super::keyed_limiter::{KeyedLimiter, Receipt, Taken};
 use super::slot::{Slot, Word};
 use super::table::{Fingerprint, Set};
-use crate::atomic::{Backoff, Ordering};
+use crate::atomic::Backoff;
 use crate::clock::Clock;
 use crate::limit::KeyedAlgorithm;
 use crate::quota::Timeline;
@@ -14,15 +14,17 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     pub(super) fn take_straight(&self, slot: &Slot, word: Word, n: u32) -> Option<Taken> {
-        let (index, tier) = self.tiers.at(|| word.tier());
-        let (epoch, line) = A::read_straight(&tier.quota)?;
+        let (index, quota) = self.tiers.at(|| word.tier());
+        let (epoch, line) = A::read_straight(quota)?;
         if n == 0 {
             return None;
         }
+        // A token bucket that is below empty is the loop's business anyway.
+        let line = if A::BY_WINDOWS { self.expecting_moved(index, line) } else { line };
         // After the word; which is before the epoch, as `look` says.
         let at = line.position(self.clock.now());
         let full = A::word_straight(&line, word.level(), at, &self.clock)?;
-        if !tier.quota.is_current(epoch) {
+        if !quota.is_current(epoch) {
             return None;
         }
         // No closures here: a call that is given the line makes all the others keep it in memory.
@@ -50,12 +52,11 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// the slot still has that word afterwards, and so it is as if it had been read last.
     #[inline]
     pub(super) fn look(&self, word: Word) -> Option<(Timeline, u64, u64)> {
-        let (_, tier) = self.tiers.at(|| word.tier());
-        let (epoch, line) = tier.quota.read(&self.clock);
+        let (quota, (epoch, line)) = self.read_tier(word.tier());
         // After the word, as in `OneWord::look`.
         let at = line.position(self.clock.now());
         let full = A::word(&line, word.level(), at, &self.clock);
-        tier.quota.is_current(epoch).then_some((line, at, full))
+        quota.is_current(epoch).then_some((line, at, full))
     }
 
     /// Decides about the bucket of a key, until a decision stands; `None` if the key has no slot. A decision that
@@ -91,38 +92,15 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         }
     }
 
-    /// Decides about the bucket that the keys of a tier share which have no slot.
-    pub(super) fn visit_overflow<T>(&self, tier: usize, decide: impl Fn(&Timeline, u64, u64) -> (u64, T)) -> T {
-        let (_, tier) = self.tiers.at(|| tier);
-        let backoff = Backoff::new();
-        loop {
-            let (epoch, line) = tier.quota.read(&self.clock);
-            // ORDERING: Relaxed, because the fence in `is_current` follows, as in `OneWord::look`.
-            let old = tier.overflow.load(Ordering::Relaxed);
-            let at = line.position(self.clock.now());
-            if tier.quota.is_current(epoch) {
-                let word = A::shared(&line, old, at, &self.clock);
-                let (after, answer) = decide(&line, word, at);
-                // ORDERING: Release, as in `OneWord::replace`.
-                let is_done = after == old
-                    || tier.overflow.compare_exchange(old, after, Ordering::Release, Ordering::Relaxed).is_ok();
-                if is_done {
-                    return answer;
-                }
-            }
-            backoff.spin();
-        }
-    }
-
     /// Gives back what was taken, less what has been refilled since.
     pub(super) fn roll_back(&self, fingerprint: Fingerprint, n: u32, receipt: Receipt) {
-        let back = |line: &Timeline, word, at| A::roll_back(line, word, at, n, receipt.at);
         if receipt.is_shared {
-            self.visit_overflow(receipt.tier, |line, word, at| (back(line, word, at), ()));
+            self.roll_back_shared(fingerprint, n, receipt);
         } else {
-            // Positions of another tier say nothing here.
             self.visit_in_tier(fingerprint, |tier, line, word, at| {
-                (if tier == receipt.tier { back(line, word, at) } else { word }, ())
+                // The receipt's position is on the line of its tier, and means nothing on another.
+                let is_same = tier == receipt.tier;
+                (if is_same { A::roll_back(line, word, at, n, receipt.at) } else { word }, ())
             });
         }
     }

@@ -176,6 +176,8 @@ impl Windowed for FixedWindow {
 
     const LARGEST_LIMIT: u32 = u32::MAX - 1;
 
+    const COUNTS_FOR: u64 = 1;
+
     fn weight(view: &View, line: &Timeline) -> u64 {
         part_of(view.standing.ends_in, view.count, line.limit())
     }

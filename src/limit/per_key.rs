@@ -8,6 +8,12 @@ use crate::quota::{LiveQuota, Quota, Timeline};
 /// The bits of a level, which is what is kept of a word.
 pub(crate) const LEVEL_BITS: u32 = 56;
 
+/// The bits of a level in a bucket that keys without a slot share.
+pub(crate) const SHARED_LEVEL_BITS: u32 = 60;
+
+/// A quarter of the circle of levels, in units: what is further ahead could be taken for what lies behind.
+const MOST_OWED: u64 = 1 << (LEVEL_BITS - 2);
+
 /// An algorithm of which a [`KeyedLimiter`](crate::KeyedLimiter) can have a bucket for every key: [`TokenBucket`],
 /// [`FixedWindow`](crate::FixedWindow) and [`SlidingCounter`](crate::SlidingCounter).
 pub trait KeyedAlgorithm: PerKey {}
@@ -32,8 +38,8 @@ pub trait PerKey {
     /// The word of a level; what is out of its range is that of an idle bucket.
     fn word(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64;
 
-    /// The word of the bucket that is shared, which is kept whole.
-    fn shared(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> u64;
+    /// As `word`, of a level that is kept in `SHARED_LEVEL_BITS`.
+    fn shared(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// The word after taking `n` tokens; the same if nothing has to be written.
     fn take(line: &Timeline, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied>;
@@ -62,8 +68,11 @@ pub trait PerKey {
     /// The word of a bucket that owes nothing.
     fn idle(line: &Timeline, at: u64) -> u64;
 
-    /// The word of a bucket that owes no less than what takes so long.
+    /// The word of a bucket that owes no less than what takes so long, up to a quarter of the circle of levels.
     fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64;
+
+    /// The most tokens (or windows) that such a bucket may owe.
+    fn reach(line: &Timeline, wait: Ticks) -> u64;
 }
 
 impl PerKey for TokenBucket {
@@ -86,8 +95,8 @@ impl PerKey for TokenBucket {
         line.word_ahead(ahead(level, at), at, clock)
     }
 
-    fn shared(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> u64 {
-        line.heal(word, at, clock).unwrap_or(word)
+    fn shared(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64 {
+        line.word_ahead(signed(level.wrapping_sub(at), SHARED_LEVEL_BITS), at, clock)
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
@@ -137,8 +146,12 @@ impl PerKey for TokenBucket {
     fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64 {
         match wait {
             Ticks::ZERO => at,
-            wait => at.wrapping_add(line.units_in(wait).min(line.deepest_debt_in_units())),
+            wait => at.wrapping_add(line.units_in(wait).min(MOST_OWED)),
         }
+    }
+
+    fn reach(line: &Timeline, wait: Ticks) -> u64 {
+        line.units_in(wait).min(MOST_OWED).div_ceil(1 << line.fraction_bits())
     }
 }
 

@@ -264,6 +264,8 @@ impl Windowed for SlidingCounter {
 
     const LARGEST_LIMIT: u32 = LEVEL.current.max() as u32 - 1;
 
+    const COUNTS_FOR: u64 = 2;
+
     fn weight(&View { standing, previous, current }: &View, line: &Timeline) -> u64 {
         let (this, next) = (standing.ends_in, standing.ends_in + line.window());
         part_of(this, previous, line.limit()).saturating_add(part_of(next, current, line.limit()))

@@ -154,6 +154,9 @@ pub(super) trait Windowed {
     /// The count never fills its field, for a level is never all ones.
     const LARGEST_LIMIT: u32;
 
+    /// For how many windows a count counts, that of its own included.
+    const COUNTS_FOR: u64;
+
     /// How much counts, as parts of the time that it does.
     fn weight(view: &<Self::Layout as Layout>::View, line: &Timeline) -> u64;
 }
@@ -230,9 +233,26 @@ impl<W: Windowed> PerKey for W {
     }
 
     fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64 {
-        let count = if wait == Ticks::ZERO { 0 } else { line.limit().into() };
-        Self::idle(line, at) | W::LEVEL.current().put(count)
+        if wait == Ticks::ZERO {
+            return Self::idle(line, at);
+        }
+        let (here, number) = (at >> line.fraction_bits(), W::LEVEL.number());
+        // A full count in this window, or in the one to come that counts for so long.
+        let until = u128::from(at & (line.window() - 1)) + u128::from(line.units_in(wait)) - 1;
+        let last = (until >> line.fraction_bits()) as u64;
+        let ahead = last.saturating_sub(W::COUNTS_FOR - 1).min(most_ahead(line, number));
+        number.put(here.wrapping_add(ahead)) | W::LEVEL.current().put(line.limit().into())
     }
+
+    fn reach(line: &Timeline, wait: Ticks) -> u64 {
+        // The window that is ahead, and the one it lies in.
+        (line.units_in(wait) >> line.fraction_bits()).saturating_add(1).min(most_ahead(line, W::LEVEL.number()))
+    }
+}
+
+/// How many windows a number may be ahead: a quarter of the circle of numbers, and of positions.
+fn most_ahead(line: &Timeline, number: Field) -> u64 {
+    1 << (number.bits().min(u64::BITS - line.fraction_bits()) - 2)
 }
 
 /// That part of a time which a count is of the limit, but not nothing of something.

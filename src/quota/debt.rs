@@ -179,11 +179,6 @@ impl Timeline {
         (ahead <= self.full).then(|| at.wrapping_add(ahead))
     }
 
-    /// The deepest debt, in units.
-    pub(crate) const fn deepest_debt_in_units(&self) -> u64 {
-        self.deepest_debt << self.fraction_bits
-    }
-
     /// Whether the bucket is in debt.
     #[inline]
     pub(crate) const fn is_below_zero(&self, word: u64, at: u64) -> bool {

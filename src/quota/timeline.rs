@@ -115,6 +115,11 @@ impl Timeline {
         Self { deepest_ever: u64::MAX >> self.fraction_bits, ..self }
     }
 
+    /// This line, on which a debt of so many tokens (or windows) is no sign that a clock stepped back.
+    pub(crate) const fn expecting_debt_of(self, tokens: u64) -> Self {
+        Self { deepest_ever: if tokens > self.deepest_ever { tokens } else { self.deepest_ever }, ..self }
+    }
+
     /// This line, starting where `old` is at the tick `origin`.
     pub(super) const fn starting(self, origin: u64, old: &Self) -> Self {
         Self { origin, start: old.position(origin), ..self }

@@ -57,8 +57,30 @@ impl Debt {
         }
     }
 
+    /// On another tier: what takes as long to be repaid.
+    fn moved(self, old: Settings, new: Settings) -> Self {
+        match self.parts * new.rate() / old.rate() {
+            0 => Self::default(),
+            parts => Self { parts, and_more: true },
+        }
+    }
+
     fn rounded_up(self) -> i64 {
         self.parts + i64::from(self.and_more)
+    }
+}
+
+/// A tier's part of the shared bucket.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shared {
+    debt: Debt,
+    /// The only key that booked what is owed; `None` if several did.
+    owner: Option<u64>,
+}
+
+impl Shared {
+    fn may_be_of(&self, key: u64) -> bool {
+        self.owner.is_none_or(|owner| owner == key)
     }
 }
 
@@ -89,13 +111,13 @@ pub(crate) struct Keys {
     tiers: [Settings; TIERS],
     known: HashMap<u64, Key>,
     given: HashMap<u64, usize>,
-    /// What keys without a slot booked, by tier; `None` if they cannot.
-    shared: Option<[Debt; TIERS]>,
+    /// What keys without a slot booked in the only shared bucket, by tier; `None` if they cannot.
+    shared: Option<[Shared; TIERS]>,
 }
 
 impl Keys {
     pub(crate) fn new(tiers: [Settings; TIERS], shares: bool) -> Self {
-        Self { tiers, known: HashMap::new(), given: HashMap::new(), shared: shares.then(<[Debt; TIERS]>::default) }
+        Self { tiers, known: HashMap::new(), given: HashMap::new(), shared: shares.then(<[Shared; TIERS]>::default) }
     }
 
     pub(crate) fn own_tier(key: u64) -> usize {
@@ -114,16 +136,15 @@ impl Keys {
         for key in self.known.values_mut() {
             key.debt = key.debt.less(ticks * self.tiers[key.tier].rate());
         }
-        for (debt, tier) in self.shared.iter_mut().flatten().zip(self.tiers) {
-            *debt = debt.less(ticks * tier.rate());
+        for (shared, tier) in self.shared.iter_mut().flatten().zip(self.tiers) {
+            shared.debt = shared.debt.less(ticks * tier.rate());
         }
     }
 
     pub(crate) fn check(&mut self, key: u64, n: u32) -> Answer {
         let tier = self.tier(key);
         let settings = self.tiers[tier];
-        let newcomer = || Key { tier, debt: self.shared.map_or_else(Debt::default, |shared| shared[tier]) };
-        let mut now = self.known.get(&key).copied().unwrap_or_else(newcomer);
+        let mut now = self.known.get(&key).copied().unwrap_or_else(|| Key { tier, debt: self.inherited(key, tier) });
         let remaining = |debt: Debt| (settings.full() - debt.rounded_up()).max(0).div_euclid(TOKEN);
         let after = Debt { parts: now.debt.parts + i64::from(n) * TOKEN, ..now.debt };
         if n == 0 {
@@ -142,10 +163,30 @@ impl Keys {
         }
     }
 
+    /// What a newcomer owes: what takes as long to be repaid as any tier's debt in the shared bucket that may be its own.
+    fn inherited(&self, key: u64, tier: usize) -> Debt {
+        let Some(shared) = self.shared else { return Debt::default() };
+        let debt = |other: usize| if shared[other].may_be_of(key) { shared[other].debt } else { Debt::default() };
+        let takes = |other: &usize| debt(*other).parts as f64 / self.tiers[*other].rate() as f64;
+        match (0..TIERS).max_by(|one, other| takes(one).total_cmp(&takes(other))).unwrap() {
+            longest if longest == tier || debt(longest).parts == 0 => debt(tier),
+            longest => debt(longest).moved(self.tiers[longest], self.tiers[tier]),
+        }
+    }
+
+    /// Whether a key would be booked in the shared bucket beside a debt of another tier, where what is rounded up could be
+    /// seen.
+    pub(crate) fn mixes_tiers(&self, key: u64) -> bool {
+        let tier = self.tier(key);
+        let owes = |shared: [Shared; TIERS]| (0..TIERS).any(|other| other != tier && shared[other].debt.parts > 0);
+        !self.known.contains_key(&key) && self.shared.is_some_and(owes)
+    }
+
     /// The limit, and how much of it is left.
     pub(crate) fn peek(&self, key: u64) -> (u32, i64) {
-        let settings = self.tiers[self.tier(key)];
-        let debt = self.known.get(&key).map_or(0, |known| known.debt.rounded_up());
+        let tier = self.tier(key);
+        let settings = self.tiers[tier];
+        let debt = self.known.get(&key).map_or_else(|| self.inherited(key, tier), |known| known.debt).rounded_up();
         (settings.burst, (settings.full() - debt).max(0).div_euclid(TOKEN))
     }
 
@@ -153,7 +194,14 @@ impl Keys {
         let tier = self.tier(key);
         let debt = match (self.known.get_mut(&key), &mut self.shared) {
             (Some(known), _) => &mut known.debt,
-            (None, Some(shared)) => &mut shared[tier],
+            (None, Some(shared)) => {
+                let shared = &mut shared[tier];
+                if n > 0 && shared.debt.rounded_up() + TOKEN <= self.tiers[tier].deepest() {
+                    let is_alone = shared.debt.parts == 0 || shared.owner == Some(key);
+                    shared.owner = is_alone.then_some(key);
+                }
+                &mut shared.debt
+            }
             (None, None) => return 0,
         };
         let room = (self.tiers[tier].deepest() - debt.rounded_up()).max(0).div_euclid(TOKEN);
@@ -178,7 +226,7 @@ impl Keys {
 
     pub(crate) fn clear(&mut self) {
         self.known.clear();
-        self.shared = self.shared.map(|_| <[Debt; TIERS]>::default());
+        self.shared = self.shared.map(|_| <[Shared; TIERS]>::default());
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -202,14 +250,8 @@ impl Keys {
         };
         let tier = self.tier_if_seen(key);
         if let Some(known) = self.known.get_mut(&key) {
-            let (old, new) = (self.tiers[known.tier], self.tiers[tier]);
-            let parts = known.debt.parts * new.rate() / old.rate();
+            known.debt = known.debt.moved(self.tiers[known.tier], self.tiers[tier]);
             known.tier = tier;
-            known.debt = match parts {
-                0 => Debt::default(),
-                parts if parts >= new.deepest() => Debt { parts: new.deepest(), and_more: false },
-                parts => Debt { parts, and_more: true },
-            };
         }
     }
 }

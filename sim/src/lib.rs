@@ -1,0 +1,6 @@
+//! Simulations of damper on a manual clock: what ordinary clients get on bad days.
+//!
+//! An envelope says what a limiter never exceeds. It does not say who is refused. These simulations do, and their bounds are
+//! tests (`cargo test -p damper-sim`). `cargo run --release -p damper-sim` prints the tables.
+
+pub mod crowd;

@@ -1,0 +1,43 @@
+//! Prints what becomes of clients when a keyed limiter's table is full, for all policies and for other sizes.
+
+use damper::{Quota, WhenFull};
+use damper_sim::crowd::Crowd;
+
+const POLICIES: [WhenFull; 3] = [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted];
+
+fn main() {
+    let capacity = std::env::args().nth(1).map_or(8_192, |text| text.parse().expect("the argument is a capacity"));
+    let quotas = [
+        (Quota::per_hour(20), 1),
+        (Quota::per_hour(20), 20),
+        (Quota::per_minute(5), 1),
+        (Quota::per_minute(5), 5),
+        (Quota::per_second(50).burst(100), 1),
+        (Quota::per_second(50).burst(100), 100),
+    ];
+    println!("Refused calls in percent, capacity {capacity}\n");
+    println!("{:<20} {:>5} {:>20} {:>7} {:>7} {:>7}", "quota", "calls", "policy", "100 %", "150 %", "200 %");
+    for (quota, calls) in quotas {
+        for when_full in POLICIES {
+            let crowd = Crowd { quota, calls, capacity, when_full, shared_buckets: None, seed: 1 };
+            let refills = if calls == 1 { 3 } else { 10 };
+            let [a, b, c] = [1.0, 1.5, 2.0].map(|load| crowd.refused_at_load(load, refills).0);
+            let (quota, policy) = (quota.to_string(), format!("{when_full:?}"));
+            println!("{quota:<20} {calls:>5} {policy:>20} {a:>7.3} {b:>7.3} {c:>7.3}");
+        }
+    }
+    println!("\n{:>20} {:>13} {:>13} {:>15}", "flood, innocents", "100/s at 20/h", "200/s at 20/h", "10k/s at 30/min");
+    let floods = [(Quota::per_hour(20), 100), (Quota::per_hour(20), 200), (Quota::per_minute(30), 10_000)];
+    let mut rows: Vec<_> = POLICIES.map(|when_full| (format!("{when_full:?}"), when_full, None)).to_vec();
+    for sixteenths in [1, 8, 16, 64, 128] {
+        let buckets = (capacity * sixteenths / 16).max(1);
+        rows.push((format!("{buckets} buckets"), WhenFull::SharedOverflow, Some(buckets)));
+    }
+    rows.push(("1 bucket".into(), WhenFull::SharedOverflow, Some(1)));
+    for (name, when_full, shared_buckets) in rows {
+        let [a, b, c] = floods.map(|(quota, rate)| {
+            Crowd { quota, calls: 1, capacity, when_full, shared_buckets, seed: 1 }.refused_in_flood(rate).0
+        });
+        println!("{name:>20} {a:>13.2} {b:>13.2} {c:>15.2}");
+    }
+}

@@ -1,0 +1,61 @@
+//! What a keyed limiter promises to innocent clients when its table is full.
+
+use damper::{Quota, WhenFull};
+use damper_sim::crowd::{Crowd, Percent};
+
+fn crowd(quota: Quota, calls: u32, capacity: usize) -> Crowd {
+    Crowd { quota, calls, capacity, when_full: WhenFull::default(), shared_buckets: None, seed: 1 }
+}
+
+fn assert_refused(crowd: Crowd, load: f64, refills: u32, most: f64) {
+    let refused = crowd.refused_at_load(load, refills);
+    println!("{}, {} calls, capacity {}, load {load}: {} %", crowd.quota, crowd.calls, crowd.capacity, refused.0);
+    assert!(refused <= Percent(most), "{crowd:?} at a load of {load}: {refused:?} of at most {most}");
+}
+
+#[test]
+fn a_full_table_refuses_hardly_anyone_one_call() {
+    for quota in [Quota::per_hour(20), Quota::per_minute(5).burst(5), Quota::per_second(50).burst(100)] {
+        assert_refused(crowd(quota, 1, 8_192), 1.0, 1, 0.1);
+        assert_refused(crowd(quota, 1, 8_192), 1.5, 1, 2.0);
+    }
+    assert_refused(crowd(Quota::per_minute(5).burst(5), 1, 100_000), 1.0, 1, 0.1);
+    assert_refused(crowd(Quota::per_minute(5).burst(5), 1, 100_000), 1.5, 1, 2.0);
+}
+
+#[test]
+fn a_full_table_refuses_few_their_whole_burst() {
+    // Of bursts of a hundred calls a smaller table, for the time that it takes.
+    let quotas = [(Quota::per_hour(20), 8_192), (Quota::per_second(50).burst(100), 1_024)];
+    for (quota, capacity) in quotas {
+        assert_refused(crowd(quota, quota.capacity(), capacity), 1.0, 1, 0.1);
+        assert_refused(crowd(quota, quota.capacity(), capacity), 1.5, 1, 2.0);
+    }
+    assert_refused(crowd(Quota::per_minute(5).burst(5), 5, 100_000), 1.0, 1, 0.1);
+    assert_refused(crowd(Quota::per_minute(5).burst(5), 5, 100_000), 1.5, 1, 2.0);
+}
+
+/// Sharing refuses no more innocent clients in a flood of keys than the better of the other policies.
+#[test]
+fn a_flood_hurts_no_more_than_under_other_policies() {
+    for (quota, keys_per_second) in
+        [(Quota::per_hour(20), 100), (Quota::per_hour(20), 200), (Quota::per_minute(30).burst(5), 10_000)]
+    {
+        let refused = |when_full| {
+            let crowd = Crowd { when_full, ..crowd(quota, 1, 8_192) };
+            crowd.refused_in_flood(keys_per_second)
+        };
+        let [shared, denied, evicted] =
+            [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted].map(refused);
+        println!("{keys_per_second}/s at {quota}: shared {shared:?}, denied {denied:?}, evicted {evicted:?}");
+        assert!(shared <= denied && shared <= evicted, "{keys_per_second} keys a second at {quota}");
+    }
+}
+
+/// The limiter forgets a flood within the time in which a burst refills, while ordinary traffic goes on.
+#[test]
+fn a_flood_leaves_nothing_behind() {
+    for (quota, keys_per_second) in [(Quota::per_hour(20), 200), (Quota::per_minute(30).burst(5), 10_000)] {
+        assert_eq!(crowd(quota, 1, 8_192).refused_after_flood(keys_per_second, 0.13), 0, "at {quota}");
+    }
+}
