@@ -40,4 +40,26 @@ fn main() {
         });
         println!("{name:>20} {a:>13.2} {b:>13.2} {c:>15.2}");
     }
+
+    println!("\nOther splits of 48 bytes a key, whole bursts of 20 at 20/h, and the floods");
+    println!(
+        "{:>15} {:>7} {:>7} {:>7} {:>13} {:>13} {:>15}",
+        "slots, buckets", "100 %", "150 %", "200 %", "100/s", "200/s", "10k/s"
+    );
+    for (half_slots, buckets) in [(2, 4), (3, 3), (4, 2), (5, 1)] {
+        // A limiter has two slots for each key that it is built for.
+        let crowd = |quota, calls| Crowd {
+            quota,
+            calls,
+            capacity: capacity * half_slots / 4,
+            when_full: WhenFull::SharedOverflow,
+            shared_buckets: Some(capacity * buckets),
+            seed: 1,
+        };
+        let larger = 4.0 / half_slots as f64;
+        let [a, b, c] = [1.0, 1.5, 2.0].map(|load| crowd(Quota::per_hour(20), 20).refused_at_load(load * larger, 3).0);
+        let [d, e, f] = floods.map(|(quota, rate)| crowd(quota, 1).refused_in_flood(rate).0);
+        let split = format!("{} and {buckets}", half_slots as f64 / 2.0);
+        println!("{split:>15} {a:>7.3} {b:>7.3} {c:>7.3} {d:>13.2} {e:>13.2} {f:>15.2}");
+    }
 }

@@ -1,4 +1,4 @@
-//! One limit per key: how large, what when it is full, what a key should be.
+//! One limit per key: how large the table is, and what a key should be.
 //!
 //! # How large
 //!
@@ -9,33 +9,20 @@
 //!
 //! | capacity | memory |
 //! |---|---|
-//! | 8,192, the default | 256 KiB |
-//! | 100,000 | 3.2 MB |
-//! | 1,000,000 | 32 MB |
+//! | 8,192, the default | 384 KiB |
+//! | 100,000 | 4.8 MB |
+//! | 1,000,000 | 48 MB |
 //!
-//! It is all there from the beginning, and there is never more, whatever the keys.
+//! That is 48 bytes a key: two slots of 16 bytes, and two shared buckets of 8 for keys without a slot. All of it is allocated
+//! at construction, and there is never more, whatever the keys.
 //!
 //! # When it is full
 //!
-//! Each key may have one of eight slots. With as many busy keys as the capacity 3 in 10,000 find all eight taken;
-//! beyond it, the more.
+//! By default keys without a slot spend from buckets that they share: [what happens when the table is
+//! full](super::full_table) says who is refused then, and what the other policies do.
 //!
-//! | [`WhenFull`](crate::WhenFull) | a newcomer without a slot | known keys | a flood of new keys |
-//! |---|---|---|---|
-//! | `SharedOverflow`, the default | shares one bucket with the others | are never disturbed | gets the rate of one key |
-//! | `DenyNew` | is refused, and told when a slot is free | are never disturbed | gets nothing |
-//! | `EvictLeastIndebted` | takes the slot that is full soonest, with its debt | may be pushed out, and start with another's debt | moves through the slots, and gets what they have left |
-//!
-//! While the shared bucket owes something, every newcomer starts with no less, even one that gets a slot: it may have
-//! been one of those who shared.
-//!
-//! A newcomer costs more than a key that is known, for it takes a lock: in `benches/peers` some three times as much,
-//! whether it finds a slot or not.
-//!
-//! None of them gives a fresh burst to a key that has used up its own, by whatever detour.
-//! [`overflows`](crate::KeyedLimiter::overflows), [`evictions`](crate::KeyedLimiter::evictions) and
-//! [`refused_newcomers`](crate::KeyedLimiter::refused_newcomers) tell how often it happens; if they grow without an
-//! attack, the capacity is too small.
+//! A newcomer costs more than a known key, because it takes a lock: in `benches/peers` some three times as much, whether it
+//! finds a slot or not.
 //!
 //! # Without std, without an allocator
 //!
@@ -48,7 +35,7 @@
 //! use damper::{CoarseClock, KeyedLimiter, Quota};
 //!
 //! static TIME: CoarseClock = CoarseClock::new(); // a timer's interrupt counts it up
-//! static SLOTS: KeyedSlots<32> = KeyedSlots::new(); // 32 sets of 64 bytes, for 64 keys
+//! static SLOTS: KeyedSlots<32> = KeyedSlots::new(); // 32 sets of 96 bytes, for 64 keys
 //! static NODES: KeyedLimiter<u16, &CoarseClock, Seed> =
 //!     KeyedLimiter::in_slots(Quota::per_minute(6).burst(2), &SLOTS, &TIME, Seed::new(0x5EED, 0xF00D));
 //!

@@ -6,7 +6,8 @@
 //! | [`waiting`] | check, wait, lease or stripe |
 //! | [`algorithms`] | which algorithm, what it costs, what its worst moment lets through |
 //! | [`breakers`] | when to trip, what counts as a failure, where retries go |
-//! | [`keys`] | one limit per key: how large, what when it is full |
+//! | [`keys`] | one limit per key: how large, and what a key should be |
+//! | [`full_table`] | what happens when the table of a keyed limiter is full |
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
 //!
 //! The examples move a [`ManualClock`](crate::ManualClock) by hand. Leave it out, with `RateLimiter::new`, and real
@@ -14,6 +15,7 @@
 
 pub mod algorithms;
 pub mod breakers;
+pub mod full_table;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod keys;

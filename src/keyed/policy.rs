@@ -1,19 +1,22 @@
 //! What becomes of a newcomer for whom there is no slot.
 
-/// What becomes of a key that has no slot, when every slot that it could have is another's who still owes something.
+/// What becomes of a key that has no slot, when every slot that it could have is another's that still owes something.
 ///
-/// What an evicted key owed, its successor owes; a key that has used up its burst is not evicted while another has not.
+/// [The guide](crate::guide::full_table) has a simulation of who is refused under each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// All such keys share one bucket more, with the quota of one key. Known keys are never disturbed.
+    /// It spends from a shared bucket with the quota of one key, which its hash chooses. Known keys keep their slots, and each
+    /// key stays in its envelope. There are two such buckets for each key of the capacity, unless the builder was told
+    /// otherwise.
     #[default]
     SharedOverflow,
-    /// It is refused, and told when a slot is free.
+    /// It is refused, and told when a slot is free. Known keys keep their slots, and each key stays in its envelope.
     DenyNew,
-    /// It takes over the slot of the key that is full soonest, with what that owes, if that leaves enough tokens. All
-    /// slots together give no more than they hold; but a key that was pushed out before it had used up its burst, and
-    /// comes back to a slot that owes nothing, has a burst again.
+    /// It takes over the slot of the key that is full soonest, with the debt of that key, if that leaves enough tokens.
+    ///
+    /// All slots together admit no more than they hold. A single key may exceed its quota: evicted before it has used up its
+    /// burst, and back through the other of its two sets in a slot that owes nothing, it has a burst again.
     EvictLeastIndebted,
 }

@@ -109,7 +109,11 @@ impl<K: ?Sized> Tiers<K> {
         #[cfg(feature = "alloc")]
         if let Self::Several(several) = self {
             // ORDERING: Relaxed: the Release of the word that is written next publishes it.
-            several.deepest_moved[tier].fetch_max(debt, Ordering::Relaxed);
+            let deepest = &several.deepest_moved[tier];
+            let mut now = deepest.load(Ordering::Relaxed);
+            while let Err(newer) = deepest.compare_exchange(now, now.max(debt), Ordering::Relaxed, Ordering::Relaxed) {
+                now = newer;
+            }
         }
     }
 
