@@ -65,6 +65,34 @@ fn each_has_a_window_of_its_own() {
 }
 
 #[test]
+fn half_open_reopens_on_slow() {
+    let clock = ManualClock::new();
+    let config = BreakerConfig::builder().failure_threshold(1).slow_rate(50, Duration::from_secs(2)).build().unwrap();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config, 16, &clock);
+    let slow = || {
+        clock.advance(Duration::from_secs(2));
+        Ok::<_, &str>(())
+    };
+    fail(&hosts, "one");
+    for _ in 0..2 {
+        clock.advance(Duration::from_secs(30));
+        hosts.call("one", slow).unwrap();
+        assert_eq!(hosts.get("one").state(), State::Open, "by a call");
+        clock.advance(Duration::from_secs(30));
+        block_on(hosts.run("one", async { slow() })).unwrap();
+        assert_eq!(hosts.get("one").state(), State::Open, "by a future");
+        clock.advance(Duration::from_secs(30));
+        let probe = hosts.get("one").try_acquire_owned().unwrap();
+        clock.advance(Duration::from_secs(2));
+        probe.success();
+        assert_eq!(hosts.get("one").state(), State::Open, "by a permit");
+    }
+    clock.advance(Duration::from_secs(30));
+    hosts.call("one", || Ok::<_, &str>(())).unwrap();
+    assert_eq!(hosts.get("one").state(), State::Closed);
+}
+
+#[test]
 fn an_open_breaker_outlives_a_flood_of_keys() {
     let clock = ManualClock::new();
     let hosts = CircuitBreakers::<String, _>::with_clock(config(), 64, &clock);

@@ -224,6 +224,10 @@ impl BreakerConfigBuilder {
     /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they are slow: at or
     /// above so many percent, 1 to 100. A call is slow that takes as long as `duration` or longer, from its permit
     /// to its verdict. Default: none is.
+    ///
+    /// A slow probe is a failed probe, even if it succeeds: a breaker that tripped on slow calls closes only when
+    /// calls are fast again. A permit that outlives the call, such as one kept until a body ends, is timed until its
+    /// verdict too.
     pub const fn slow_rate(mut self, percent: u32, duration: Duration) -> Self {
         self.config.slow_rate = Some(SlowRate { percent, duration });
         self

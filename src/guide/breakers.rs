@@ -70,6 +70,12 @@
 //! `Err`. A probe that never ends keeps the others out;
 //! [`max_half_open`](crate::breaker::BreakerConfigBuilder::max_half_open) is there for what has none.
 //!
+//! # Slow probes
+//!
+//! Where [slow calls](crate::breaker::BreakerConfigBuilder::slow_rate) count, probes are timed too, from their permit to
+//! their verdict. A slow probe is a failed probe, whatever it returned: a server that hangs for ten seconds and then
+//! answers does not close the breaker that its slowness opened.
+//!
 //! # What it never does
 //!
 //! No answer is ever cached or invented. A call that is refused is an error, [`CircuitOpen`](crate::CircuitOpen), and

@@ -263,7 +263,7 @@ impl PlainBreaker {
             }
         };
         match self.state {
-            State::HalfOpen => self.tell_probe(failed, retry_after, now),
+            State::HalfOpen => self.tell_probe(failed || self.is_slow(now - began), retry_after, now),
             State::Closed | State::Disabled => {
                 let is_closed = self.state == State::Closed;
                 let too_many = self.count(Call { began, failed, slow: self.is_slow(now - began) }, now);
