@@ -300,8 +300,9 @@ impl BreakerConfigBuilder {
     }
 
     /// Sets how long the breaker may be half-open before it opens again, so that probes which never end do not keep
-    /// others out for ever; more than zero and at most 100 days. To a 4096th of itself. Default: for ever; then put
-    /// a timeout on calls.
+    /// others out for ever; more than zero and at most 100 days. To a 4096th of itself. The first call after that time
+    /// opens it; [`state`](super::CircuitBreaker::state) and [`status`](super::CircuitBreaker::status) show it open
+    /// before. Default: for ever; then put a timeout on calls.
     pub const fn max_half_open(mut self, longest: Duration) -> Self {
         self.config.max_half_open = Some(longest);
         self

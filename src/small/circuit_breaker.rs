@@ -158,11 +158,15 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
         result.map_err(CallError::Failed)
     }
 
-    /// The state at this moment: an open breaker whose cooldown is over is half-open, though no probe has passed yet.
+    /// Returns the state that a call would find now.
+    ///
+    /// An open breaker whose cooldown is over is half-open, though no probe has passed yet. A breaker that was half-open
+    /// for longer than `max_half_open` is open, though no call has found it so yet.
     pub fn state(&self) -> State {
         match self.word.load().phase() {
             Phase::Closed { .. } => State::Closed,
             Phase::Open { until } if self.left(until) > 0 => State::Open,
+            Phase::HalfOpen(probes) if self.is_over(probes) => State::Open,
             Phase::Open { .. } | Phase::HalfOpen(_) => State::HalfOpen,
             Phase::ForcedOpen => State::ForcedOpen,
             Phase::ForcedClosed => State::ForcedClosed,

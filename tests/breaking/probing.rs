@@ -98,9 +98,9 @@ fn states_after_a_probe(config: BreakerConfig, took: Duration) -> [State; 4] {
     // The time runs from the first poll, when the permit is given.
     let by_run = half_open(config, &clock);
     let is_done = std::cell::Cell::new(false);
-    let mut future = pin!(by_run.run(poll_fn(|_| {
-        if is_done.replace(true) { Poll::Ready(Ok::<_, ()>(())) } else { Poll::Pending }
-    })));
+    let mut future = pin!(
+        by_run.run(poll_fn(|_| { if is_done.replace(true) { Poll::Ready(Ok::<_, ()>(())) } else { Poll::Pending } }))
+    );
     clock.advance(secs(1));
     assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     pass();
@@ -361,6 +361,44 @@ fn half_open_is_over_on_a_clock_of_any_skew() {
         assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), None, "with a skew of {skew:?}");
         clock.0.advance(secs(2));
         assert!(breaker.try_acquire().unwrap_err().retry_after().is_some(), "with a skew of {skew:?}");
+    }
+}
+
+/// What is read of a breaker that was half-open for too long is what the next call finds.
+#[test]
+fn state_and_status_apply_the_longest_time_half_open() {
+    let clock = ManualClock::new();
+    let config = build(|config| config.failure_threshold(1).cooldown_factor(2.0).max_probes(2).max_half_open(secs(10)));
+    let breaker = half_open(config, &clock);
+    let lost = breaker.try_acquire().unwrap();
+    clock.advance(secs(10) - micros(1));
+    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 1));
+    clock.advance(micros(1) + secs(10) / 4_096);
+    for _ in 0..2 {
+        let status = breaker.status();
+        assert_eq!((breaker.state(), status.state()), (State::Open, State::Open));
+        assert_eq!((status.probes_out(), status.next_probe_in()), (0, Some(2 * COOLDOWN)));
+        assert_eq!(status.to_string(), "circuit open, next probe in 60 s");
+        // To read it changes nothing: the cooldown begins with the next call.
+        clock.advance(secs(1));
+    }
+    assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(2 * COOLDOWN));
+    assert_eq!((breaker.state(), breaker.status().next_probe_in()), (State::Open, Some(2 * COOLDOWN)));
+    drop(lost);
+}
+
+/// By chance the cooldown is shorter, by as much as it will be for a call at that moment.
+#[test]
+fn status_tells_the_cooldown_that_the_next_call_finds_with_jitter() {
+    for start in 0..50 {
+        let clock = ManualClock::new();
+        clock.advance(micros(start));
+        let config = build(|config| config.failure_threshold(1).cooldown_jitter(100).max_half_open(secs(10)));
+        let breaker = half_open(config, &clock);
+        let _lost = breaker.try_acquire().unwrap();
+        clock.advance(secs(11));
+        let told = breaker.status().next_probe_in();
+        assert!(told.is_some() && told == breaker.try_acquire().unwrap_err().retry_after(), "{told:?}");
     }
 }
 
