@@ -152,11 +152,12 @@ impl Policy {
 
     /// What is left of the cooldown, in microseconds; 0 when it is over.
     ///
-    /// Moments wrap, so one that lies further ahead than a cooldown can reach has passed long ago.
+    /// Moments wrap, so one that lies further ahead than a cooldown can reach has passed long ago; half the circle is as
+    /// far as it can lie, whatever the skew.
     const fn cooldown_left(&self, until: Instant, now: Now) -> u64 {
         let left = until.since(Instant::from_micros(now.micros));
         let longest = if self.max_cooldown > self.max_retry_after { self.max_cooldown } else { self.max_retry_after };
-        if left > longest.saturating_add(now.skew) { 0 } else { left }
+        if left > Instant::FARTHEST || left > longest.saturating_add(now.skew) { 0 } else { left }
     }
 
     /// How many probes are needed at the most.
@@ -209,7 +210,8 @@ impl Policy {
         let part = self.half_open_part();
         // Both ends of the time may be in the middle of a part.
         part > 0 && {
-            let farthest = self.max_half_open.saturating_add(now.skew).div_ceil(part) + 1;
+            // Beyond half of the circle it makes no difference, so it saturates.
+            let farthest = self.max_half_open.saturating_add(now.skew).div_ceil(part).saturating_add(1);
             probes.deadline.has_passed(now.micros / part, farthest)
         }
     }
