@@ -130,6 +130,83 @@ fn an_open_breaker_outlives_a_flood_of_keys() {
     assert!(hosts.store().get("probing").is_none() && hosts.store().get("down").is_none());
 }
 
+/// Calls each of these hosts once; it fails.
+fn flood(hosts: &CircuitBreakers<String, &ManualClock>, numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        fail(hosts, &format!("{number}.flood.example.com"));
+    }
+}
+
+/// A failure of a host is not enough to trip it, so that the flood is of closed breakers.
+#[test]
+fn an_open_breaker_outlives_a_flood_of_failing_hosts() {
+    let clock = ManualClock::new();
+    let config = BreakerConfig::builder().failure_threshold(2).build().unwrap();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config, 1_024, &clock);
+    fail(&hosts, "down");
+    fail(&hosts, "down");
+    flood(&hosts, 0..4 * 1_024);
+    assert_eq!(hosts.store().get("down").unwrap().state(), State::Open);
+    assert!(hosts.store().evictions() >= 3 * 1_024 && hosts.store().kept_evictions() == 0);
+}
+
+/// So many are open, side by side, that an eviction meets no other for long.
+#[test]
+fn open_breakers_stay_while_anything_else_can_go() {
+    let clock = ManualClock::new();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config(), 4_096, &clock);
+    let open: Vec<_> = (0..1_024).map(|number| format!("{number}.down.example.com")).collect();
+    for host in &open {
+        fail(&hosts, host);
+    }
+    for number in 0..8 * 4_096 {
+        hosts.call(&number.to_string(), || Ok::<_, ()>(())).unwrap();
+    }
+    let left = open.iter().filter(|host| hosts.store().get(host.as_str()).is_some()).count();
+    assert_eq!((left, hosts.store().kept_evictions()), (1_024, 0));
+}
+
+#[test]
+fn a_half_open_breaker_between_two_probes_is_kept() {
+    let clock = ManualClock::new();
+    let config = BreakerConfig::builder().failure_threshold(1).successes_to_close(2).build().unwrap();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config, 64, &clock);
+    fail(&hosts, "recovering");
+    clock.advance(Duration::from_secs(30));
+    hosts.call("recovering", || Ok::<_, ()>(())).unwrap();
+    for number in 0..1_000 {
+        hosts.call(&number.to_string(), || Ok::<_, ()>(())).unwrap();
+    }
+    assert_eq!(hosts.store().get("recovering").unwrap().status().probes_succeeded(), 1);
+}
+
+/// Every breaker of the flood trips: then open ones make room for one another, and that is counted.
+#[test]
+fn where_all_are_open_memory_stays_bounded_and_evictions_are_counted() {
+    let clock = ManualClock::new();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config(), 100, &clock);
+    flood(&hosts, 0..100);
+    assert_eq!((hosts.store().len(), hosts.store().kept_evictions()), (100, 0));
+    flood(&hosts, 100..4 * 1_024);
+    assert_eq!(hosts.store().len(), 100);
+    assert_eq!(hosts.store().evictions(), 4 * 1_024 - 100);
+    // The newest, too, was open when the next one came.
+    assert_eq!(hosts.store().kept_evictions(), hosts.store().evictions());
+}
+
+/// Among open breakers those that nobody calls go first.
+#[test]
+fn an_open_breaker_in_use_outlives_a_flood_of_open_ones() {
+    let clock = ManualClock::new();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config(), 1_000, &clock);
+    fail(&hosts, "down");
+    for round in 0..1_000 {
+        assert!(matches!(hosts.call("down", || Ok::<_, ()>(())), Err(CallError::Open(_))), "in round {round}");
+        flood(&hosts, 10 * round..10 * (round + 1));
+    }
+    assert!(hosts.store().kept_evictions() > 8_000);
+}
+
 #[test]
 fn futures_and_permits_work_on_what_is_found() {
     let hosts = CircuitBreakers::<String>::new(config(), 16);

@@ -159,7 +159,7 @@ fn a_limiter_of_32_bits_tells_no_short_wait_where_a_token_takes_all_ticks() {
 fn a_window_longer_than_all_ticks_is_aligned_without_overflow() {
     let longest = Duration::from_nanos(u64::MAX);
     let origins =
-        [Duration::ZERO, longest - Duration::from_nanos(1), longest / 2, longest + longest / 3, Duration::MAX];
+        [Duration::ZERO, Duration::from_nanos(u64::MAX - 1), longest / 2, longest + longest / 3, Duration::MAX];
     for now in [0, 1, u64::MAX / 2, u64::MAX / 2 + 1, u64::MAX] {
         let alignments = origins.map(Alignment::OriginAt).into_iter().chain([Alignment::ClockOrigin]);
         for alignment in alignments {

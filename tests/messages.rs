@@ -101,7 +101,7 @@ fn of_32_bits() {
         ),
         (SmallError::Probes(32), "there are 32 probes or successes, of 32 bits there must be at most 31"),
         (
-            SmallError::ClockTooFast { hertz: u64::MAX, longest: Duration::from_secs(3_600) },
+            SmallError::ClockTooFast { hertz: u64::MAX, longest: Duration::from_hours(1) },
             "the clock has 18446744073709551615 ticks a second, its 64 bits must not wrap within four times 3600s",
         ),
         (SmallError::Unsupported("slow_rate"), "a breaker of 32 bits has no slow_rate"),

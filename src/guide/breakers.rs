@@ -39,7 +39,8 @@
 //! ```
 //!
 //! One breaker is for one thing that can fail on its own: a host, a database, a shard. One for all of them stops what
-//! works because of what does not.
+//! works because of what does not. [`CircuitBreakers`](crate::CircuitBreakers) has one for every key, in bounded memory;
+//! where others choose the keys, read what it says about floods.
 //!
 //! # What counts as a failure
 //!

@@ -14,7 +14,7 @@
 //! | `seed` | how keys are hashed |
 //! | `client_address` | addresses as keys |
 //! | `lru_store` | a value of any kind for every key: shards and their locks |
-//! | `second_chance` | which entry of a shard makes room |
+//! | `second_chance`, `marks` | which entry of a shard makes room |
 //! | `circuit_breakers` | a breaker for every key |
 
 #[cfg(feature = "alloc")]
@@ -27,6 +27,8 @@ mod keyed_limiter;
 mod locks;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod lru_store;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+mod marks;
 mod newcomer;
 mod policy;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

@@ -371,7 +371,7 @@ fn state_and_status_apply_the_longest_time_half_open() {
     let config = build(|config| config.failure_threshold(1).cooldown_factor(2.0).max_probes(2).max_half_open(secs(10)));
     let breaker = half_open(config, &clock);
     let lost = breaker.try_acquire().unwrap();
-    clock.advance(secs(10) - micros(1));
+    clock.advance(micros(9_999_999));
     assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 1));
     clock.advance(micros(1) + secs(10) / 4_096);
     for _ in 0..2 {
