@@ -65,6 +65,34 @@ fn each_has_a_window_of_its_own() {
 }
 
 #[test]
+fn half_open_reopens_on_slow() {
+    let clock = ManualClock::new();
+    let config = BreakerConfig::builder().failure_threshold(1).slow_rate(50, Duration::from_secs(2)).build().unwrap();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config, 16, &clock);
+    let slow = || {
+        clock.advance(Duration::from_secs(2));
+        Ok::<_, &str>(())
+    };
+    fail(&hosts, "one");
+    for _ in 0..2 {
+        clock.advance(Duration::from_secs(30));
+        hosts.call("one", slow).unwrap();
+        assert_eq!(hosts.get("one").state(), State::Open, "by a call");
+        clock.advance(Duration::from_secs(30));
+        block_on(hosts.run("one", async { slow() })).unwrap();
+        assert_eq!(hosts.get("one").state(), State::Open, "by a future");
+        clock.advance(Duration::from_secs(30));
+        let probe = hosts.get("one").try_acquire_owned().unwrap();
+        clock.advance(Duration::from_secs(2));
+        probe.success();
+        assert_eq!(hosts.get("one").state(), State::Open, "by a permit");
+    }
+    clock.advance(Duration::from_secs(30));
+    hosts.call("one", || Ok::<_, &str>(())).unwrap();
+    assert_eq!(hosts.get("one").state(), State::Closed);
+}
+
+#[test]
 fn an_open_breaker_outlives_a_flood_of_keys() {
     let clock = ManualClock::new();
     let hosts = CircuitBreakers::<String, _>::with_clock(config(), 64, &clock);
@@ -100,6 +128,83 @@ fn an_open_breaker_outlives_a_flood_of_keys() {
     clock.advance(Duration::from_secs(30));
     flood(&hosts);
     assert!(hosts.store().get("probing").is_none() && hosts.store().get("down").is_none());
+}
+
+/// Calls each of these hosts once; it fails.
+fn flood(hosts: &CircuitBreakers<String, &ManualClock>, numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        fail(hosts, &format!("{number}.flood.example.com"));
+    }
+}
+
+/// A failure of a host is not enough to trip it, so that the flood is of closed breakers.
+#[test]
+fn an_open_breaker_outlives_a_flood_of_failing_hosts() {
+    let clock = ManualClock::new();
+    let config = BreakerConfig::builder().failure_threshold(2).build().unwrap();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config, 1_024, &clock);
+    fail(&hosts, "down");
+    fail(&hosts, "down");
+    flood(&hosts, 0..4 * 1_024);
+    assert_eq!(hosts.store().get("down").unwrap().state(), State::Open);
+    assert!(hosts.store().evictions() >= 3 * 1_024 && hosts.store().kept_evictions() == 0);
+}
+
+/// So many are open, side by side, that an eviction meets no other for long.
+#[test]
+fn open_breakers_stay_while_anything_else_can_go() {
+    let clock = ManualClock::new();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config(), 4_096, &clock);
+    let open: Vec<_> = (0..1_024).map(|number| format!("{number}.down.example.com")).collect();
+    for host in &open {
+        fail(&hosts, host);
+    }
+    for number in 0..8 * 4_096 {
+        hosts.call(&number.to_string(), || Ok::<_, ()>(())).unwrap();
+    }
+    let left = open.iter().filter(|host| hosts.store().get(host.as_str()).is_some()).count();
+    assert_eq!((left, hosts.store().kept_evictions()), (1_024, 0));
+}
+
+#[test]
+fn a_half_open_breaker_between_two_probes_is_kept() {
+    let clock = ManualClock::new();
+    let config = BreakerConfig::builder().failure_threshold(1).successes_to_close(2).build().unwrap();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config, 64, &clock);
+    fail(&hosts, "recovering");
+    clock.advance(Duration::from_secs(30));
+    hosts.call("recovering", || Ok::<_, ()>(())).unwrap();
+    for number in 0..1_000 {
+        hosts.call(&number.to_string(), || Ok::<_, ()>(())).unwrap();
+    }
+    assert_eq!(hosts.store().get("recovering").unwrap().status().probes_succeeded(), 1);
+}
+
+/// Every breaker of the flood trips: then open ones make room for one another, and that is counted.
+#[test]
+fn where_all_are_open_memory_stays_bounded_and_evictions_are_counted() {
+    let clock = ManualClock::new();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config(), 100, &clock);
+    flood(&hosts, 0..100);
+    assert_eq!((hosts.store().len(), hosts.store().kept_evictions()), (100, 0));
+    flood(&hosts, 100..4 * 1_024);
+    assert_eq!(hosts.store().len(), 100);
+    assert_eq!(hosts.store().evictions(), 4 * 1_024 - 100);
+    // The newest, too, was open when the next one came.
+    assert_eq!(hosts.store().kept_evictions(), hosts.store().evictions());
+}
+
+/// Among open breakers those that nobody calls go first.
+#[test]
+fn an_open_breaker_in_use_outlives_a_flood_of_open_ones() {
+    let clock = ManualClock::new();
+    let hosts = CircuitBreakers::<String, _>::with_clock(config(), 1_000, &clock);
+    fail(&hosts, "down");
+    for round in 0..1_000 {
+        assert!(matches!(hosts.call("down", || Ok::<_, ()>(())), Err(CallError::Open(_))), "in round {round}");
+        flood(&hosts, 10 * round..10 * (round + 1));
+    }
+    assert!(hosts.store().kept_evictions() > 8_000);
 }
 
 #[test]

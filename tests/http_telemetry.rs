@@ -131,6 +131,31 @@ fn breakers_are_counted_by_their_states() {
 }
 
 #[test]
+fn evictions_of_open_breakers_are_counted() {
+    let _alone = alone();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_hours(1)).build();
+        let mut service = CircuitBreakerLayer::per_host(config.unwrap()).capacity(2).layer(service_fn(answer));
+        for host in ["a", "b"] {
+            _ = call(&mut service, get(&format!("http://{host}.example/down")));
+        }
+        // The first has an open breaker evicted, the others the closed one of the host before; the last is not told yet.
+        for host in ["c", "d", "e"] {
+            call(&mut service, get(&format!("http://{host}.example/"))).unwrap();
+        }
+        let lines = lines(&snapshotter);
+        for expected in [
+            "damper_breaker_evictions_total{breaker=default} 2",
+            "damper_breaker_kept_evictions_total{breaker=default} 1",
+        ] {
+            assert!(lines.iter().any(|line| line == expected), "{lines:?}");
+        }
+    });
+}
+
+#[test]
 fn probes_are_counted() {
     let _alone = alone();
     let recorder = DebuggingRecorder::new();

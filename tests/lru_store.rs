@@ -401,7 +401,7 @@ proptest! {
                 }
             }
             prop_assert_eq!(store.len(), model.entries.len());
-            prop_assert_eq!(store.evictions(), model.evictions);
+            prop_assert_eq!((store.evictions(), store.kept_evictions()), (model.evictions, model.kept_evictions));
         }
         let left: Vec<_> = store.iter().map(|(key, value)| (key, *value)).collect();
         prop_assert_eq!(left, model.entries.iter().map(|entry| (entry.key, entry.value)).collect::<Vec<_>>());

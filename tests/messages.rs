@@ -100,6 +100,10 @@ fn of_32_bits() {
             "the failure threshold is 2097152, of 32 bits it must be at most 2097151",
         ),
         (SmallError::Probes(32), "there are 32 probes or successes, of 32 bits there must be at most 31"),
+        (
+            SmallError::ClockTooFast { hertz: u64::MAX, longest: Duration::from_hours(1) },
+            "the clock has 18446744073709551615 ticks a second, its 64 bits must not wrap within four times 3600s",
+        ),
         (SmallError::Unsupported("slow_rate"), "a breaker of 32 bits has no slow_rate"),
     ] {
         says(&error, message);

@@ -302,6 +302,22 @@ fn half_open_ends() {
 }
 
 #[test]
+fn the_state_applies_the_longest_time_half_open() {
+    let timer = Timer::<MILLIS>::at(0);
+    let breaker = breaker(config().failure_threshold(1).max_half_open(Duration::from_secs(10)), &timer);
+    breaker.try_acquire().unwrap().failure();
+    timer.advance(1_002);
+    let lost = breaker.try_acquire().unwrap();
+    timer.advance(9_999);
+    assert_eq!(breaker.state(), State::HalfOpen);
+    // Its time is rounded up by less than 2^-7.
+    timer.advance(1 + 10_000 / 128);
+    assert_eq!(breaker.state(), State::Open);
+    assert!(breaker.try_acquire().unwrap_err().retry_after().is_some());
+    drop(lost);
+}
+
+#[test]
 fn at_most_so_many_probes() {
     let timer = Timer::<MILLIS>::at(0);
     let breaker = breaker(config().failure_threshold(1).max_probes(3).successes_to_close(5), &timer);

@@ -92,6 +92,7 @@ fn one_ring(input: &StoreInput) {
             }
         }
         assert_eq!((store.len(), store.evictions()), (model.entries.len(), model.evictions));
+        assert_eq!(store.kept_evictions(), model.kept_evictions);
     }
 }
 

@@ -63,7 +63,7 @@ pub enum Cause {
     CooldownOver,
     /// Enough probes succeeded.
     ProbesSucceeded,
-    /// A probe failed, or too many of them did.
+    /// A probe failed, or too many of them did; a slow probe counts as failed where slow calls do.
     ProbeFailed,
     /// The probes took too long.
     HalfOpenTooLong,

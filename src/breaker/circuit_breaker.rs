@@ -166,7 +166,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     pub(super) fn now(&self) -> Now {
         let micros = self.micros.of(&self.clock);
         let skew = micros.of_ticks(self.clock.max_step_back()).saturating_add(1);
-        Now { micros: micros.of_ticks(self.clock.now()), skew }
+        Now { micros: micros.at_tick(self.clock.now()), skew }
     }
 
     /// How long to stay open, as far as the breaker and the callee say.

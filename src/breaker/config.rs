@@ -224,6 +224,10 @@ impl BreakerConfigBuilder {
     /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they are slow: at or
     /// above so many percent, 1 to 100. A call is slow that takes as long as `duration` or longer, from its permit
     /// to its verdict. Default: none is.
+    ///
+    /// A slow probe is a failed probe, even if it succeeds: a breaker that tripped on slow calls closes only when
+    /// calls are fast again. A permit that outlives the call, such as one kept until a body ends, is timed until its
+    /// verdict too.
     pub const fn slow_rate(mut self, percent: u32, duration: Duration) -> Self {
         self.config.slow_rate = Some(SlowRate { percent, duration });
         self
@@ -296,8 +300,9 @@ impl BreakerConfigBuilder {
     }
 
     /// Sets how long the breaker may be half-open before it opens again, so that probes which never end do not keep
-    /// others out for ever; more than zero and at most 100 days. To a 4096th of itself. Default: for ever; then put
-    /// a timeout on calls.
+    /// others out for ever; more than zero and at most 100 days. To a 4096th of itself. The first call after that time
+    /// opens it; [`state`](super::CircuitBreaker::state) and [`status`](super::CircuitBreaker::status) show it open
+    /// before. Default: for ever; then put a timeout on calls.
     pub const fn max_half_open(mut self, longest: Duration) -> Self {
         self.config.max_half_open = Some(longest);
         self

@@ -4,7 +4,7 @@
 //!            too many failures              cooldown over: the next call is a probe
 //!  CLOSED ───────────────────────▶ OPEN ──────────────────────────────────────────▶ HALF-OPEN
 //!    ▲                              ▲                                                │    │
-//!    │                              └───────────── a probe fails ────────────────────┘    │
+//!    │                              └───────────── a probe fails or is slow ─────────┘    │
 //!    └──────────────────────────── enough probes succeed ─────────────────────────────────┘
 //! ```
 //!

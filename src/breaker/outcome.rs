@@ -21,18 +21,36 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     }
 
     #[inline]
-    fn succeeded(&self, Admitted { generation, began }: Admitted) {
+    fn succeeded(&self, admitted: Admitted) {
+        let Admitted { generation, began } = admitted;
         if self.policy.has_rates() {
             self.record(generation, false, began, Duration::ZERO);
         }
         if !self.word.is_closed_without_failure(generation) {
-            self.succeeded_slow(generation);
+            self.succeeded_slow(admitted);
         }
     }
 
     #[cold]
-    fn succeeded_slow(&self, generation: Generation) {
-        self.settle(generation, None, |current| self.policy.after_success(current));
+    fn succeeded_slow(&self, admitted: Admitted) {
+        if self.is_slow_probe(admitted) {
+            return self.failed(admitted, Duration::ZERO);
+        }
+        self.settle(admitted.generation, None, |current| self.policy.after_success(current));
+    }
+
+    /// Whether the call is a probe that took as long as a slow call.
+    ///
+    /// Reads the clock for probes only: the window has timed a call of the closed state already.
+    fn is_slow_probe(&self, Admitted { generation, began }: Admitted) -> bool {
+        if !self.policy.tells_slow_calls() {
+            return false;
+        }
+        let current = self.word.load();
+        // While the generation is that of the call, so is the state.
+        current.generation == generation
+            && matches!(current.phase, Phase::HalfOpen(_))
+            && self.policy.is_slow(self.timed().saturating_sub(began))
     }
 
     #[cold]

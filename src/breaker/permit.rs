@@ -56,6 +56,9 @@ impl<C: Clock, L: OnStateChange> BreakerRef for alloc::sync::Arc<CircuitBreaker<
 /// decided (unless the breaker is [told otherwise](super::BreakerConfigBuilder::abandoned_probes_fail)). The
 /// outcome of a call that was permitted before the breaker's last change of state changes nothing. It may outlive
 /// the call, for a body that is still to come.
+///
+/// Where [slow calls](super::BreakerConfigBuilder::slow_rate) count, the call is timed from its permit to its verdict,
+/// and a probe that succeeds slowly has failed.
 #[must_use = "a permit that is dropped at once tells no outcome"]
 pub struct Permit<B: BreakerRef> {
     breaker: B,
@@ -69,7 +72,7 @@ impl<B: BreakerRef> Permit<B> {
         Self { breaker, admitted, settled: false }
     }
 
-    /// The call succeeded.
+    /// The call succeeded. A slow probe counts as failed where [slow calls](super::BreakerConfigBuilder::slow_rate) do.
     #[inline]
     pub fn success(self) {
         self.tell(Verdict::Success);

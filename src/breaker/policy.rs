@@ -152,11 +152,12 @@ impl Policy {
 
     /// What is left of the cooldown, in microseconds; 0 when it is over.
     ///
-    /// Moments wrap, so one that lies further ahead than a cooldown can reach has passed long ago.
+    /// Moments wrap, so one that lies further ahead than a cooldown can reach has passed long ago; half the circle is as
+    /// far as it can lie, whatever the skew.
     const fn cooldown_left(&self, until: Instant, now: Now) -> u64 {
         let left = until.since(Instant::from_micros(now.micros));
         let longest = if self.max_cooldown > self.max_retry_after { self.max_cooldown } else { self.max_retry_after };
-        if left > longest.saturating_add(now.skew) { 0 } else { left }
+        if left > Instant::FARTHEST || left > longest.saturating_add(now.skew) { 0 } else { left }
     }
 
     /// How many probes are needed at the most.
@@ -186,10 +187,8 @@ impl Policy {
 
     fn admit_probe(&self, current: Snapshot, probes: Probes, now: impl FnOnce() -> Now) -> Admission {
         if self.max_half_open > 0 {
-            let (now, part) = (now(), self.half_open_part());
-            // Both ends of the time may be in the middle of a part.
-            let farthest = self.max_half_open.saturating_add(now.skew).div_ceil(part) + 1;
-            if probes.deadline.has_passed(now.micros / part, farthest) {
+            let now = now();
+            if self.is_half_open_over(probes, now) {
                 return Admission::HalfOpenTooLong(now);
             }
         }
@@ -204,6 +203,17 @@ impl Policy {
     /// In what parts the longest time half-open is measured; 0 if there is none.
     const fn half_open_part(&self) -> u64 {
         self.max_half_open.div_ceil(Deadline::PARTS)
+    }
+
+    /// Whether the longest time half-open has passed, where there is one.
+    const fn is_half_open_over(&self, probes: Probes, now: Now) -> bool {
+        let part = self.half_open_part();
+        // Both ends of the time may be in the middle of a part.
+        part > 0 && {
+            // Beyond half of the circle it makes no difference, so it saturates.
+            let farthest = self.max_half_open.saturating_add(now.skew).div_ceil(part).saturating_add(1);
+            probes.deadline.has_passed(now.micros / part, farthest)
+        }
     }
 
     /// When the time half-open is over that begins at `now`.
@@ -285,14 +295,28 @@ impl Policy {
         }
     }
 
-    /// The state at `now`, and for how long it is open yet: an open breaker whose cooldown is over is half-open,
-    /// though no probe has passed yet.
-    pub(super) fn state(&self, current: Snapshot, now: impl FnOnce() -> Now) -> (State, Option<u64>) {
+    /// The state that a call at `now` would find, and for how long it would be refused. So an open breaker whose
+    /// cooldown is over is half-open, though no probe has passed yet, and one that was half-open for too long is open.
+    pub(super) fn state(
+        &self,
+        current: Snapshot,
+        now: impl FnOnce() -> Now,
+        open_for: OpenFor,
+    ) -> (State, Option<u64>) {
         match current.phase {
             Phase::Open { until } => match self.cooldown_left(until, now()) {
                 0 => (State::HalfOpen, None),
                 left => (State::Open, Some(left)),
             },
+            Phase::HalfOpen(probes) if self.max_half_open > 0 => {
+                let now = now();
+                if self.is_half_open_over(probes, now) {
+                    let until = self.open_until(current.reopens + 1, now, open_for);
+                    (State::Open, Some(self.cooldown_left(until, now)))
+                } else {
+                    (State::HalfOpen, None)
+                }
+            }
             phase => (phase.state(), None),
         }
     }

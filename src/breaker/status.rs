@@ -1,22 +1,31 @@
 //! What can be read of a breaker.
 
 use super::window::Tally;
-use super::word::{Phase, Probes};
+use super::word::{Phase, Probes, Snapshot};
 use super::{CircuitBreaker, OnStateChange, State};
 use crate::clock::{Clock, Human};
 use core::fmt;
 use core::time::Duration;
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
-    /// The state now. An open breaker whose cooldown is over is half-open, though no probe has passed yet.
+    /// Returns the state that a call would find now.
+    ///
+    /// An open breaker whose cooldown is over is half-open, though no probe has passed yet. A breaker that was
+    /// half-open for longer than [`max_half_open`](super::BreakerConfigBuilder::max_half_open) is open, though no call
+    /// has found it so yet.
     pub fn state(&self) -> State {
-        self.policy.state(self.word.load(), || self.now()).0
+        self.shown(self.word.load()).0
+    }
+
+    /// The state that a call would find now, and for how long it would be refused.
+    fn shown(&self, current: Snapshot) -> (State, Option<u64>) {
+        self.policy.state(current, || self.now(), self.open_for(Duration::ZERO))
     }
 
     /// What the breaker knows now: its state, what it has counted, and when the next probe may pass.
     pub fn status(&self) -> BreakerStatus {
         let current = self.word.load();
-        let (state, left) = self.policy.state(current, || self.now());
+        let (state, left) = self.shown(current);
         let (tally, generation) = if self.policy.has_rates() {
             self.window.tally(if self.window.is_timed() { self.now().micros } else { 0 })
         } else {
@@ -34,7 +43,10 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
             _ => 0,
         };
         let (probes_out, probes_succeeded, probes_failed) = match current.phase {
-            Phase::HalfOpen(Probes { out, succeeded, failed, .. }) => (out, succeeded, failed),
+            // After its longest time half-open the next call finds it open, without probes.
+            Phase::HalfOpen(Probes { out, succeeded, failed, .. }) if state == State::HalfOpen => {
+                (out, succeeded, failed)
+            }
             _ => (0, 0, 0),
         };
         BreakerStatus {
@@ -54,7 +66,8 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
 }
 
 /// What a breaker knows at one moment, read without a lock. State and generation belong together; the counts of the
-/// window may be of a moment later.
+/// window may be of a moment later. Where time alone has changed the state (a cooldown or the longest time half-open is
+/// over), the generation counts that change when a call finds it.
 ///
 /// Displayed as a line for a log: `circuit closed, 2 failures in a row, 3 of 48 calls failed, 5 slow`, `circuit open,
 /// next probe in 28 s, 24 of 48 calls failed`, `circuit half-open, probes: 1 out, 2 succeeded, 0 failed`. What there is
@@ -77,7 +90,7 @@ pub struct BreakerStatus {
 }
 
 impl BreakerStatus {
-    /// The state. An open breaker whose cooldown is over is half-open, though no probe has passed yet.
+    /// The state that a call would have found, as [`CircuitBreaker::state`](super::CircuitBreaker::state) tells it.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
@@ -155,7 +168,8 @@ impl BreakerStatus {
         self.probes_failed
     }
 
-    /// The time until a probe may pass, while it is open.
+    /// The time until a probe may pass, while it is open. After the longest time half-open it is the cooldown that the
+    /// next call begins.
     #[must_use]
     pub fn next_probe_in(&self) -> Option<Duration> {
         self.next_probe_in

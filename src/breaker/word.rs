@@ -144,6 +144,9 @@ impl Deadline {
 pub(super) struct Instant(u64);
 
 impl Instant {
+    /// How far ahead a moment can lie, in microseconds: half the circle.
+    pub(super) const FARTHEST: u64 = PAYLOAD.max() / 2;
+
     pub(super) const fn from_micros(micros: u64) -> Self {
         Self(micros & PAYLOAD.max())
     }

@@ -49,6 +49,13 @@ impl LazyMicros {
 pub(crate) struct Micros(Scale);
 
 impl Micros {
+    /// The moment of a reading. It wraps: a slow clock may count more than 2^64 microseconds, and time must go on there.
+    #[inline]
+    pub(crate) const fn at_tick(self, tick: u64) -> u64 {
+        self.0.wrapping_units(tick)
+    }
+
+    /// How long so many ticks last; at most 2^64 - 1.
     #[inline]
     pub(crate) const fn of_ticks(self, ticks: u64) -> u64 {
         self.0.saturating_units(ticks)

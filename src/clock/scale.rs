@@ -76,6 +76,12 @@ impl Scale {
         (low >> shift | high << 1 << (63 - shift)) as i64
     }
 
+    /// The units produced in `ticks`, rounded down, modulo 2^64.
+    #[inline]
+    pub(crate) const fn wrapping_units(self, ticks: u64) -> u64 {
+        ((ticks as u128 * self.mult as u128) >> (self.shift & MAX_SHIFT)) as u64
+    }
+
     /// The units produced in `ticks`, rounded down; 2^64 - 1 if there are more.
     pub(crate) const fn saturating_units(self, ticks: u64) -> u64 {
         let units = (ticks as u128 * self.mult as u128) >> self.shift;

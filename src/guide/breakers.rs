@@ -39,7 +39,8 @@
 //! ```
 //!
 //! One breaker is for one thing that can fail on its own: a host, a database, a shard. One for all of them stops what
-//! works because of what does not.
+//! works because of what does not. [`CircuitBreakers`](crate::CircuitBreakers) has one for every key, in bounded memory;
+//! where others choose the keys, read what it says about floods.
 //!
 //! # What counts as a failure
 //!
@@ -69,6 +70,12 @@
 //! drop the call before there is a verdict; inside it has to end as an
 //! `Err`. A probe that never ends keeps the others out;
 //! [`max_half_open`](crate::breaker::BreakerConfigBuilder::max_half_open) is there for what has none.
+//!
+//! # Slow probes
+//!
+//! Where [slow calls](crate::breaker::BreakerConfigBuilder::slow_rate) count, probes are timed too, from their permit to
+//! their verdict. A slow probe is a failed probe, whatever it returned: a server that hangs for ten seconds and then
+//! answers does not close the breaker that its slowness opened.
 //!
 //! # What it never does
 //!

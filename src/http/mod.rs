@@ -31,6 +31,7 @@
 //! | `damper_breaker_refused_total` | counter | `breaker` | calls that they refused |
 //! | `damper_breaker_probes_total` | counter | `breaker` | calls that passed as probes |
 //! | `damper_breaker_evictions_total` | counter | `breaker` | hosts whose breakers made room for others |
+//! | `damper_breaker_kept_evictions_total` | counter | `breaker` | those among them whose breakers were open, or worth keeping otherwise |
 //! | `damper_breaker_state` | gauge | `breaker`, `state` | breakers in this state: `open`, `half_open`, `forced_open`, … |
 //!
 //! With the feature `tracing`, by the facade of this name, with the target `damper`: refusals at the level debug, with

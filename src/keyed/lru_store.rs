@@ -51,8 +51,12 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// A hit relinks no list, it only counts up how often its entry was used; eviction is by CLOCK with counts up to 3,
 /// where an exact LRU would keep a list. On random keys by Zipf's law, ten times as many as fit, an exact LRU hits less
 /// often: 43.6 % against 46.3 % with 1,000 entries and an exponent of 0.8, 67.4 % against 69.5 % with 1.0, because a
-/// key that comes once goes sooner than one that came often. The entries that an eviction looks at are at most one more
-/// than hits were counted before, and never more than 128. Those that [`keep_if`](Self::keep_if) wants kept go last.
+/// key that comes once goes sooner than one that came often.
+///
+/// Values that [`keep_if`](Self::keep_if) wants kept go last: none of them goes while its shard has another one. If all
+/// of a shard's are to be kept, one that was not used lately goes, and [`kept_evictions`](Self::kept_evictions) counts
+/// it. An eviction looks at no more than some 130 entries, and besides once at each that has come to be kept since the
+/// last ones.
 ///
 /// # Locks
 ///
@@ -112,9 +116,11 @@ impl<K, V, S> LruStore<K, V, S> {
 
     /// The same store, before its first use, with a predicate that says which values stay longest. Default: none does.
     ///
-    /// An eviction passes over values for which it is true, as long as there is another one among the 64 to 128 entries
-    /// it looks at. If there is none, one of them goes all the same. The predicate is called under the lock of a shard:
-    /// it must not use the store, and should take nanoseconds. If it unwinds, nothing is inserted.
+    /// An eviction passes over values for which it is true, as long as its shard has another one. If there is none, one
+    /// of them goes all the same, and is [counted](Self::kept_evictions). A value that need not be kept any more is
+    /// found by one of the next evictions: each looks at two values again that were kept, and at 64 if all were. The
+    /// predicate is called under the lock of a shard: it must not use the store, and should take nanoseconds. If it
+    /// unwinds, nothing is inserted.
     ///
     /// # Examples
     ///
@@ -153,6 +159,13 @@ impl<K, V, S> LruStore<K, V, S> {
     /// How many entries had to make room for others so far.
     pub fn evictions(&self) -> u64 {
         self.shards.iter().map(|shard| shard.read(Ring::evictions)).sum()
+    }
+
+    /// Returns how many of the [`evictions`](Self::evictions) hit a value that [`keep_if`](Self::keep_if) wanted kept.
+    ///
+    /// They happen when all values of a shard are to be kept: the capacity is too small, or somebody floods the store.
+    pub fn kept_evictions(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.read(Ring::kept_evictions)).sum()
     }
 
     /// Removes all entries. What holds them until they are dropped, outside of the locks, is allocated here.

@@ -15,7 +15,7 @@
 //! | `seed` | how keys are hashed |
 //! | `client_address` | addresses as keys |
 //! | `lru_store` | a value of any kind for every key: shards and their locks |
-//! | `second_chance` | which entry of a shard makes room |
+//! | `second_chance`, `marks` | which entry of a shard makes room |
 //! | `circuit_breakers` | a breaker for every key |
 
 #[cfg(feature = "alloc")]
@@ -28,6 +28,8 @@ mod keyed_limiter;
 mod locks;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod lru_store;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+mod marks;
 mod newcomer;
 mod policy;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

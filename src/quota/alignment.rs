@@ -6,6 +6,9 @@ use core::time::Duration;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
+/// The most ticks between the start of a line and a reading.
+const MOST_TICKS: u128 = (1 << 63) - 1;
+
 /// Where the windows of a window algorithm begin.
 ///
 /// Aligned to within a tick of the clock where the window is no whole number of ticks. A limiter asks once, at its
@@ -37,19 +40,26 @@ impl Alignment {
             return now;
         }
         // In ticks times 10^9, so that nothing is rounded before the end; all are below 2^128, for a window has less
-        // than 2^64 ns.
+        // than 2^64 ns. The remainders are taken before they are added, for the sum of the whole may not fit.
+        let window_ticks = window * frequency;
+        let elapsed_by_clock = u128::from(now) * NANOS_PER_SECOND % window_ticks;
         let elapsed = match self {
             Self::FirstRequest => 0,
-            Self::ClockOrigin => u128::from(now) * NANOS_PER_SECOND,
-            Self::OriginAt(origin) => u128::from(now) * NANOS_PER_SECOND + origin.as_nanos() % window * frequency,
+            Self::ClockOrigin => elapsed_by_clock,
+            Self::OriginAt(origin) => {
+                let elapsed_at_origin = origin.as_nanos() % window * frequency;
+                let left = window_ticks - elapsed_at_origin;
+                if elapsed_by_clock < left { elapsed_by_clock + elapsed_at_origin } else { elapsed_by_clock - left }
+            }
             #[cfg(feature = "std")]
             Self::WallClock => {
                 let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
                 since.as_nanos() % window * frequency
             }
         };
-        // Of less than 2^64 ns, and so no more than the window's own ticks; what is beyond 64 bits wraps like the
-        // ticks.
-        now.wrapping_sub((elapsed % (window * frequency) / NANOS_PER_SECOND) as u64)
+        // A line is good for 2^63 ticks. A window that began earlier than that is taken to have begun then, for it
+        // would else seem to lie in the future.
+        let ticks = (elapsed / NANOS_PER_SECOND).min(MOST_TICKS);
+        now.wrapping_sub(ticks as u64)
     }
 }

@@ -20,7 +20,8 @@ use core::time::Duration;
 ///
 /// # Range
 ///
-/// At most 2^21 - 1 failures, and 31 probes and successes. Cooldowns are rounded up, by less than 2^-17 of the longest;
+/// At most 2^21 - 1 failures, and 31 probes and successes. The longest cooldown and the longest time half-open are less
+/// than 2^62 ticks of the clock: 146 years of nanoseconds. Cooldowns are rounded up, by less than 2^-17 of the longest;
 /// the time half-open by less than 2^-7. The cooldown stops growing after seven times. A permit that is told after
 /// exactly 32 changes of the state (or a multiple) is taken for one of the state of now.
 ///
@@ -80,7 +81,10 @@ impl Settings {
             return Err(SmallError::Probes(if probes > successes { probes } else { successes }));
         }
         let longest = config.max_cooldown();
-        let until = Times::up_to(longest, hertz, skew);
+        let until = match Times::up_to(longest, hertz, skew) {
+            Ok(times) => times,
+            Err(error) => return Err(error),
+        };
         let mut cooldowns = [0; COOLDOWNS];
         // In nanoseconds, so that none is rounded down to less than the settings say.
         let (mut nanos, mut reopens) = (config.cooldown().as_nanos(), 0);
@@ -97,7 +101,10 @@ impl Settings {
             Some(longest) => longest,
             None => Duration::ZERO,
         };
-        let deadline = Times::up_to(half_open, hertz, skew);
+        let deadline = match Times::up_to(half_open, hertz, skew) {
+            Ok(times) => times,
+            Err(error) => return Err(error),
+        };
         Ok(Self {
             failure_threshold: config.failure_threshold(),
             cooldowns,
@@ -158,11 +165,15 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
         result.map_err(CallError::Failed)
     }
 
-    /// The state at this moment: an open breaker whose cooldown is over is half-open, though no probe has passed yet.
+    /// Returns the state that a call would find now.
+    ///
+    /// An open breaker whose cooldown is over is half-open, though no probe has passed yet. A breaker that was half-open
+    /// for longer than `max_half_open` is open, though no call has found it so yet.
     pub fn state(&self) -> State {
         match self.word.load().phase() {
             Phase::Closed { .. } => State::Closed,
             Phase::Open { until } if self.left(until) > 0 => State::Open,
+            Phase::HalfOpen(probes) if self.is_over(probes) => State::Open,
             Phase::Open { .. } | Phase::HalfOpen(_) => State::HalfOpen,
             Phase::ForcedOpen => State::ForcedOpen,
             Phase::ForcedClosed => State::ForcedClosed,

@@ -3,6 +3,7 @@
 use super::line::MOST_BURST;
 use super::word::{MOST_FAILURES, MOST_PROBES};
 use core::fmt;
+use core::time::Duration;
 
 /// Why there is no limiter or breaker of such settings in 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,13 @@ pub enum SmallError {
     FailureThreshold(u32),
     /// The probes in flight, or the successes that close a breaker, are more than 31.
     Probes(u32),
+    /// The clock's 64 bits wrap within four times the longest cooldown, or the longest time half-open.
+    ClockTooFast {
+        /// Ticks per second.
+        hertz: u64,
+        /// The longest time.
+        longest: Duration,
+    },
     /// A breaker of 32 bits does not have this.
     Unsupported(&'static str),
 }
@@ -29,6 +37,10 @@ impl fmt::Display for SmallError {
             Self::Probes(probes) => {
                 write!(f, "there are {probes} probes or successes, of 32 bits there must be at most {MOST_PROBES}")
             }
+            Self::ClockTooFast { hertz, longest } => write!(
+                f,
+                "the clock has {hertz} ticks a second, its 64 bits must not wrap within four times {longest:?}"
+            ),
             Self::Unsupported(setting) => write!(f, "a breaker of 32 bits has no {setting}"),
         }
     }

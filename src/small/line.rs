@@ -73,7 +73,9 @@ impl Line {
         // burst.
         let (full, stepped) = (burst << fraction_bits, (skew as u128 * mult as u128) >> shift);
         let reach = full + if stepped < full as u128 { stepped as u32 + 1 } else { full };
-        let pace = Scale::ratio_below(ticks, units, PACE_BITS);
+        // There may be no units, or one may take longer than the field can hold: then no wait is told.
+        let is_told = units > 0 && ticks / units <= 1 << PACE_BITS;
+        let pace = if is_told { Scale::ratio_below(ticks, units, PACE_BITS) } else { Scale::STOPPED };
         let pace = if pace.mult > 1 << PACE_BITS { Scale::STOPPED } else { pace };
         Ok(Self { mult: mult as u32, shift, fraction_bits, burst, reach, pace: pace.mult, pace_shift: pace.shift })
     }

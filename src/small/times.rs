@@ -1,12 +1,13 @@
 //! A breaker's times in few bits: units of a power of two of ticks, so that nothing is divided while it runs.
 
+use super::SmallError;
 use crate::clock::Scale;
 use core::time::Duration;
 
 /// A circle of moments in `BITS` bits, of which a quarter is the longest time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times<const BITS: u32> {
-    /// A unit is 2^shift ticks.
+    /// A unit is 2^shift ticks; at most 2^(64 - BITS), so that the clock's ticks are whole circles.
     shift: u32,
     /// In units, and a little more.
     longest: u32,
@@ -16,16 +17,24 @@ impl<const BITS: u32> Times<BITS> {
     const MASK: u32 = (1 << BITS) - 1;
 
     /// For times up to this, on a clock of such a frequency that may step back by so many ticks.
-    pub(super) const fn up_to(longest: Duration, hertz: u64, skew: u64) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`SmallError::ClockTooFast`] if the clock's ticks wrap before the circle is full: moments of one circle that the
+    /// clock never comes to would never pass.
+    pub(super) const fn up_to(longest: Duration, hertz: u64, skew: u64) -> Result<Self, SmallError> {
         let ticks = ticks_in(longest, hertz);
         let mut shift = 0;
         while ticks >> shift >= 1 << (BITS - 2) {
             shift += 1;
         }
+        if shift + BITS > u64::BITS {
+            return Err(SmallError::ClockTooFast { hertz, longest });
+        }
         // What the clock steps back counts as far as that is no more than a quarter of the circle.
         let skew = skew >> shift;
         let most = 1 << (BITS - 2);
-        Self { shift, longest: (ticks >> shift) as u32 + 3 + if skew < most { skew as u32 } else { most as u32 } }
+        Ok(Self { shift, longest: (ticks >> shift) as u32 + 3 + if skew < most { skew as u32 } else { most as u32 } })
     }
 
     /// A duration in units, rounded up.

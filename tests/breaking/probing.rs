@@ -2,7 +2,10 @@
 
 use crate::models::skewed::Skewed;
 use crate::{COOLDOWN, build, half_open, micros, millis, secs, trip};
-use damper::{CircuitBreaker, ManualClock, Permit, State};
+use damper::{BreakerConfig, CircuitBreaker, ManualClock, Permit, State, Verdict};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 type Probe<'a, 'b> = Permit<&'b CircuitBreaker<&'a ManualClock>>;
@@ -64,6 +67,123 @@ fn any_failure_opens_it_again() {
     probes.next().unwrap().success();
     probes.next().unwrap().failure();
     assert_eq!(breaker.state(), State::Open);
+}
+
+/// Calls are slow from 10 ms on.
+fn with_slow_calls() -> BreakerConfig {
+    build(|config| config.failure_threshold(1).slow_rate(50, millis(10)).max_probes(2).successes_to_close(2))
+}
+
+/// The state after one probe that succeeds after `took`, made in each way there is.
+fn states_after_a_probe(config: BreakerConfig, took: Duration) -> [State; 4] {
+    let clock = ManualClock::new();
+    let pass = || clock.advance(took);
+    let mut states = [State::Closed; 4];
+
+    let by_permit = half_open(config, &clock);
+    let permit = by_permit.try_acquire().unwrap();
+    pass();
+    permit.success();
+    states[0] = by_permit.state();
+
+    let by_call = half_open(config, &clock);
+    by_call
+        .call(|| {
+            pass();
+            Ok::<_, ()>(())
+        })
+        .unwrap();
+    states[1] = by_call.state();
+
+    // The time runs from the first poll, when the permit is given.
+    let by_run = half_open(config, &clock);
+    let is_done = std::cell::Cell::new(false);
+    let mut future = pin!(
+        by_run.run(poll_fn(|_| { if is_done.replace(true) { Poll::Ready(Ok::<_, ()>(())) } else { Poll::Pending } }))
+    );
+    clock.advance(secs(1));
+    assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    pass();
+    assert_eq!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())));
+    states[2] = by_run.state();
+
+    let by_verdict = half_open(config, &clock);
+    let classify = |_: &Result<(), ()>| Verdict::Success;
+    let failed_but_fine = || {
+        pass();
+        Err(())
+    };
+    assert!(by_verdict.call_with(failed_but_fine, classify).is_err());
+    states[3] = by_verdict.state();
+    states
+}
+
+#[test]
+fn half_open_reopens_on_slow() {
+    assert_eq!(states_after_a_probe(with_slow_calls(), millis(10)), [State::Open; 4]);
+    assert_eq!(states_after_a_probe(with_slow_calls(), secs(60)), [State::Open; 4]);
+    // One of the two successes that close it.
+    assert_eq!(states_after_a_probe(with_slow_calls(), micros(9_999)), [State::HalfOpen; 4]);
+}
+
+/// A breaker that tripped on slow calls closes on a probe that is fast, not on one that is slow.
+#[test]
+fn what_tripped_on_slow_calls_closes_on_a_fast_probe() {
+    let clock = ManualClock::new();
+    let config = build(|config| config.slow_rate(100, millis(10)).minimum_calls(3));
+    let breaker = CircuitBreaker::with_clock(config, &clock);
+    let succeeds_after = |took: Duration| {
+        let permit = breaker.try_acquire().unwrap();
+        clock.advance(took);
+        permit.success();
+    };
+    (0..3).for_each(|_| succeeds_after(millis(10)));
+    for _ in 0..3 {
+        assert_eq!(breaker.state(), State::Open);
+        clock.advance(COOLDOWN);
+        succeeds_after(millis(10));
+    }
+    clock.advance(COOLDOWN);
+    succeeds_after(millis(9));
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+#[test]
+fn probes_are_not_timed_where_slow_calls_do_not_count() {
+    let config = build(|config| config.failure_threshold(1).failure_rate(50).successes_to_close(2));
+    assert_eq!(states_after_a_probe(config, secs(60 * 60)), [State::HalfOpen; 4]);
+}
+
+/// Only a success is judged by its time: a probe without a verdict gives its place back, however long it took.
+#[test]
+fn a_slow_probe_that_is_ignored_decides_nothing() {
+    let clock = ManualClock::new();
+    let breaker = half_open(with_slow_calls(), &clock);
+    let (ignored, dropped) = (breaker.try_acquire().unwrap(), breaker.try_acquire().unwrap());
+    clock.advance(secs(60));
+    ignored.ignore();
+    drop(dropped);
+    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 0));
+}
+
+#[test]
+fn by_a_rate_of_probes_a_slow_one_counts_as_failed() {
+    let clock = ManualClock::new();
+    let config = build(|config| {
+        config.failure_threshold(1).slow_rate(50, millis(10)).successes_to_close(4).probe_failure_rate(50)
+    });
+    let breaker = half_open(config, &clock);
+    for slow in 1..=2 {
+        let probe = breaker.try_acquire().unwrap();
+        clock.advance(millis(10));
+        probe.success();
+        let status = breaker.status();
+        if slow == 1 {
+            assert_eq!((status.probes_out(), status.probes_succeeded(), status.probes_failed()), (0, 0, 1));
+        } else {
+            assert_eq!(status.state(), State::Open, "two of four");
+        }
+    }
 }
 
 #[test]
@@ -241,6 +361,44 @@ fn half_open_is_over_on_a_clock_of_any_skew() {
         assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), None, "with a skew of {skew:?}");
         clock.0.advance(secs(2));
         assert!(breaker.try_acquire().unwrap_err().retry_after().is_some(), "with a skew of {skew:?}");
+    }
+}
+
+/// What is read of a breaker that was half-open for too long is what the next call finds.
+#[test]
+fn state_and_status_apply_the_longest_time_half_open() {
+    let clock = ManualClock::new();
+    let config = build(|config| config.failure_threshold(1).cooldown_factor(2.0).max_probes(2).max_half_open(secs(10)));
+    let breaker = half_open(config, &clock);
+    let lost = breaker.try_acquire().unwrap();
+    clock.advance(micros(9_999_999));
+    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 1));
+    clock.advance(micros(1) + secs(10) / 4_096);
+    for _ in 0..2 {
+        let status = breaker.status();
+        assert_eq!((breaker.state(), status.state()), (State::Open, State::Open));
+        assert_eq!((status.probes_out(), status.next_probe_in()), (0, Some(2 * COOLDOWN)));
+        assert_eq!(status.to_string(), "circuit open, next probe in 60 s");
+        // To read it changes nothing: the cooldown begins with the next call.
+        clock.advance(secs(1));
+    }
+    assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(2 * COOLDOWN));
+    assert_eq!((breaker.state(), breaker.status().next_probe_in()), (State::Open, Some(2 * COOLDOWN)));
+    drop(lost);
+}
+
+/// By chance the cooldown is shorter, by as much as it will be for a call at that moment.
+#[test]
+fn status_tells_the_cooldown_that_the_next_call_finds_with_jitter() {
+    for start in 0..50 {
+        let clock = ManualClock::new();
+        clock.advance(micros(start));
+        let config = build(|config| config.failure_threshold(1).cooldown_jitter(100).max_half_open(secs(10)));
+        let breaker = half_open(config, &clock);
+        let _lost = breaker.try_acquire().unwrap();
+        clock.advance(secs(11));
+        let told = breaker.status().next_probe_in();
+        assert!(told.is_some() && told == breaker.try_acquire().unwrap_err().retry_after(), "{told:?}");
     }
 }
 

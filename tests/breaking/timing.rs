@@ -2,20 +2,21 @@
 
 #[cfg(feature = "alloc")]
 use crate::secs;
-use crate::{build, by_rate, millis};
-use damper::{BreakerConfig, CircuitBreaker, Clock, Window};
+use crate::{COOLDOWN, build, by_rate, millis};
+use damper::{BreakerConfig, CircuitBreaker, Clock, State, Window};
 use std::cell::Cell;
 
 /// A clock that stands, and counts how often it is read.
 #[derive(Default)]
 struct Counted {
+    micros: Cell<u64>,
     readings: Cell<u32>,
 }
 
 impl Clock for Counted {
     fn now(&self) -> u64 {
         self.readings.set(self.readings.get() + 1);
-        0
+        self.micros.get()
     }
 
     fn frequency(&self) -> u64 {
@@ -66,4 +67,22 @@ fn how_long_calls_take_is_read_twice() {
 fn the_last_seconds_are_read() {
     let config = by_rate(|config| config.failure_rate(50).minimum_calls(10));
     assert!(readings(config, Some(Window::last(secs(10)).unwrap())).iter().all(|&readings| readings > 0));
+}
+
+/// The first reading tells that the cooldown is over, the others when the probe begins and ends.
+#[test]
+fn a_probe_is_timed_where_slow_calls_count() {
+    let readings = |config: BreakerConfig| {
+        let clock = Counted::default();
+        let breaker = CircuitBreaker::with_clock(config, &clock);
+        breaker.try_acquire().unwrap().failure();
+        clock.micros.set(COOLDOWN.as_micros() as u64);
+        clock.readings.take();
+        breaker.try_acquire().unwrap().success();
+        assert_eq!(breaker.status().state(), State::Closed);
+        clock.readings.get()
+    };
+    assert_eq!(readings(build(|config| config.failure_threshold(1))), 1);
+    assert_eq!(readings(build(|config| config.failure_threshold(1).failure_rate(50))), 1);
+    assert_eq!(readings(build(|config| config.failure_threshold(1).slow_rate(50, millis(10)))), 3);
 }

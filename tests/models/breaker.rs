@@ -175,13 +175,19 @@ impl PlainBreaker {
             self.reopens += 1;
         }
         self.enter(State::Open, cause);
+        let asked_for = micros_of(retry_after).min(micros_of(config.max_retry_after()));
+        self.open_until = now + self.cooldown(self.reopens).max(asked_for);
+    }
+
+    /// How long it is open after so many times that probes failed.
+    fn cooldown(&self, reopens: u32) -> u128 {
+        let config = self.plan.config;
         let mut cooldown = micros_of(config.cooldown());
         // The word counts up to 15 of them; the next is one more.
-        for _ in 0..self.reopens.min(16) {
+        for _ in 0..reopens.min(16) {
             cooldown = (cooldown * u128::from(self.plan.factor) / 1_000).min(micros_of(config.max_cooldown()));
         }
-        let asked_for = micros_of(retry_after).min(micros_of(config.max_retry_after()));
-        self.open_until = now + cooldown.max(asked_for);
+        cooldown
     }
 
     fn cooldown_left(&self, now: u128) -> u128 {
@@ -201,10 +207,16 @@ impl PlainBreaker {
         }
     }
 
-    pub(crate) fn state(&self, now: u128) -> State {
+    /// The state that the next call finds, and for how long it would be refused. Where it is not certain whether it was
+    /// half-open for too long, `is_too_long` says so.
+    pub(crate) fn state(&self, now: u128, is_too_long: bool) -> (State, Option<u128>) {
         match self.state {
-            State::Open if self.cooldown_left(now) == 0 => State::HalfOpen,
-            state => state,
+            State::Open if self.cooldown_left(now) == 0 => (State::HalfOpen, None),
+            State::Open => (State::Open, Some(self.cooldown_left(now))),
+            State::HalfOpen if self.is_half_open_for_too_long(now).unwrap_or(is_too_long) => {
+                (State::Open, Some(self.cooldown(self.reopens + 1)))
+            }
+            state => (state, None),
         }
     }
 
@@ -263,7 +275,7 @@ impl PlainBreaker {
             }
         };
         match self.state {
-            State::HalfOpen => self.tell_probe(failed, retry_after, now),
+            State::HalfOpen => self.tell_probe(failed || self.is_slow(now - began), retry_after, now),
             State::Closed | State::Disabled => {
                 let is_closed = self.state == State::Closed;
                 let too_many = self.count(Call { began, failed, slow: self.is_slow(now - began) }, now);
@@ -530,7 +542,9 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
     fn pass_until(&mut self, due: Due, off: i8) {
         let (now, config) = (self.micros(), self.model.plan.config);
         let micros = match due {
-            Due::Cooldown if self.model.state(now) == State::Open => self.model.cooldown_left(now),
+            Due::Cooldown if self.model.state == State::Open && self.model.cooldown_left(now) > 0 => {
+                self.model.cooldown_left(now)
+            }
             Due::Cooldown => micros_of(config.cooldown()),
             Due::HalfOpen => {
                 (self.model.half_open_since + config.max_half_open().map_or(0, micros_of)).saturating_sub(now)
@@ -552,9 +566,9 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
 
     fn agree(&mut self) {
         let (now, model) = (self.micros(), &self.model);
-        assert_eq!(self.breaker.state(), model.state(now));
         let status = self.breaker.status();
-        assert_eq!(status.state(), model.state(now));
+        let (state, left) = model.state(now, status.state() == State::Open);
+        assert_eq!((self.breaker.state(), status.state()), (state, state));
         assert_eq!(u64::from(status.generation()), model.turn % 8_192);
         assert_eq!(status.is_metrics_only(), model.metrics_only);
         assert_eq!(status.failures_in_a_row(), model.failures_in_a_row);
@@ -564,11 +578,13 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
         let rate = |part: u32| (told.calls > 0).then(|| f64::from(part) * 100.0 / f64::from(told.calls));
         assert_eq!((status.failure_rate(), status.slow_rate()), (rate(counts.failed), rate(counts.slow)));
         let probes = (status.probes_out(), status.probes_succeeded(), status.probes_failed());
-        assert_eq!(probes, (model.probes_out, model.probes_succeeded, model.probes_failed));
+        // If it was half-open for too long the next call finds no probes.
+        let is_open = state == State::Open;
+        let expected = (model.probes_out, model.probes_succeeded, model.probes_failed);
+        assert_eq!(probes, if is_open { (0, 0, 0) } else { expected });
         let sample = model.sample();
         assert!(probes.0 <= model.plan.config.max_probes() && probes.0 + probes.1 + probes.2 <= sample);
-        let left = (model.state(now) == State::Open).then(|| model.cooldown_left(now) * 1_000);
-        assert_eq!(status.next_probe_in().map(|wait| wait.as_nanos()), left);
+        assert_eq!(status.next_probe_in().map(|wait| wait.as_nanos()), left.map(|micros| micros * 1_000));
         // Each change once, and in order.
         let mut changes = self.changes.borrow_mut();
         let changes = changes

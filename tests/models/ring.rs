@@ -4,8 +4,11 @@
 pub(crate) struct Ring {
     capacity: usize,
     hand: usize,
+    /// From where marked entries are looked at again.
+    review: usize,
     pub(crate) entries: Vec<Entry>,
     pub(crate) evictions: u64,
+    pub(crate) kept_evictions: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -13,13 +16,15 @@ pub(crate) struct Entry {
     pub(crate) key: u8,
     pub(crate) value: u32,
     uses: u32,
+    /// Whether it was to be kept when it was looked at last.
+    is_marked: bool,
 }
 
 impl Ring {
     const LOOKS: usize = 64;
 
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, hand: 0, entries: Vec::new(), evictions: 0 }
+        Self { capacity, hand: 0, review: 0, entries: Vec::new(), evictions: 0, kept_evictions: 0 }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -37,11 +42,12 @@ impl Ring {
         if let Some(value) = self.get(key) {
             return value;
         }
-        let entry = Entry { key, value, uses: 0 };
+        let entry = Entry { key, value, uses: 0, is_marked: false };
         if self.entries.len() < self.capacity {
             self.entries.push(entry);
         } else {
             let victim = self.victim(is_kept);
+            self.kept_evictions += u64::from(is_kept(self.entries[victim].value));
             self.entries[victim] = entry;
             self.hand = (victim + 1) % self.capacity;
             self.evictions += 1;
@@ -49,20 +55,50 @@ impl Ring {
         value
     }
 
+    /// The places from one on, all around.
+    fn all_around(&self, from: usize) -> impl Iterator<Item = usize> + use<> {
+        let places = self.entries.len();
+        (0..places).map(move |step| (from + step) % places)
+    }
+
     fn victim(&mut self, is_kept: fn(u32) -> bool) -> usize {
-        // First those that were not used, then any, then whether it is to be kept or not.
-        for minds_uses in [true, false] {
-            for _ in 0..if minds_uses { Self::LOOKS } else { Self::LOOKS.min(self.capacity) } {
-                let entry = &mut self.entries[self.hand];
-                if minds_uses && entry.uses > 0 {
-                    entry.uses -= 1;
-                } else if !is_kept(entry.value) {
-                    return self.hand;
-                }
-                self.hand = (self.hand + 1) % self.capacity;
+        // Two marked ones are looked at again: each once, even if there is only one.
+        for _ in 0..self.entries.iter().filter(|entry| entry.is_marked).count().min(2) {
+            if let Some(place) = self.all_around(self.review).find(|&place| self.entries[place].is_marked) {
+                self.entries[place].is_marked = is_kept(self.entries[place].value);
+                self.review = (place + 1) % self.capacity;
             }
         }
-        self.hand
+        // First those that were not used, then any, of those without a mark.
+        let mut looks = 0;
+        while let Some(place) = self.all_around(self.hand).find(|&place| !self.entries[place].is_marked) {
+            let entry = &mut self.entries[place];
+            if looks < Self::LOOKS && entry.uses > 0 {
+                entry.uses -= 1;
+            } else if is_kept(entry.value) {
+                entry.is_marked = true;
+            } else {
+                return place;
+            }
+            looks += 1;
+            self.hand = (place + 1) % self.capacity;
+        }
+        // All are marked.
+        let mut unused = None;
+        for place in self.all_around(self.hand).take(Self::LOOKS) {
+            let entry = &mut self.entries[place];
+            if !is_kept(entry.value) {
+                return place;
+            }
+            if unused.is_none() {
+                if entry.uses == 0 {
+                    unused = Some(place);
+                } else {
+                    entry.uses -= 1;
+                }
+            }
+        }
+        unused.unwrap_or((self.hand + Self::LOOKS.min(self.capacity)) % self.capacity)
     }
 
     pub(crate) fn remove(&mut self, key: u8) -> Option<u32> {

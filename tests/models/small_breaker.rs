@@ -147,11 +147,14 @@ impl PlainBreaker {
         });
     }
 
-    /// The state that may be told; `None` where it may be open or half-open.
+    /// The state that may be told, which is the one that the next call finds; `None` where it may be open or half-open.
     fn state(&self, now: u128) -> Option<State> {
-        match self.state {
-            State::Open => self.cooldown.is_over(now).map(|over| if over { State::HalfOpen } else { State::Open }),
-            state => Some(state),
+        match (self.state, self.half_open) {
+            (State::HalfOpen, Some(longest)) => {
+                longest.is_over(now).map(|over| if over { State::Open } else { State::HalfOpen })
+            }
+            (State::Open, _) => self.cooldown.is_over(now).map(|over| if over { State::HalfOpen } else { State::Open }),
+            (state, _) => Some(state),
         }
     }
 

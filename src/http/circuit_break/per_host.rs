@@ -52,7 +52,7 @@ impl PerHost {
         let Shared { hosts, config, listeners } = &*self.0;
         hosts.get_or_insert_with(host, || {
             // Those before it: its own comes after this.
-            listeners.telemetry.evicted(|| hosts.evictions());
+            listeners.telemetry.evicted(|| hosts.evictions(), || hosts.kept_evictions());
             CircuitBreaker::with_clock(*config, Monotonic).listened_to_by(Told::new(host, listeners))
         })
     }

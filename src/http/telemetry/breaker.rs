@@ -28,6 +28,7 @@ struct Counters {
     refused: Counter,
     probes: Counter,
     evictions: Counter,
+    kept_evictions: Counter,
 }
 
 impl BreakerTelemetry {
@@ -53,6 +54,7 @@ impl BreakerTelemetry {
                 refused: of("damper_breaker_refused_total"),
                 probes: of("damper_breaker_probes_total"),
                 evictions: of("damper_breaker_evictions_total"),
+                kept_evictions: of("damper_breaker_kept_evictions_total"),
             }
         })
     }
@@ -74,10 +76,13 @@ impl BreakerTelemetry {
         }
     }
 
-    /// So many hosts made room for others so far.
-    pub(in crate::http) fn evicted(&self, hosts: impl FnOnce() -> u64) {
+    /// So many hosts made room for others so far, and so many of them although their breakers were worth keeping.
+    pub(in crate::http) fn evicted(&self, hosts: impl FnOnce() -> u64, kept: impl FnOnce() -> u64) {
         #[cfg(feature = "metrics")]
-        self.counters().evictions.absolute(hosts());
+        {
+            self.counters().evictions.absolute(hosts());
+            self.counters().kept_evictions.absolute(kept());
+        }
     }
 
     /// A state changed.
