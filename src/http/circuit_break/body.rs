@@ -1,6 +1,6 @@
 //! The body of an answer, whose end is waited for.
 
-use crate::breaker::{BreakerRef, Permit, Verdict};
+use crate::breaker::{BreakerRef, Permit, Verdict, fail_on_unwind};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -37,31 +37,42 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it ended, it tells no verdict: a probe gives its place back.
+    /// Dropped before it ended, it tells no verdict: a probe gives its place back. A body that panics has failed.
     pub struct WatchedBody<R, B: BreakerRef, V = Verdict> {
         #[pin]
         body: R,
-        // There until the verdict is told.
-        permit: Option<(Permit<B>, V)>,
+        // There until the verdict is told, both.
+        permit: Option<Permit<B>>,
+        ending: Option<V>,
     }
 }
 
 impl<R: Body, B: BreakerRef, V: Ending> WatchedBody<R, B, V> {
     /// Waits for the end, unless it is there: a body that is over is not asked for.
     pub(crate) fn watch(body: R, permit: Permit<B>, ending: V) -> Self {
-        let permit = if body.is_end_stream() {
-            permit.tell(ending.verdict(BodyEnd::Plain));
-            None
-        } else {
-            Some((permit, ending))
-        };
-        Self { body, permit }
+        let mut permit = Some(permit);
+        let is_over = fail_on_unwind(&mut permit, || body.is_end_stream());
+        let mut this = Self { body, permit, ending: Some(ending) };
+        if is_over {
+            end(&mut this.permit, &mut this.ending, BodyEnd::Plain);
+        }
+        this
     }
 
     /// Waits for nothing: the head said it all.
     pub(crate) fn settled(body: R, permit: Permit<B>, verdict: Verdict) -> Self {
         permit.tell(verdict);
-        Self { body, permit: None }
+        Self { body, permit: None, ending: None }
+    }
+}
+
+/// Tells the verdict, once.
+fn end<B: BreakerRef, V: Ending>(permit: &mut Option<Permit<B>>, ending: &mut Option<V>, how: BodyEnd<'_>) {
+    if let Some(ending) = ending.take() {
+        let verdict = fail_on_unwind(permit, || ending.verdict(how));
+        if let Some(permit) = permit.take() {
+            permit.tell(verdict);
+        }
     }
 }
 
@@ -71,19 +82,19 @@ impl<R: Body, B: BreakerRef, V: Ending> Body for WatchedBody<R, B, V> {
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<R::Data>, R::Error>>> {
         let mut this = self.project();
-        let frame = ready!(this.body.as_mut().poll_frame(context));
-        let end = match &frame {
+        let (frame, is_over) = ready!(fail_on_unwind(this.permit, || {
+            this.body.as_mut().poll_frame(context).map(|frame| (frame, this.body.is_end_stream()))
+        }));
+        let how = match &frame {
             Some(Ok(frame)) => match frame.trailers_ref() {
                 Some(trailers) => Some(BodyEnd::Trailers(trailers)),
-                None => this.body.is_end_stream().then_some(BodyEnd::Plain),
+                None => is_over.then_some(BodyEnd::Plain),
             },
             Some(Err(_)) => Some(BodyEnd::Error),
             None => Some(BodyEnd::Plain),
         };
-        if let Some(end) = end
-            && let Some((permit, ending)) = this.permit.take()
-        {
-            permit.tell(ending.verdict(end));
+        if let Some(how) = how {
+            end(this.permit, this.ending, how);
         }
         Poll::Ready(frame)
     }

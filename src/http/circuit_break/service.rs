@@ -1,7 +1,7 @@
 //! A service behind breakers.
 
 use super::{Breakers, CircuitBreakFuture, Classify, HeadArrives, Moment, PerHost, ServerErrors};
-use crate::breaker::CallError;
+use crate::breaker::{CallError, fail_on_unwind};
 use crate::http::Head;
 use core::fmt;
 use core::marker::PhantomData;
@@ -14,7 +14,8 @@ use http::{Request, Response};
 ///
 /// # Cancel safety
 ///
-/// A future that is dropped before its answer is there tells no verdict, and a probe gives its place back.
+/// A future that is dropped before its answer is there tells no verdict, and a probe gives its place back. A panic, in
+/// `call` or in the future, is a failure, and goes on to the caller.
 pub struct CircuitBreak<S, B = PerHost, V = ServerErrors, W = HeadArrives> {
     service: S,
     breakers: B,
@@ -62,7 +63,11 @@ where
     #[inline]
     fn call(&mut self, request: Request<Q>) -> Self::Future {
         match self.breakers.try_acquire(&Head::of(&request)) {
-            Ok(permit) => CircuitBreakFuture::permit(self.service.call(request), permit, self.classify.clone()),
+            Ok(permit) => {
+                let mut permit = Some(permit);
+                let future = fail_on_unwind(&mut permit, || self.service.call(request));
+                CircuitBreakFuture::permit(future, permit, self.classify.clone())
+            }
             Err(open) => CircuitBreakFuture::refuse(open),
         }
     }
@@ -83,7 +88,11 @@ where
     #[inline]
     fn call(&self, request: Request<Q>) -> Self::Future {
         match self.breakers.try_acquire(&Head::of(&request)) {
-            Ok(permit) => CircuitBreakFuture::permit(self.service.call(request), permit, self.classify.clone()),
+            Ok(permit) => {
+                let mut permit = Some(permit);
+                let future = fail_on_unwind(&mut permit, || self.service.call(request));
+                CircuitBreakFuture::permit(future, permit, self.classify.clone())
+            }
             Err(open) => CircuitBreakFuture::refuse(open),
         }
     }

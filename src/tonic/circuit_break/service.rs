@@ -1,7 +1,7 @@
 //! A client behind breakers.
 
 use super::{CircuitBreakFuture, Trailers};
-use crate::breaker::Verdict;
+use crate::breaker::{Verdict, fail_on_unwind};
 use crate::http::{Breakers, Head, One, WatchedBody};
 use alloc::boxed::Box;
 use core::error::Error;
@@ -21,7 +21,8 @@ use tower_service::Service;
 /// # Cancel safety
 ///
 /// A future that is dropped before its answer is there tells no verdict, nor does a stream that is dropped before it
-/// ended; a probe then gives its place back.
+/// ended; a probe then gives its place back. A panic, in `call`, in the future or in the stream, is a failure, and goes
+/// on to the caller.
 pub struct CircuitBreak<S, B = One, V = fn(Code) -> Verdict> {
     service: S,
     breakers: B,
@@ -67,7 +68,11 @@ where
     #[inline]
     fn call(&mut self, request: Request<Q>) -> Self::Future {
         match self.breakers.try_acquire(&Head::of(&request)) {
-            Ok(permit) => CircuitBreakFuture::permit(self.service.call(request), permit, self.classify.clone()),
+            Ok(permit) => {
+                let mut permit = Some(permit);
+                let future = fail_on_unwind(&mut permit, || self.service.call(request));
+                CircuitBreakFuture::permit(future, permit, self.classify.clone())
+            }
             Err(open) => CircuitBreakFuture::refuse(open),
         }
     }

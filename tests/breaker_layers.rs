@@ -1,0 +1,11 @@
+//! What the breaker layers of HTTP and gRPC have in common, without sockets, on a clock that is moved by hand.
+//!
+//! | file | property |
+//! |---|---|
+//! | `panics` | a call that panics has failed |
+#![cfg(all(feature = "hyper", feature = "tower"))]
+
+#[path = "breaker_layers/panics.rs"]
+mod panics;
+#[path = "breaker_layers/support.rs"]
+mod support;
