@@ -3,9 +3,12 @@
 //! | file | property |
 //! |---|---|
 //! | `panics` | a call that panics has failed |
+//! | `readiness` | an open breaker does not ask whether the service is ready, and loses no readiness |
 #![cfg(all(feature = "hyper", feature = "tower"))]
 
 #[path = "breaker_layers/panics.rs"]
 mod panics;
+#[path = "breaker_layers/readiness.rs"]
+mod readiness;
 #[path = "breaker_layers/support.rs"]
 mod support;

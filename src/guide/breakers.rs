@@ -47,7 +47,9 @@
 //! a value that does not parse): the callee is fine, and the next caller may do better. **And not 429**: whoever
 //! answers that is alive, and has said when to come back. To take it for a failure stops the calls that would have been
 //! allowed, too; wait instead, or limit the calls. [`call_with`](crate::CircuitBreaker::call_with) takes a
-//! [`Verdict`](crate::Verdict) of your own. What was cancelled says nothing: drop the permit.
+//! [`Verdict`](crate::Verdict) of your own. What was cancelled says nothing: drop the permit. A call that panics has
+//! failed, in [`call`](crate::CircuitBreaker::call), in [`run`](crate::CircuitBreaker::run) and behind the layers of
+//! HTTP and gRPC.
 //!
 //! A callee that fails and says `Retry-After` is believed: [`Verdict::RetryAfter`](crate::Verdict::RetryAfter) makes
 //! the breaker stay open for no less, up to [`max_retry_after`](crate::breaker::BreakerConfigBuilder::max_retry_after).

@@ -15,8 +15,9 @@ use core::marker::PhantomData;
 /// [`CallError::Open`](crate::CallError), which [`CircuitOpen::find_in`](crate::CircuitOpen::find_in) finds in whatever
 /// it is wrapped; no answer is invented.
 ///
-/// Clones, and all services that one makes, share the breakers. Permits are asked for in `call`, never in `poll_ready`:
-/// who polls for readiness may go away, and would keep others from a probe.
+/// Clones, and all services that one makes, share the breakers. Permits are taken in `call`, never in `poll_ready`: a
+/// caller that polls for readiness and goes away would keep others from a probe. An open breaker answers at once even
+/// if the service is not ready, see [`CircuitBreak`]. A call that panics has failed.
 ///
 /// Put it outside of what tries again, and a timeout inside: then a call that used up its tries is one failure, an open
 /// breaker costs no wait, and no probe lasts for ever.

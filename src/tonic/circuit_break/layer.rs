@@ -19,6 +19,7 @@ use tower_layer::Layer;
 /// | has none, and a status of HTTP that gRPC maps to a code, such as 503 | by that code |
 /// | has none, and is `UNKNOWN` by that mapping: a stream that was cut off, a page of HTML, a 500 | a failure |
 /// | is a stream that the caller drops | none; a probe gives its place back |
+/// | is none, because the call panics | a failure; the panic goes on |
 ///
 /// With its failure, a server may say by a `google.rpc.RetryInfo` how long it wants to be left alone, and is: see
 /// [`max_retry_after`](crate::breaker::BreakerConfigBuilder::max_retry_after).
