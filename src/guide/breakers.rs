@@ -46,7 +46,8 @@
 //! What waiting may cure: no connection, a reset, a timeout, an answer of 5xx. Not what the caller did wrong (400, 404,
 //! a value that does not parse): the callee is fine, and the next caller may do better. **And not 429**: whoever
 //! answers that is alive, and has said when to come back. To take it for a failure stops the calls that would have been
-//! allowed, too; wait instead, or limit the calls. [`call_with`](crate::CircuitBreaker::call_with) takes a
+//! allowed, too; wait instead, or limit the calls. The same holds for gRPC's `RESOURCE_EXHAUSTED` if it has a
+//! `RetryInfo`; without one it may be a lack of memory, and is a failure. [`call_with`](crate::CircuitBreaker::call_with) takes a
 //! [`Verdict`](crate::Verdict) of your own. What was cancelled says nothing: drop the permit. A call that panics has
 //! failed, in [`call`](crate::CircuitBreaker::call), in [`run`](crate::CircuitBreaker::run) and behind the layers of
 //! HTTP and gRPC.

@@ -16,12 +16,14 @@ use tower_layer::Layer;
 /// | the answer | verdict |
 /// |---|---|
 /// | has a status, in its headers or its trailers | by its code |
+/// | is `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo`, or a 429 with `Retry-After` and no status: a limiter's refusal | a success |
 /// | has none, and a status of HTTP that gRPC maps to a code, such as 503 | by that code |
 /// | has none, and is `UNKNOWN` by that mapping: a stream that was cut off, a page of HTML, a 500 | a failure |
 /// | is a stream that the caller drops | none; a probe gives its place back |
 /// | is none, because the call panics | a failure; the panic goes on |
 ///
-/// With its failure, a server may say by a `google.rpc.RetryInfo` how long it wants to be left alone, and is: see
+/// A limiter that refuses is alive and says when to come back: to count that as a failure would stop the calls that it
+/// would let pass. Any other failure with a `google.rpc.RetryInfo` keeps the breaker open for as long as that says: see
 /// [`max_retry_after`](crate::breaker::BreakerConfigBuilder::max_retry_after).
 ///
 /// The service's error is a [`Status`](tonic::Status): the one that a generated client would have made of the error, or
@@ -137,7 +139,9 @@ impl<B: Breakers> CircuitBreakerLayer<B> {
 impl<B, V> CircuitBreakerLayer<B, V> {
     /// Sets what a code says about its server. Default: [`unavailability`].
     ///
-    /// The closure is cloned for every call. It is not asked where there is no status.
+    /// The closure is cloned for every call. It is not asked where there is no status. A `Verdict::Failure` for
+    /// `RESOURCE_EXHAUSTED` becomes a success if the status has a `google.rpc.RetryInfo`; to count such refusals,
+    /// return `Verdict::RetryAfter`, with the time to stay open.
     ///
     /// # Examples
     ///
