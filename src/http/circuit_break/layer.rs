@@ -62,7 +62,8 @@ impl CircuitBreakerLayer<PerHost> {
     /// A breaker per host and port, so that a sick host does not shut off healthy ones; of the 1024 hosts that were
     /// called last.
     ///
-    /// The host is that of the target, or else of the header `Host`.
+    /// The host is that of the target, or else of the header `Host`. However it is spelled, it has one breaker:
+    /// `API.example.com.` is `api.example.com`, and `[2001:DB8::0001]` is `[2001:db8::1]`.
     #[must_use]
     pub fn per_host(config: BreakerConfig) -> Self {
         Self::new(PerHost::new(config))
