@@ -175,7 +175,7 @@ async fn an_error_among_the_messages_counts() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// A stream that the caller drops tells nothing, and a probe gives its place back.
+/// A stream that the caller drops before its first message tells nothing, and a probe gives its place back.
 #[tokio::test]
 async fn a_dropped_stream_tells_nothing() {
     let (clock, breaker) = clocked(1);
@@ -183,8 +183,7 @@ async fn a_dropped_stream_tells_nothing() {
     let mut client = behind(&breaker, start(&upstream));
     breaker.try_acquire().unwrap().failure();
     clock.advance(COOLDOWN);
-    let mut probe = client.server_streaming(message("a")).await.unwrap().into_inner();
-    probe.message().await.unwrap();
+    let probe = client.server_streaming(message("a")).await.unwrap().into_inner();
     let status = client.unary(message("hello")).await.unwrap_err();
     assert_eq!(CircuitOpen::find_in(&status).expect("a probe is out").retry_after(), None);
     assert_eq!(breaker.state(), State::HalfOpen);
@@ -192,6 +191,27 @@ async fn a_dropped_stream_tells_nothing() {
     assert_eq!(breaker.state(), State::HalfOpen, "nothing is decided");
     assert_eq!(code_of(&mut client).await, Code::Ok);
     assert_eq!(breaker.state(), State::Closed);
+}
+
+/// A stream is a successful probe with its first message; its end counts as that of any other call.
+#[tokio::test]
+async fn the_first_message_of_a_stream_ends_the_probe() {
+    let (clock, breaker) = clocked(2);
+    let upstream = Upstream::default();
+    let mut client = behind(&breaker, start(&upstream));
+    while let Ok(permit) = breaker.try_acquire() {
+        permit.failure();
+    }
+    clock.advance(COOLDOWN);
+    upstream.answer(Code::Unavailable);
+    let mut stream = client.server_streaming(message("a")).await.unwrap().into_inner();
+    assert_eq!(breaker.state(), State::HalfOpen);
+    assert!(stream.message().await.unwrap().is_some());
+    assert_eq!(breaker.state(), State::Closed);
+    upstream.answer(Code::Ok);
+    assert_eq!(code_of(&mut client).await, Code::Ok, "while the stream goes on");
+    while stream.message().await.is_ok() {}
+    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::Closed, 1));
 }
 
 /// A call that is dropped before its answer is there tells nothing either.

@@ -73,6 +73,10 @@
 //! `Err`. A probe that never ends keeps the others out;
 //! [`max_half_open`](crate::breaker::BreakerConfigBuilder::max_half_open) is there for what has none.
 //!
+//! A stream that is a probe, of gRPC or of HTTP where the verdict waits for the body, has succeeded with its first
+//! message: that shows that the service is back. Its end then counts as that of any other call. A stream that may be
+//! silent for long needs `max_half_open`, because until its first message it keeps others out.
+//!
 //! # What it never does
 //!
 //! No answer is ever cached or invented. A call that is refused is an error, [`CircuitOpen`](crate::CircuitOpen), and

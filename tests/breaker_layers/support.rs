@@ -61,7 +61,6 @@ pub(crate) fn polled<F: Future>(future: F) -> F::Output {
 /// What a body does next.
 pub(crate) enum Step {
     Data(&'static [u8]),
-    #[cfg_attr(not(feature = "tonic"), expect(dead_code, reason = "HTTP's tests send none"))]
     Trailers(HeaderMap),
     Fail,
     Panic,
@@ -74,6 +73,10 @@ pub(crate) struct Script(Arc<Mutex<VecDeque<Step>>>);
 impl Script {
     pub(crate) fn of(steps: impl IntoIterator<Item = Step>) -> Self {
         Self(Arc::new(Mutex::new(steps.into_iter().collect())))
+    }
+
+    pub(crate) fn push(&self, step: Step) {
+        self.0.lock().unwrap().push_back(step);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The body of an answer, whose end is waited for.
 
 use crate::breaker::{BreakerRef, Permit, Verdict, fail_on_unwind};
+use bytes::Buf;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -35,6 +36,10 @@ impl Ending for Verdict {
 pin_project! {
     /// The body of an answer, which tells a breaker how it ended.
     ///
+    /// The body of a probe counts as a success when its first data arrives, so that a stream that lasts for hours does
+    /// not keep the breaker half-open. If that closes the breaker, the end of the body counts as that of any other call
+    /// of the closed state; if more probes are needed, the end counts for nothing.
+    ///
     /// # Cancel safety
     ///
     /// Dropped before it ended, it tells no verdict: a probe gives its place back. A body that panics has failed.
@@ -44,6 +49,8 @@ pin_project! {
         // There until the verdict is told, both.
         permit: Option<Permit<B>>,
         ending: Option<V>,
+        // Whether some of the body was there already.
+        is_answered: bool,
     }
 }
 
@@ -52,7 +59,7 @@ impl<R: Body, B: BreakerRef, V: Ending> WatchedBody<R, B, V> {
     pub(crate) fn watch(body: R, permit: Permit<B>, ending: V) -> Self {
         let mut permit = Some(permit);
         let is_over = fail_on_unwind(&mut permit, || body.is_end_stream());
-        let mut this = Self { body, permit, ending: Some(ending) };
+        let mut this = Self { body, permit, ending: Some(ending), is_answered: false };
         if is_over {
             end(&mut this.permit, &mut this.ending, BodyEnd::Plain);
         }
@@ -62,7 +69,7 @@ impl<R: Body, B: BreakerRef, V: Ending> WatchedBody<R, B, V> {
     /// Waits for nothing: the head said it all.
     pub(crate) fn settled(body: R, permit: Permit<B>, verdict: Verdict) -> Self {
         permit.tell(verdict);
-        Self { body, permit: None, ending: None }
+        Self { body, permit: None, ending: None, is_answered: true }
     }
 }
 
@@ -83,18 +90,25 @@ impl<R: Body, B: BreakerRef, V: Ending> Body for WatchedBody<R, B, V> {
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<R::Data>, R::Error>>> {
         let mut this = self.project();
         let (frame, is_over) = ready!(fail_on_unwind(this.permit, || {
-            this.body.as_mut().poll_frame(context).map(|frame| (frame, this.body.is_end_stream()))
+            this.body.as_mut().poll_frame(context).map(|frame| {
+                let is_over = matches!(&frame, Some(Ok(frame)) if !frame.is_trailers() && this.body.is_end_stream());
+                (frame, is_over)
+            })
         }));
-        let how = match &frame {
-            Some(Ok(frame)) => match frame.trailers_ref() {
-                Some(trailers) => Some(BodyEnd::Trailers(trailers)),
-                None => is_over.then_some(BodyEnd::Plain),
+        match &frame {
+            Some(Ok(frame)) => match (frame.trailers_ref(), frame.data_ref()) {
+                (Some(trailers), _) => end(this.permit, this.ending, BodyEnd::Trailers(trailers)),
+                _ if is_over => end(this.permit, this.ending, BodyEnd::Plain),
+                (_, Some(data)) if !*this.is_answered && data.has_remaining() => {
+                    *this.is_answered = true;
+                    if let Some(permit) = this.permit {
+                        permit.probe_answered();
+                    }
+                }
+                _ => {}
             },
-            Some(Err(_)) => Some(BodyEnd::Error),
-            None => Some(BodyEnd::Plain),
-        };
-        if let Some(how) = how {
-            end(this.permit, this.ending, how);
+            Some(Err(_)) => end(this.permit, this.ending, BodyEnd::Error),
+            None => end(this.permit, this.ending, BodyEnd::Plain),
         }
         Poll::Ready(frame)
     }

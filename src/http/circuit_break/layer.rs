@@ -184,6 +184,13 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
 
     /// Lets the verdict on a success fall when the body has ended: one that fails after a 200 is then a failure, and
     /// one that is dropped before it ended tells nothing. Default: it falls when the head of the answer is there.
+    ///
+    /// A probe counts as a success when the first data of its body arrives, so that a stream that lasts for hours keeps
+    /// no other call out. If that closes the breaker, the stream goes on as a call of the closed state: a failure at its
+    /// end counts as one failure. The next failures then trip the breaker by its usual threshold, and a cooldown that had
+    /// grown starts over. For streams that may be silent for long, set
+    /// [`max_half_open`](crate::breaker::BreakerConfigBuilder::max_half_open): until its first data, a probe keeps its
+    /// place.
     #[must_use]
     pub fn when_body_ends(self) -> CircuitBreakerLayer<B, V, BodyEnds> {
         CircuitBreakerLayer { breakers: self.breakers, classify: self.classify, moment: PhantomData }

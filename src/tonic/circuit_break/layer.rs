@@ -10,17 +10,18 @@ use tower_layer::Layer;
 /// Puts gRPC clients behind circuit breakers: what keeps failing is not called, and the caller is told at once.
 ///
 /// The verdict falls where gRPC puts the status: in the headers of an answer without messages, else in the trailers, so
-/// that a stream counts when it ends. `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are failures, and so
-/// are errors of the transport; other codes are successes.
+/// that a stream counts when it ends. Only a probe, which asks whether the service is back, counts as a success with its
+/// first message, see [below](#streams-as-probes). `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are
+/// failures, and so are errors of the transport; other codes are successes.
 ///
 /// | the answer | verdict |
 /// |---|---|
 /// | has a status, in its headers or its trailers | by its code |
-/// | is `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo`, or a 429 with `Retry-After` and no status: a limiter's refusal | a success |
+/// | is a limiter's refusal: `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo`, or a 429 with `Retry-After` | a success |
 /// | has none, and a status of HTTP that gRPC maps to a code, such as 503 | by that code |
 /// | has none, and is `UNKNOWN` by that mapping: a stream that was cut off, a page of HTML, a 500 | a failure |
 /// | is a stream that the caller drops | none; a probe gives its place back |
-/// | is none, because the call panics | a failure; the panic goes on |
+/// | does not come, because the call panics | a failure; the panic goes on to the caller |
 ///
 /// A limiter that refuses is alive and says when to come back: to count that as a failure would stop the calls that it
 /// would let pass. Any other failure with a `google.rpc.RetryInfo` keeps the breaker open for as long as that says: see
@@ -32,6 +33,15 @@ use tower_layer::Layer;
 ///
 /// Clones, and all services that one makes, share the breakers. Put it outside of what tries again: then a call that
 /// used up its tries is one failure, and an open breaker costs no wait.
+///
+/// # Streams as probes
+///
+/// A watch that is opened as the probe may last for hours, and must not keep other calls out for so long. So a probe
+/// counts as a success when its first message arrives. If that closes the breaker, the stream goes on as a call of the
+/// closed state: a failure in its trailers counts as one failure. If more probes are needed, its end counts for nothing.
+///
+/// Until its first message a probe keeps its place. For streams that may be silent for long, set
+/// [`max_half_open`](crate::breaker::BreakerConfigBuilder::max_half_open).
 ///
 /// # Examples
 ///
