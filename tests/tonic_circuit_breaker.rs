@@ -277,25 +277,19 @@ async fn a_status_as_an_error_counts_by_its_code() {
 #[tokio::test]
 async fn retry_info_of_a_failure_is_respected() {
     let (_, breaker) = clocked(1);
-    let mut client = refused_with(&breaker, Code::Unavailable, Some(Some(Duration::from_mins(2))));
+    let details = ErrorDetails::with_retry_info(Some(Duration::from_mins(2)));
+    let mut client = refused_with(&breaker, Code::Unavailable, details);
     assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_mins(2)));
 }
 
 type Refusing = tower::util::BoxCloneService<Request<Body>, Response<Body>, BoxError>;
 
-/// A client of a server that answers every call with this code, and a `RetryInfo` with this delay if there is one.
-fn refused_with(
-    breaker: &Breaker,
-    code: Code,
-    retry_info: Option<Option<Duration>>,
-) -> EchoClient<CircuitBreak<Refusing, Breaker>> {
-    let refusing = tower::service_fn(move |_: Request<Body>| async move {
-        let status = match retry_info {
-            Some(delay) => Status::with_error_details(code, "no", ErrorDetails::with_retry_info(delay)),
-            None => Status::new(code, "no"),
-        };
-        Ok::<_, BoxError>(status.into_http::<Body>())
+/// A client of a server that answers every call with this code and these details.
+fn refused_with(breaker: &Breaker, code: Code, details: ErrorDetails) -> EchoClient<CircuitBreak<Refusing, Breaker>> {
+    let refusing = tower::service_fn(move |_: Request<Body>| {
+        let details = details.clone();
+        async move { Ok::<_, BoxError>(Status::with_error_details(code, "no", details).into_http::<Body>()) }
     });
     EchoClient::new(CircuitBreakerLayer::new(Arc::clone(breaker)).layer(Refusing::new(refusing)))
 }
@@ -304,26 +298,26 @@ fn refused_with(
 /// close the breaker. Without a `RetryInfo`, `RESOURCE_EXHAUSTED` may be a lack of memory or disk: a failure.
 #[tokio::test]
 async fn a_refusal_by_a_limiter_is_no_failure() {
-    let a_second = Some(Duration::from_secs(1));
-    for (code, retry_info, is_failure) in [
-        (Code::ResourceExhausted, Some(a_second), false),
-        (Code::ResourceExhausted, Some(None), false),
-        (Code::ResourceExhausted, None, true),
-        (Code::Unavailable, Some(a_second), true),
-        (Code::DeadlineExceeded, Some(a_second), true),
+    let a_second = || ErrorDetails::with_retry_info(Some(Duration::from_secs(1)));
+    for (code, details, is_failure) in [
+        (Code::ResourceExhausted, a_second(), false),
+        (Code::ResourceExhausted, ErrorDetails::with_retry_info(None), false),
+        (Code::ResourceExhausted, ErrorDetails::new(), true),
+        (Code::Unavailable, a_second(), true),
+        (Code::DeadlineExceeded, a_second(), true),
     ] {
         let (clock, breaker) = clocked(2);
-        let mut client = refused_with(&breaker, code, retry_info);
+        let mut client = refused_with(&breaker, code, details.clone());
         for _ in 0..2 {
             assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), code);
         }
-        assert_eq!(breaker.state() == State::Open, is_failure, "{code:?}, {retry_info:?}");
+        assert_eq!(breaker.state() == State::Open, is_failure, "{code:?}, {details:?}");
         for _ in breaker.status().failures_in_a_row()..2 {
             breaker.try_acquire().into_iter().for_each(Permit::failure);
         }
         clock.advance(COOLDOWN);
         client.unary(message("hello")).await.unwrap_err();
-        assert_eq!(breaker.state() == State::Open, is_failure, "{code:?}, {retry_info:?}, as a probe");
+        assert_eq!(breaker.state() == State::Open, is_failure, "{code:?}, {details:?}, as a probe");
     }
 }
 
@@ -351,20 +345,20 @@ fn a_client_over_its_quota_gets_its_quota() {
     let breaker = Arc::new(CircuitBreaker::with_clock(BreakerConfig::DEFAULT, Arc::clone(&clock)));
     let limiter = RateLimiter::with_clock(Quota::per_second(20).burst(20), Arc::clone(&clock));
     let server = tower::service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Status::ok("").into_http::<Body>()) });
-    let limited = RateLimitLayer::new(Arc::new(limiter)).layer(server);
-    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(limited);
-    let (mut answers, mut limited, mut broken) = (0, 0, 0);
+    let server = RateLimitLayer::new(Arc::new(limiter)).layer(server);
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(server);
+    let (mut answers, mut over_limit, mut broken) = (0, 0, 0);
     for _ in 0..2_000 {
         let request = Request::post("/damper.test.Echo/Unary").header("content-type", "application/grpc").body(());
         match client.call(request.unwrap()).now_or_never().expect("nothing waits") {
             Ok(answer) if answer.headers()["grpc-status"] == "0" => answers += 1,
-            Ok(_) => limited += 1,
+            Ok(_) => over_limit += 1,
             Err(_) => broken += 1,
         }
         clock.advance(Duration::from_millis(5));
     }
     assert_eq!(
-        (answers, limited, broken),
+        (answers, over_limit, broken),
         (20 + 199, 2_000 - 219, 0),
         "answered, over the limit, refused by the breaker"
     );

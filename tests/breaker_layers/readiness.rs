@@ -93,15 +93,15 @@ fn refusal<S: Service<Asked, Error: Error + 'static>>(service: &mut S) -> Circui
     *CircuitOpen::find_in(&error).expect("refused by the breaker")
 }
 
-/// Open, forced open, and half-open with its probe out.
+/// Open, and forced open.
 #[test]
 fn an_open_breaker_answers_within_one_poll() {
-    fn test<S>(breaker: Clocked, layer: impl FnOnce(Clocked, Limited) -> S)
+    fn test<S>(breaker: &Clocked, layer: impl FnOnce(Clocked, Limited) -> S)
     where
         S: Service<Asked, Error: Error + 'static> + Clone,
     {
         let limited = Limited::new(1);
-        let service = layer(Arc::clone(&breaker), limited.outside());
+        let service = layer(Arc::clone(breaker), limited.outside());
         let _taken = Arc::clone(&limited.semaphore).try_acquire_owned().unwrap();
         let refused = || {
             let Err(error) = polled(service.clone().oneshot(request())) else { panic!("let pass") };
@@ -114,9 +114,13 @@ fn an_open_breaker_answers_within_one_poll() {
         assert_eq!(refused().to_string(), "circuit forced open");
         assert_eq!(limited.asked.get(), 0);
     }
-    for_both!(test, clocked(1).1);
+    for_both!(test, &clocked(1).1);
+}
 
-    fn while_a_probe_is_out<S>((clock, breaker): (Arc<ManualClock>, Clocked), layer: impl Fn(Clocked, Limited) -> S)
+/// Half-open, with its probe out: the next call that may pass asks the service.
+#[test]
+fn a_half_open_breaker_answers_within_one_poll() {
+    fn test<S>((clock, breaker): (Arc<ManualClock>, Clocked), layer: impl Fn(Clocked, Limited) -> S)
     where
         S: Service<Asked, Error: Error + 'static>,
     {
@@ -129,17 +133,17 @@ fn an_open_breaker_answers_within_one_poll() {
         probe.ignore();
         assert_eq!(ask(&mut layer(breaker, limited.outside())), Poll::Pending, "the next call is a probe");
     }
-    for_both!(while_a_probe_is_out, clocked(1));
+    for_both!(test, clocked(1));
 }
 
 #[test]
 fn refusals_reserve_nothing() {
-    fn test<S>(breaker: Clocked, layer: impl FnOnce(Clocked, Limited) -> S)
+    fn test<S>(breaker: &Clocked, layer: impl FnOnce(Clocked, Limited) -> S)
     where
         S: Service<Asked, Error: Error + 'static> + Clone,
     {
         let limited = Limited::new(10);
-        let mut service = layer(Arc::clone(&breaker), limited.outside());
+        let mut service = layer(Arc::clone(breaker), limited.outside());
         breaker.force_open();
         for _ in 0..1_000 {
             assert_eq!(ask(&mut service), READY);
@@ -158,18 +162,18 @@ fn refusals_reserve_nothing() {
         }
         assert_eq!((limited.semaphore.available_permits(), limited.calls.get()), (10, 1_000));
     }
-    for_both!(test, clocked(1).1);
+    for_both!(test, &clocked(1).1);
 }
 
 /// The breaker trips between `poll_ready` and `call`.
 #[test]
 fn readiness_taken_before_a_refusal_is_used_by_the_next_call() {
-    fn test<S>(breaker: Clocked, layer: impl FnOnce(Clocked, Limited) -> S)
+    fn test<S>(breaker: &Clocked, layer: impl FnOnce(Clocked, Limited) -> S)
     where
         S: Service<Asked, Error: Error + 'static>,
     {
         let limited = Limited::new(1);
-        let mut service = layer(Arc::clone(&breaker), limited.outside());
+        let mut service = layer(Arc::clone(breaker), limited.outside());
         assert_eq!(ask(&mut service), READY);
         breaker.try_acquire().unwrap().failure();
         for _ in 0..3 {
@@ -183,7 +187,7 @@ fn readiness_taken_before_a_refusal_is_used_by_the_next_call() {
         assert_eq!((limited.asked.get(), limited.calls.get()), (1, 1));
         assert_eq!(limited.semaphore.available_permits(), 1);
     }
-    for_both!(test, clocked(1).1);
+    for_both!(test, &clocked(1).1);
 }
 
 /// The cooldown ends between `poll_ready`, which did not ask the service, and `call`.

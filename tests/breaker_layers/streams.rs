@@ -219,9 +219,9 @@ fn a_stream_is_one_probe_of_several() {
             assert_eq!(next(&mut streams[0]), FAILED);
             assert_eq!(breaker.status(), status, "{name}");
             if by_reset {
-                breaker.reset()
+                breaker.reset();
             } else {
-                assert!(passes(&mut *call))
+                assert!(passes(&mut *call));
             }
             assert_eq!(breaker.state(), State::Closed, "{name}");
             scripts[1].push(end(false));

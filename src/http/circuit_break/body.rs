@@ -124,6 +124,7 @@ impl<R: Body, B: BreakerRef, V: Ending> Body for WatchedBody<R, B, V> {
 
 impl<R: fmt::Debug, B: BreakerRef, V> fmt::Debug for WatchedBody<R, B, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchedBody").field("body", &self.body).field("is_settled", &self.permit.is_none()).finish()
+        let is_settled = self.permit.is_none();
+        f.debug_struct("WatchedBody").field("body", &self.body).field("is_settled", &is_settled).finish_non_exhaustive()
     }
 }
