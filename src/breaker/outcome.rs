@@ -21,19 +21,20 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     }
 
     #[inline]
-    fn succeeded(&self, Admitted { generation, began }: Admitted) {
+    fn succeeded(&self, admitted: Admitted) {
+        let Admitted { generation, began } = admitted;
         if self.policy.has_rates() {
             self.record(generation, false, began, Duration::ZERO);
         }
         if !self.word.is_closed_without_failure(generation) {
-            self.succeeded_slow(generation);
+            self.succeeded_slow(admitted);
         }
     }
 
     /// Returns what the success left, unless it is late.
     #[cold]
-    fn succeeded_slow(&self, generation: Generation) -> Option<Snapshot> {
-        self.settle(generation, None, |current| self.policy.after_success(current))
+    fn succeeded_slow(&self, admitted: Admitted) -> Option<Snapshot> {
+        self.settle(admitted.generation, None, |current| self.policy.after_success(current))
     }
 
     /// Counts a probe whose call goes on as a success, and returns what the rest of the call is told with.
@@ -57,7 +58,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         if current.generation != admitted.generation || !matches!(current.phase, Phase::HalfOpen(_)) {
             return admitted;
         }
-        match self.succeeded_slow(admitted.generation) {
+        match self.succeeded_slow(admitted) {
             Some(Snapshot { generation, phase: Phase::Closed { .. }, .. }) => {
                 Admitted { generation, began: self.timed() }
             }
