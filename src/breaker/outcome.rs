@@ -37,6 +37,32 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         self.settle(admitted.generation, None, |current| self.policy.after_success(current))
     }
 
+    #[cold]
+    pub(super) fn failed(&self, Admitted { generation, began }: Admitted, retry_after: Duration) {
+        if self.policy.has_rates() {
+            self.record(generation, true, began, retry_after);
+        }
+        self.settle(generation, None, |current| {
+            self.policy.after_failure(current, || self.now(), self.open_for(retry_after))
+        });
+    }
+
+    #[cold]
+    fn released(&self, Admitted { generation, .. }: Admitted) {
+        self.settle(generation, None, Policy::after_no_verdict);
+    }
+
+    /// The permit was dropped without a verdict.
+    #[cold]
+    pub(super) fn abandoned(&self, admitted: Admitted) {
+        let is_probe = matches!(self.word.load().phase, Phase::HalfOpen(_));
+        if self.policy.do_abandoned_probes_fail() && is_probe {
+            self.failed(admitted, Duration::ZERO);
+        } else {
+            self.released(admitted);
+        }
+    }
+
     /// Counts a probe whose call goes on as a success, and returns what the rest of the call is told with.
     ///
     /// If the success closes the breaker, the rest is a call of the closed state. Otherwise it changes nothing. A call
@@ -63,32 +89,6 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
                 Admitted { generation, began: self.timed() }
             }
             _ => Admitted { generation: Generation::NONE, began: 0 },
-        }
-    }
-
-    #[cold]
-    pub(super) fn failed(&self, Admitted { generation, began }: Admitted, retry_after: Duration) {
-        if self.policy.has_rates() {
-            self.record(generation, true, began, retry_after);
-        }
-        self.settle(generation, None, |current| {
-            self.policy.after_failure(current, || self.now(), self.open_for(retry_after))
-        });
-    }
-
-    #[cold]
-    fn released(&self, Admitted { generation, .. }: Admitted) {
-        self.settle(generation, None, Policy::after_no_verdict);
-    }
-
-    /// The permit was dropped without a verdict.
-    #[cold]
-    pub(super) fn abandoned(&self, admitted: Admitted) {
-        let is_probe = matches!(self.word.load().phase, Phase::HalfOpen(_));
-        if self.policy.do_abandoned_probes_fail() && is_probe {
-            self.failed(admitted, Duration::ZERO);
-        } else {
-            self.released(admitted);
         }
     }
 
