@@ -2,20 +2,25 @@
 
 use super::{BreakerRef, Permit};
 
-/// Runs a part of the call that has this permit. If it unwinds, the call has failed, and the panic goes on.
+/// Counts a failure if a part of the call that has this permit unwinds; the panic goes on.
 ///
-/// The permit is told so by a guard on the stack. A call that is dropped while its caller unwinds has no guard, and is
-/// told apart as cancelled.
-#[inline]
-pub(crate) fn fail_on_unwind<B: BreakerRef, T>(permit: &mut Option<Permit<B>>, part: impl FnOnce() -> T) -> T {
-    let guard = FailOnUnwind(permit);
-    let result = part();
-    core::mem::forget(guard);
-    result
-}
+/// Stands on the stack while that part runs, and is [over](Self::over) after it. A call that is dropped while its caller
+/// unwinds has no guard, and is told apart as cancelled.
+#[must_use = "it guards while it is in scope"]
+pub(crate) struct FailOnUnwind<'a, B: BreakerRef>(&'a mut Option<Permit<B>>);
 
-/// Tells a failure when it is dropped; else it is forgotten.
-struct FailOnUnwind<'a, B: BreakerRef>(&'a mut Option<Permit<B>>);
+impl<'a, B: BreakerRef> FailOnUnwind<'a, B> {
+    #[inline]
+    pub(crate) fn new(permit: &'a mut Option<Permit<B>>) -> Self {
+        Self(permit)
+    }
+
+    /// The part has returned.
+    #[inline]
+    pub(crate) fn over(self) {
+        core::mem::forget(self);
+    }
+}
 
 impl<B: BreakerRef> Drop for FailOnUnwind<'_, B> {
     fn drop(&mut self) {

@@ -1,7 +1,7 @@
 //! The calls of a service behind breakers.
 
 use super::{Classify, Moment};
-use crate::breaker::{BreakerRef, CallError, CircuitOpen, Permit, fail_on_unwind};
+use crate::breaker::{BreakerRef, CallError, CircuitOpen, FailOnUnwind, Permit};
 use crate::http::ResponseHead;
 use core::fmt;
 use core::marker::PhantomData;
@@ -58,15 +58,17 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProjection::Permitted { future, permit, classify } => {
-                let (result, verdict) = ready!(fail_on_unwind(permit, || future.poll(context).map(|result| {
-                    let verdict = match &result {
-                        Ok(answer) => classify.verdict(Ok(&ResponseHead::of(answer))),
-                        Err(error) => classify.verdict(Err(error)),
-                    };
-                    (result, verdict)
-                })));
+                let guard = FailOnUnwind::new(permit);
+                let polled = future.poll(context);
+                let verdict = match &polled {
+                    Poll::Ready(Ok(answer)) => Some(classify.verdict(Ok(&ResponseHead::of(answer)))),
+                    Poll::Ready(Err(error)) => Some(classify.verdict(Err(error))),
+                    Poll::Pending => None,
+                };
+                guard.over();
+                let result = ready!(polled);
                 // Polled again after it was ready.
-                let Some(permit) = permit.take() else { return Poll::Pending };
+                let (Some(permit), Some(verdict)) = (permit.take(), verdict) else { return Poll::Pending };
                 Poll::Ready(match result {
                     Ok(answer) => Ok(W::conclude(answer, permit, verdict)),
                     Err(error) => {

@@ -2,7 +2,7 @@
 
 use super::code::verdict_on;
 use super::{Trailers, head};
-use crate::breaker::{BreakerRef, CircuitOpen, Permit, Verdict, fail_on_unwind};
+use crate::breaker::{BreakerRef, CircuitOpen, FailOnUnwind, Permit, Verdict};
 use crate::http::WatchedBody;
 use alloc::boxed::Box;
 use core::error::Error;
@@ -62,11 +62,14 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProjection::Permitted { future, permit, classify } => {
-                let (result, verdict) = ready!(fail_on_unwind(permit, || future.poll(context).map(|result| {
-                    let result = result.map_err(Into::into);
-                    let verdict = classify.as_ref().and_then(|classify| verdict_of(&result, classify));
-                    (result, verdict)
-                })));
+                let guard = FailOnUnwind::new(permit);
+                let polled = future.poll(context).map_err(Into::into);
+                let verdict = match (&polled, classify.as_ref()) {
+                    (Poll::Ready(result), Some(classify)) => verdict_of(result, classify),
+                    _ => None,
+                };
+                guard.over();
+                let result = ready!(polled);
                 // Polled again after it was ready.
                 let (Some(permit), Some(classify)) = (permit.take(), classify.take()) else { return Poll::Pending };
                 Poll::Ready(match (result, verdict) {
