@@ -5,9 +5,11 @@
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
+use damper::breaker::Permit;
 use damper::http::RateLimitLayer;
 use damper::tonic::{CircuitBreak, CircuitBreakerLayer, unavailability};
 use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock, Quota, RateLimiter, State, Verdict};
+use futures_util::FutureExt;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -22,7 +24,7 @@ use support::{BoxError, LOCALHOST, Upstream, channel, client, message, messages,
 use tonic::body::Body;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
+use tonic_types::{ErrorDetails, StatusExt};
 use tower::{Service, ServiceBuilder, ServiceExt};
 
 const COOLDOWN: Duration = Duration::from_secs(30);
@@ -173,7 +175,7 @@ async fn an_error_among_the_messages_counts() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// A stream that the caller drops tells nothing, and a probe gives its place back.
+/// A stream that the caller drops before its first message tells nothing, and a probe gives its place back.
 #[tokio::test]
 async fn a_dropped_stream_tells_nothing() {
     let (clock, breaker) = clocked(1);
@@ -181,8 +183,7 @@ async fn a_dropped_stream_tells_nothing() {
     let mut client = behind(&breaker, start(&upstream));
     breaker.try_acquire().unwrap().failure();
     clock.advance(COOLDOWN);
-    let mut probe = client.server_streaming(message("a")).await.unwrap().into_inner();
-    probe.message().await.unwrap();
+    let probe = client.server_streaming(message("a")).await.unwrap().into_inner();
     let status = client.unary(message("hello")).await.unwrap_err();
     assert_eq!(CircuitOpen::find_in(&status).expect("a probe is out").retry_after(), None);
     assert_eq!(breaker.state(), State::HalfOpen);
@@ -190,6 +191,27 @@ async fn a_dropped_stream_tells_nothing() {
     assert_eq!(breaker.state(), State::HalfOpen, "nothing is decided");
     assert_eq!(code_of(&mut client).await, Code::Ok);
     assert_eq!(breaker.state(), State::Closed);
+}
+
+/// A stream is a successful probe with its first message; its end counts as that of any other call.
+#[tokio::test]
+async fn the_first_message_of_a_stream_ends_the_probe() {
+    let (clock, breaker) = clocked(2);
+    let upstream = Upstream::default();
+    let mut client = behind(&breaker, start(&upstream));
+    while let Ok(permit) = breaker.try_acquire() {
+        permit.failure();
+    }
+    clock.advance(COOLDOWN);
+    upstream.answer(Code::Unavailable);
+    let mut stream = client.server_streaming(message("a")).await.unwrap().into_inner();
+    assert_eq!(breaker.state(), State::HalfOpen);
+    assert!(stream.message().await.unwrap().is_some());
+    assert_eq!(breaker.state(), State::Closed);
+    upstream.answer(Code::Ok);
+    assert_eq!(code_of(&mut client).await, Code::Ok, "while the stream goes on");
+    while stream.message().await.is_ok() {}
+    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::Closed, 1));
 }
 
 /// A call that is dropped before its answer is there tells nothing either.
@@ -251,17 +273,95 @@ async fn a_status_as_an_error_counts_by_its_code() {
     }
 }
 
-/// A server that says how long it wants to be left alone is.
+/// A server that fails and says how long to stay away is left alone for so long.
 #[tokio::test]
 async fn retry_info_of_a_failure_is_respected() {
     let (_, breaker) = clocked(1);
-    let limiter = RateLimiter::with_clock(Quota::per_hour(30).burst(1), Arc::new(ManualClock::new()));
-    let layer = RateLimitLayer::new(Arc::new(limiter));
-    let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
-    let mut client = behind(&breaker, server);
-    assert_eq!(code_of(&mut client).await, Code::Ok);
-    assert_eq!(code_of(&mut client).await, Code::ResourceExhausted);
+    let details = ErrorDetails::with_retry_info(Some(Duration::from_mins(2)));
+    let mut client = refused_with(&breaker, Code::Unavailable, details);
+    assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_mins(2)));
+}
+
+type Refusing = tower::util::BoxCloneService<Request<Body>, Response<Body>, BoxError>;
+
+/// A client of a server that answers every call with this code and these details.
+fn refused_with(breaker: &Breaker, code: Code, details: ErrorDetails) -> EchoClient<CircuitBreak<Refusing, Breaker>> {
+    let refusing = tower::service_fn(move |_: Request<Body>| {
+        let details = details.clone();
+        async move { Ok::<_, BoxError>(Status::with_error_details(code, "no", details).into_http::<Body>()) }
+    });
+    EchoClient::new(CircuitBreakerLayer::new(Arc::clone(breaker)).layer(Refusing::new(refusing)))
+}
+
+/// A limiter that says when to come back is alive, as HTTP's 429 is: its refusals are no failures, and as a probe they
+/// close the breaker. Without a `RetryInfo`, `RESOURCE_EXHAUSTED` may be a lack of memory or disk: a failure.
+#[tokio::test]
+async fn a_refusal_by_a_limiter_is_no_failure() {
+    let a_second = || ErrorDetails::with_retry_info(Some(Duration::from_secs(1)));
+    for (code, details, is_failure) in [
+        (Code::ResourceExhausted, a_second(), false),
+        (Code::ResourceExhausted, ErrorDetails::with_retry_info(None), false),
+        (Code::ResourceExhausted, ErrorDetails::new(), true),
+        (Code::Unavailable, a_second(), true),
+        (Code::DeadlineExceeded, a_second(), true),
+    ] {
+        let (clock, breaker) = clocked(2);
+        let mut client = refused_with(&breaker, code, details.clone());
+        for _ in 0..2 {
+            assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), code);
+        }
+        assert_eq!(breaker.state() == State::Open, is_failure, "{code:?}, {details:?}");
+        for _ in breaker.status().failures_in_a_row()..2 {
+            breaker.try_acquire().into_iter().for_each(Permit::failure);
+        }
+        clock.advance(COOLDOWN);
+        client.unary(message("hello")).await.unwrap_err();
+        assert_eq!(breaker.state() == State::Open, is_failure, "{code:?}, {details:?}, as a probe");
+    }
+}
+
+/// A closure that wants a limiter's refusals counted says so by `Verdict::RetryAfter`.
+#[tokio::test]
+async fn a_refusal_by_a_limiter_may_be_judged_otherwise() {
+    let (_, breaker) = clocked(1);
+    let limiter = RateLimiter::with_clock(Quota::per_hour(30).burst(1), Arc::new(ManualClock::new()));
+    let limit = RateLimitLayer::new(Arc::new(limiter));
+    let server = serve(Server::builder().layer(limit).add_service(Upstream::default().echo()));
+    let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(|code| match code {
+        Code::ResourceExhausted => Verdict::RetryAfter(Duration::from_secs(45)),
+        code => unavailability(code),
+    });
+    let mut client = EchoClient::new(layer.layer(channel(server)));
+    client.unary(message("hello")).await.unwrap();
+    assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::ResourceExhausted);
+    assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(45)));
+}
+
+/// A client at ten times its quota gets its quota, for ten seconds: the breaker costs it no answer.
+#[test]
+fn a_client_over_its_quota_gets_its_quota() {
+    let clock = Arc::new(ManualClock::new());
+    let breaker = Arc::new(CircuitBreaker::with_clock(BreakerConfig::DEFAULT, Arc::clone(&clock)));
+    let limiter = RateLimiter::with_clock(Quota::per_second(20).burst(20), Arc::clone(&clock));
+    let server = tower::service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Status::ok("").into_http::<Body>()) });
+    let server = RateLimitLayer::new(Arc::new(limiter)).layer(server);
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(server);
+    let (mut answers, mut over_limit, mut broken) = (0, 0, 0);
+    for _ in 0..2_000 {
+        let request = Request::post("/damper.test.Echo/Unary").header("content-type", "application/grpc").body(());
+        match client.call(request.unwrap()).now_or_never().expect("nothing waits") {
+            Ok(answer) if answer.headers()["grpc-status"] == "0" => answers += 1,
+            Ok(_) => over_limit += 1,
+            Err(_) => broken += 1,
+        }
+        clock.advance(Duration::from_millis(5));
+    }
+    assert_eq!(
+        (answers, over_limit, broken),
+        (20 + 199, 2_000 - 219, 0),
+        "answered, over the limit, refused by the breaker"
+    );
 }
 
 /// A client tells its host if it was told; a sick host does not shut off others.

@@ -11,7 +11,7 @@ use damper::tonic::CircuitBreakerLayer;
 use damper::{BreakerConfig, CircuitBreaker, ManualClock, Quota, State};
 use futures_util::stream::{self, StreamExt};
 use http::{HeaderValue, Request, Response};
-use http_body_util::{Full, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
@@ -173,6 +173,22 @@ async fn a_status_of_http_takes_the_place_of_one_that_is_missing() {
     ] {
         assert_eq!(outcome(Sent::page(status)).await.1, is_failure, "{status}");
         assert_eq!(outcome(Sent { body: b"", ..Sent::page(status) }).await.1, is_failure, "{status}, empty");
+    }
+}
+
+/// A proxy's 429 that says when to come back is a limiter's refusal, and no failure.
+#[tokio::test]
+async fn a_refusal_by_a_limiter_of_http_is_no_failure() {
+    for (status, is_failure) in [(429, false), (503, true)] {
+        let server = serve_with(move |_| {
+            let head = Response::builder().status(status).header("content-type", "text/html");
+            head.header("retry-after", "1").body(Body::new(Full::from(PAGE).map_err(BoxError::from))).unwrap()
+        })
+        .await;
+        let breaker = breaker();
+        let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel(server));
+        client.oneshot(Request::post(uri(server)).body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(breaker.state() == State::Open, is_failure, "{status}");
     }
 }
 

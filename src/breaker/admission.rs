@@ -63,6 +63,46 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         Ok(Permit::new(Arc::clone(self), admitted))
     }
 
+    /// Returns the refusal that a call would get now, or `None` if it would pass.
+    ///
+    /// Takes no permit and changes nothing. A call that is made later may fare otherwise, so make it with a permit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
+    ///
+    /// let breaker = CircuitBreaker::with_clock(BreakerConfig::DEFAULT, ManualClock::new());
+    /// assert_eq!(breaker.refusal(), None);
+    /// breaker.force_open();
+    /// assert_eq!(breaker.refusal(), breaker.try_acquire().err());
+    /// ```
+    #[inline]
+    pub fn refusal(&self) -> Option<CircuitOpen> {
+        match self.word.closed_generation() {
+            Ok(_) => None,
+            Err(current) => self.refusal_slow(current),
+        }
+    }
+
+    #[cold]
+    fn refusal_slow(&self, current: Packed) -> Option<CircuitOpen> {
+        let mut current = current.unpack();
+        while !self.is_metrics_only() {
+            match self.policy.admit(current, || self.now()) {
+                Admission::Pass | Admission::Probe(_) => break,
+                Admission::Open(left) => return Some(CircuitOpen::for_micros(left)),
+                Admission::Probing => return Some(CircuitOpen::PROBING),
+                Admission::Forced => return Some(CircuitOpen::FORCED),
+                // A call would open it again.
+                Admission::HalfOpenTooLong(now) => {
+                    current = self.policy.reopened(current, now, self.open_for(Duration::ZERO));
+                }
+            }
+        }
+        None
+    }
+
     /// Lets a call pass.
     #[inline]
     pub(super) fn admit(&self) -> Result<Admitted, CircuitOpen> {

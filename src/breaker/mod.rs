@@ -17,6 +17,7 @@
 //! | `admission`, `outcome` | the way through it: whether a call may be made, and what comes of it |
 //! | `permit`, `verdict` | the permission to make a call, and how that went |
 //! | `call`, `run` | a call behind a breaker, and a future |
+//! | `unwind` | a panic in a call of the adapters |
 //! | `control` | what somebody asks for |
 //! | `change`, `status` | what others are told |
 //! | `config`, `config_error` | settings, and which of them is out of range |
@@ -38,6 +39,8 @@ mod permit;
 mod policy;
 mod run;
 mod status;
+#[cfg(feature = "http")]
+mod unwind;
 mod verdict;
 mod window;
 mod word;
@@ -52,6 +55,8 @@ pub use permit::{BreakerRef, Permit};
 pub(crate) use run::OfResult;
 pub use run::Run;
 pub use status::BreakerStatus;
+#[cfg(feature = "http")]
+pub(crate) use unwind::FailOnUnwind;
 pub use verdict::Verdict;
 pub use window::{Window, WindowError};
 pub use word::State;

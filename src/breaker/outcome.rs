@@ -31,12 +31,14 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         }
     }
 
+    /// Returns what the success left, unless it is late.
     #[cold]
-    fn succeeded_slow(&self, admitted: Admitted) {
+    fn succeeded_slow(&self, admitted: Admitted) -> Option<Snapshot> {
         if self.is_slow_probe(admitted) {
-            return self.failed(admitted, Duration::ZERO);
+            self.failed(admitted, Duration::ZERO);
+            return None;
         }
-        self.settle(admitted.generation, None, |current| self.policy.after_success(current));
+        self.settle(admitted.generation, None, |current| self.policy.after_success(current))
     }
 
     /// Whether the call is a probe that took as long as a slow call.
@@ -79,6 +81,35 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         }
     }
 
+    /// Counts a probe whose call goes on as a success, and returns what the rest of the call is told with.
+    ///
+    /// If the success closes the breaker, the rest is a call of the closed state. Otherwise it changes nothing. A call
+    /// that is no probe is told with what it was admitted with.
+    #[cfg(feature = "http")]
+    #[inline]
+    pub(super) fn probe_answered(&self, admitted: Admitted) -> Admitted {
+        match self.word.closed_generation() {
+            Ok(_) => admitted,
+            Err(_) => self.probe_answered_slow(admitted),
+        }
+    }
+
+    #[cfg(feature = "http")]
+    #[cold]
+    fn probe_answered_slow(&self, admitted: Admitted) -> Admitted {
+        let current = self.word.load();
+        // While the generation is that of the call, so is the state.
+        if current.generation != admitted.generation || !matches!(current.phase, Phase::HalfOpen(_)) {
+            return admitted;
+        }
+        match self.succeeded_slow(admitted) {
+            Some(Snapshot { generation, phase: Phase::Closed { .. }, .. }) => {
+                Admitted { generation, began: self.timed() }
+            }
+            _ => Admitted { generation: Generation::NONE, began: 0 },
+        }
+    }
+
     /// Records an outcome in the window, if it is that of a call in the closed state, and trips if that is too many.
     #[inline]
     fn record(&self, generation: Generation, failed: bool, began: u64, retry_after: Duration) {
@@ -113,18 +144,24 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         });
     }
 
-    /// Brings the word from this turn of the state to the next; a result of an earlier turn is dropped.
+    /// Brings the word from this turn of the state to the next, and returns what it has left there; a result of an
+    /// earlier turn is dropped.
     #[inline]
-    fn settle(&self, generation: Generation, cause: Option<Cause>, next: impl Fn(Snapshot) -> Snapshot) {
+    fn settle(
+        &self,
+        generation: Generation,
+        cause: Option<Cause>,
+        next: impl Fn(Snapshot) -> Snapshot,
+    ) -> Option<Snapshot> {
         let backoff = Backoff::new();
         loop {
             let current = self.word.load();
             if current.generation != generation {
-                return;
+                return None;
             }
             let next = next(current);
             if next == current || self.replace(current, next, cause) {
-                return;
+                return Some(next);
             }
             backoff.spin();
         }

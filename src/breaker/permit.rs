@@ -103,6 +103,16 @@ impl<B: BreakerRef> Permit<B> {
         self.tell(Verdict::of(result));
     }
 
+    /// Counts a probe as a success though its call goes on, because what was called has answered.
+    ///
+    /// If that closes the breaker, the verdict that is told later is one on a call of the closed state; otherwise it
+    /// changes nothing. A call that is no probe goes on as it is.
+    #[cfg(feature = "http")]
+    #[inline]
+    pub(crate) fn probe_answered(&mut self) {
+        self.admitted = self.breaker.breaker().probe_answered(self.admitted);
+    }
+
     /// The call came to this verdict.
     #[inline]
     pub fn tell(mut self, verdict: Verdict) {

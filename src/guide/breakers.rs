@@ -47,8 +47,11 @@
 //! What waiting may cure: no connection, a reset, a timeout, an answer of 5xx. Not what the caller did wrong (400, 404,
 //! a value that does not parse): the callee is fine, and the next caller may do better. **And not 429**: whoever
 //! answers that is alive, and has said when to come back. To take it for a failure stops the calls that would have been
-//! allowed, too; wait instead, or limit the calls. [`call_with`](crate::CircuitBreaker::call_with) takes a
-//! [`Verdict`](crate::Verdict) of your own. What was cancelled says nothing: drop the permit.
+//! allowed, too; wait instead, or limit the calls. The same holds for gRPC's `RESOURCE_EXHAUSTED` if it has a
+//! `RetryInfo`; without one it may be a lack of memory, and is a failure. [`call_with`](crate::CircuitBreaker::call_with) takes a
+//! [`Verdict`](crate::Verdict) of your own. What was cancelled says nothing: drop the permit. A call that panics has
+//! failed, in [`call`](crate::CircuitBreaker::call), in [`run`](crate::CircuitBreaker::run) and behind the layers of
+//! HTTP and gRPC.
 //!
 //! A callee that fails and says `Retry-After` is believed: [`Verdict::RetryAfter`](crate::Verdict::RetryAfter) makes
 //! the breaker stay open for no less, up to [`max_retry_after`](crate::breaker::BreakerConfigBuilder::max_retry_after).
@@ -70,6 +73,10 @@
 //! drop the call before there is a verdict; inside it has to end as an
 //! `Err`. A probe that never ends keeps the others out;
 //! [`max_half_open`](crate::breaker::BreakerConfigBuilder::max_half_open) is there for what has none.
+//!
+//! A stream that is a probe, of gRPC or of HTTP where the verdict waits for the body, has succeeded with its first
+//! message: that shows that the service is back. Its end then counts as that of any other call. A stream that may be
+//! silent for long needs `max_half_open`, because until its first message it keeps others out.
 //!
 //! # Slow probes
 //!

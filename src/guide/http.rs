@@ -93,6 +93,10 @@
 //! probe cannot last for ever. A breaker inside of the retries counts each try, trips on a single bad call, and makes
 //! the others wait for nothing.
 //!
+//! An open breaker answers at once, even while the service behind it is not ready: a service of tower with one breaker
+//! is then ready without asking the inner service. With one breaker per host the request decides, so the inner service
+//! has to be ready first.
+//!
 //! One breaker for each host ([`per_host`](crate::http::CircuitBreakerLayer::per_host)) unless all hosts are one
 //! service: a sick host does not shut off the healthy ones. Errors of the transport and 5xx are failures; 4xx are the
 //! caller's own, and 429 is retry's business: it says when to come back.

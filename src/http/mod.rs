@@ -53,6 +53,8 @@ mod rate_limit;
 mod telemetry;
 
 pub use body::Body;
+#[cfg(feature = "tonic")]
+pub(crate) use circuit_break::Readiness;
 pub use circuit_break::{
     BodyEnd, BodyEnds, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Classify, Ending, HeadArrives,
     Moment, One, PerHost, ServerErrors, Told, WatchedBody,

@@ -50,6 +50,15 @@ pub trait Breakers {
     ///
     /// [`CircuitOpen`] if its breaker does not let it pass.
     fn try_acquire(&self, head: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen>;
+
+    /// Returns the refusal that every request would get now, or `None` if some request might pass.
+    ///
+    /// A service of tower is asked for it in `poll_ready`, before the request is known: if there is a refusal, the
+    /// service behind the breakers is not asked whether it is ready. Default: `None`, which suits breakers that are
+    /// chosen by the request.
+    fn refusal(&self) -> Option<CircuitOpen> {
+        None
+    }
 }
 
 /// One for all requests.
@@ -59,6 +68,11 @@ impl<C: Clock, L: OnStateChange> Breakers for Arc<CircuitBreaker<C, L>> {
     #[inline]
     fn try_acquire(&self, _: &Head<'_>) -> Result<Permit<Self>, CircuitOpen> {
         self.try_acquire_owned()
+    }
+
+    #[inline]
+    fn refusal(&self) -> Option<CircuitOpen> {
+        CircuitBreaker::refusal(self)
     }
 }
 
@@ -71,9 +85,15 @@ impl<'a, C: Clock, L: OnStateChange> Breakers for &'a CircuitBreaker<C, L> {
         let breaker: &'a CircuitBreaker<C, L> = self;
         breaker.try_acquire()
     }
+
+    #[inline]
+    fn refusal(&self) -> Option<CircuitOpen> {
+        CircuitBreaker::refusal(self)
+    }
 }
 
-/// One per host, in lower case and with its port: `api.example.com:443`.
+/// One per host, in lower case and with its port: `api.example.com:443`. A dot that ends the name is left out, and an
+/// IPv6 address is in its canonical form: `[2001:db8::1]:443`.
 impl<C: Clock + Clone> Breakers for Arc<CircuitBreakers<String, C>> {
     type Breaker = Arc<CircuitBreaker<C>>;
 

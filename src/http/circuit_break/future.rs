@@ -1,7 +1,7 @@
 //! The calls of a service behind breakers.
 
 use super::{Classify, Moment};
-use crate::breaker::{BreakerRef, CallError, CircuitOpen, Permit};
+use crate::breaker::{BreakerRef, CallError, CircuitOpen, FailOnUnwind, Permit};
 use crate::http::ResponseHead;
 use core::fmt;
 use core::marker::PhantomData;
@@ -15,7 +15,8 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before the answer is there, it tells no verdict: a probe gives its place back.
+    /// Dropped before the answer is there, it tells no verdict: a probe gives its place back. A future that panics has
+    /// failed.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct CircuitBreakFuture<F, B: BreakerRef, V, W> {
         #[pin]
@@ -35,8 +36,8 @@ pin_project! {
 
 impl<F, B: BreakerRef, V, W> CircuitBreakFuture<F, B, V, W> {
     #[inline]
-    pub(super) fn permit(future: F, permit: Permit<B>, classify: V) -> Self {
-        Self { state: State::Permitted { future, permit: Some(permit), classify }, moment: PhantomData }
+    pub(super) fn permit(future: F, permit: Option<Permit<B>>, classify: V) -> Self {
+        Self { state: State::Permitted { future, permit, classify }, moment: PhantomData }
     }
 
     pub(super) fn refuse(open: CircuitOpen) -> Self {
@@ -57,16 +58,21 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProjection::Permitted { future, permit, classify } => {
-                let result = ready!(future.poll(context));
+                let guard = FailOnUnwind::new(permit);
+                let polled = future.poll(context);
+                let verdict = match &polled {
+                    Poll::Ready(Ok(answer)) => Some(classify.verdict(Ok(&ResponseHead::of(answer)))),
+                    Poll::Ready(Err(error)) => Some(classify.verdict(Err(error))),
+                    Poll::Pending => None,
+                };
+                guard.over();
+                let result = ready!(polled);
                 // Polled again after it was ready.
-                let Some(permit) = permit.take() else { return Poll::Pending };
+                let (Some(permit), Some(verdict)) = (permit.take(), verdict) else { return Poll::Pending };
                 Poll::Ready(match result {
-                    Ok(answer) => {
-                        let verdict = classify.verdict(Ok(&ResponseHead::of(&answer)));
-                        Ok(W::conclude(answer, permit, verdict))
-                    }
+                    Ok(answer) => Ok(W::conclude(answer, permit, verdict)),
                     Err(error) => {
-                        permit.tell(classify.verdict(Err(&error)));
+                        permit.tell(verdict);
                         Err(CallError::Failed(error))
                     }
                 })

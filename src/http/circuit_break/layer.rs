@@ -15,8 +15,9 @@ use core::marker::PhantomData;
 /// [`CallError::Open`](crate::CallError), which [`CircuitOpen::find_in`](crate::CircuitOpen::find_in) finds in whatever
 /// it is wrapped; no answer is invented.
 ///
-/// Clones, and all services that one makes, share the breakers. Permits are asked for in `call`, never in `poll_ready`:
-/// who polls for readiness may go away, and would keep others from a probe.
+/// Clones, and all services that one makes, share the breakers. Permits are taken in `call`, never in `poll_ready`: a
+/// caller that polls for readiness and goes away would keep others from a probe. An open breaker answers at once even
+/// if the service is not ready, see [`CircuitBreak`]. A call that panics has failed.
 ///
 /// Put it outside of what tries again, and a timeout inside: then a call that used up its tries is one failure, an open
 /// breaker costs no wait, and no probe lasts for ever.
@@ -61,7 +62,8 @@ impl CircuitBreakerLayer<PerHost> {
     /// A breaker per host and port, so that a sick host does not shut off healthy ones; of the 1024 hosts that were
     /// called last.
     ///
-    /// The host is that of the target, or else of the header `Host`.
+    /// The host is that of the target, or else of the header `Host`. However it is spelled, it has one breaker:
+    /// `API.example.com.` is `api.example.com`, and `[2001:DB8::0001]` is `[2001:db8::1]`.
     #[must_use]
     pub fn per_host(config: BreakerConfig) -> Self {
         Self::new(PerHost::new(config))
@@ -182,6 +184,13 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
 
     /// Lets the verdict on a success fall when the body has ended: one that fails after a 200 is then a failure, and
     /// one that is dropped before it ended tells nothing. Default: it falls when the head of the answer is there.
+    ///
+    /// A probe counts as a success when the first data of its body arrives, so that a stream that lasts for hours keeps
+    /// no other call out. If that closes the breaker, the stream goes on as a call of the closed state: a failure at its
+    /// end counts as one failure. The next failures then trip the breaker by its usual threshold, and a cooldown that had
+    /// grown starts over. For streams that may be silent for long, set
+    /// [`max_half_open`](crate::breaker::BreakerConfigBuilder::max_half_open): until its first data, a probe keeps its
+    /// place.
     #[must_use]
     pub fn when_body_ends(self) -> CircuitBreakerLayer<B, V, BodyEnds> {
         CircuitBreakerLayer { breakers: self.breakers, classify: self.classify, moment: PhantomData }

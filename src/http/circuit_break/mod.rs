@@ -9,6 +9,7 @@
 //! | `classify` | what an answer says about its server |
 //! | `moment`, `body` | when the verdict falls |
 //! | `service` | a service behind breakers |
+//! | `readiness` | whether the service behind them may be called |
 //! | `future` | its calls |
 
 mod body;
@@ -20,6 +21,8 @@ mod layer;
 mod moment;
 mod one;
 mod per_host;
+#[cfg(feature = "tower")]
+mod readiness;
 mod service;
 mod told;
 
@@ -31,6 +34,8 @@ pub use layer::CircuitBreakerLayer;
 pub use moment::{BodyEnds, HeadArrives, Moment};
 pub use one::One;
 pub use per_host::PerHost;
+#[cfg(feature = "tower")]
+pub(crate) use readiness::Readiness;
 pub use service::CircuitBreak;
 pub use told::Told;
 

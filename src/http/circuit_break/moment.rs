@@ -38,6 +38,9 @@ impl<R> Moment<R> for HeadArrives {
 }
 
 /// The verdict falls when the body of an answer has ended, unless the head says already that it is a failure.
+///
+/// A probe asks only whether the service is back, so it counts as a success when the first data of its body arrives,
+/// see [`WatchedBody`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BodyEnds;
 

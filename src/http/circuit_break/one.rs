@@ -46,4 +46,9 @@ impl Breakers for One {
         listeners.telemetry.asked(&permit, || breaker.state());
         permit
     }
+
+    #[inline]
+    fn refusal(&self) -> Option<CircuitOpen> {
+        self.0.breaker.refusal()
+    }
 }

@@ -1,7 +1,9 @@
 //! A service behind breakers.
 
+#[cfg(feature = "tower")]
+use super::Readiness;
 use super::{Breakers, CircuitBreakFuture, Classify, HeadArrives, Moment, PerHost, ServerErrors};
-use crate::breaker::CallError;
+use crate::breaker::{CallError, FailOnUnwind};
 use crate::http::Head;
 use core::fmt;
 use core::marker::PhantomData;
@@ -9,22 +11,40 @@ use http::{Request, Response};
 
 /// A client's service behind breakers. Made by [`CircuitBreakerLayer`](super::CircuitBreakerLayer).
 ///
-/// Ready whenever the service behind it is; an error of its readiness is passed on as
-/// [`CallError::Failed`](crate::CallError) and not counted, for it belongs to no request.
+/// Ready whenever the service behind it is, and whenever [one breaker](super::CircuitBreakerLayer::one) for all
+/// requests would refuse the call: an open breaker answers at once and does not ask the service. An error of the
+/// service's readiness is passed on as [`CallError::Failed`](crate::CallError) and not counted, because it belongs to no
+/// request.
+///
+/// Readiness that the service has and that a refusal does not use stays for the next call. If the breaker ceases to
+/// refuse between `poll_ready` and `call`, that one call is still refused, with a `retry_after` of zero, because the
+/// service was not asked. [One breaker per host](super::CircuitBreakerLayer::per_host) is known only in `call`: there
+/// the service is always asked first, so put such a layer around a service that is soon ready, as clients with a
+/// connection pool are.
 ///
 /// # Cancel safety
 ///
-/// A future that is dropped before its answer is there tells no verdict, and a probe gives its place back.
+/// A future that is dropped before its answer is there tells no verdict, and a probe gives its place back. A panic, in
+/// `call` or in the future, is a failure, and goes on to the caller.
 pub struct CircuitBreak<S, B = PerHost, V = ServerErrors, W = HeadArrives> {
     service: S,
     breakers: B,
     classify: V,
     moment: PhantomData<fn() -> W>,
+    #[cfg(feature = "tower")]
+    readiness: Readiness,
 }
 
 impl<S, B, V, W> CircuitBreak<S, B, V, W> {
     pub(super) fn new(service: S, breakers: B, classify: V) -> Self {
-        Self { service, breakers, classify, moment: PhantomData }
+        Self {
+            service,
+            breakers,
+            classify,
+            moment: PhantomData,
+            #[cfg(feature = "tower")]
+            readiness: Readiness::default(),
+        }
     }
 
     /// The service behind the breakers.
@@ -56,13 +76,20 @@ where
     type Future = CircuitBreakFuture<S::Future, B::Breaker, V, W>;
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
-        self.service.poll_ready(context).map_err(CallError::Failed)
+        let Self { service, breakers, readiness, .. } = self;
+        readiness.poll(breakers, || service.poll_ready(context)).map_err(CallError::Failed)
     }
 
     #[inline]
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        match self.breakers.try_acquire(&Head::of(&request)) {
-            Ok(permit) => CircuitBreakFuture::permit(self.service.call(request), permit, self.classify.clone()),
+        match self.readiness.try_acquire(&self.breakers, &Head::of(&request)) {
+            Ok(permit) => {
+                let mut permit = Some(permit);
+                let guard = FailOnUnwind::new(&mut permit);
+                let future = self.service.call(request);
+                guard.over();
+                CircuitBreakFuture::permit(future, permit, self.classify.clone())
+            }
             Err(open) => CircuitBreakFuture::refuse(open),
         }
     }
@@ -83,7 +110,13 @@ where
     #[inline]
     fn call(&self, request: Request<Q>) -> Self::Future {
         match self.breakers.try_acquire(&Head::of(&request)) {
-            Ok(permit) => CircuitBreakFuture::permit(self.service.call(request), permit, self.classify.clone()),
+            Ok(permit) => {
+                let mut permit = Some(permit);
+                let guard = FailOnUnwind::new(&mut permit);
+                let future = self.service.call(request);
+                guard.over();
+                CircuitBreakFuture::permit(future, permit, self.classify.clone())
+            }
             Err(open) => CircuitBreakFuture::refuse(open),
         }
     }

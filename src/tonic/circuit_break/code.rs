@@ -12,6 +12,9 @@ const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
 /// `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are failures, all other codes successes: what a
 /// [`CircuitBreakerLayer`](super::CircuitBreakerLayer) goes by unless told otherwise.
+///
+/// The layer counts `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo` as a success: that is a limiter, which is alive
+/// and has said when to come back, as HTTP's 429 does.
 #[must_use]
 pub fn unavailability(code: Code) -> Verdict {
     Verdict::failure_if(matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted))
@@ -20,18 +23,23 @@ pub fn unavailability(code: Code) -> Verdict {
 /// The verdict on the status that headers or trailers have, if they have one.
 pub(super) fn verdict_in(headers: &HeaderMap, classify: &impl Fn(Code) -> Verdict) -> Option<Verdict> {
     let code = Code::from_bytes(headers.get(STATUS)?.as_bytes());
-    Some(with_retry_after(classify(code), || retry_after_in(headers)))
+    Some(with_retry_info(code, classify(code), || retry_after_in(headers)))
 }
 
 /// The verdict on a status.
 pub(super) fn verdict_on(status: &Status, classify: &impl Fn(Code) -> Verdict) -> Verdict {
-    with_retry_after(classify(status.code()), || retry_after(status))
+    with_retry_info(status.code(), classify(status.code()), || retry_after(status))
 }
 
-/// A server that says with its failure for how long it wants to be left alone, is.
-fn with_retry_after(verdict: Verdict, retry_after: impl FnOnce() -> Option<Duration>) -> Verdict {
+/// What a `RetryInfo` makes of a failure: a limiter's refusal is none, and any other server is left alone for as long as
+/// it says. Verdicts other than a plain failure stand.
+fn with_retry_info(code: Code, verdict: Verdict, retry_after: impl FnOnce() -> Option<Duration>) -> Verdict {
     match verdict {
-        Verdict::Failure => retry_after().map_or(Verdict::Failure, Verdict::RetryAfter),
+        Verdict::Failure => match retry_after() {
+            None => Verdict::Failure,
+            Some(_) if code == Code::ResourceExhausted => Verdict::Success,
+            Some(wait) => Verdict::RetryAfter(wait),
+        },
         verdict => verdict,
     }
 }
@@ -44,6 +52,7 @@ fn retry_after_in(headers: &HeaderMap) -> Option<Duration> {
     retry_after(&Status::with_details(Code::Unknown, "", details))
 }
 
+/// The delay of the `RetryInfo`, if there is one; zero if it names none.
 fn retry_after(status: &Status) -> Option<Duration> {
-    status.get_details_retry_info()?.retry_delay
+    Some(status.get_details_retry_info()?.retry_delay.unwrap_or_default())
 }

@@ -2,7 +2,7 @@
 
 use super::code::verdict_on;
 use super::{Trailers, head};
-use crate::breaker::{BreakerRef, CircuitOpen, Permit, Verdict};
+use crate::breaker::{BreakerRef, CircuitOpen, FailOnUnwind, Permit, Verdict};
 use crate::http::WatchedBody;
 use alloc::boxed::Box;
 use core::error::Error;
@@ -19,7 +19,8 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before the answer is there, it tells no verdict: a probe gives its place back.
+    /// Dropped before the answer is there, it tells no verdict: a probe gives its place back. A future that panics has
+    /// failed.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct CircuitBreakFuture<F, B: BreakerRef, V> {
         #[pin]
@@ -30,16 +31,16 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<F, B: BreakerRef, V> {
-        // The permit is there until the answer is.
-        Permitted { #[pin] future: F, permit: Option<(Permit<B>, V)> },
+        // Both are there until the answer is.
+        Permitted { #[pin] future: F, permit: Option<Permit<B>>, classify: Option<V> },
         Refused { open: CircuitOpen },
     }
 }
 
 impl<F, B: BreakerRef, V> CircuitBreakFuture<F, B, V> {
     #[inline]
-    pub(super) fn permit(future: F, permit: Permit<B>, classify: V) -> Self {
-        Self { state: State::Permitted { future, permit: Some((permit, classify)) } }
+    pub(super) fn permit(future: F, permit: Option<Permit<B>>, classify: V) -> Self {
+        Self { state: State::Permitted { future, permit, classify: Some(classify) } }
     }
 
     pub(super) fn refuse(open: CircuitOpen) -> Self {
@@ -60,13 +61,27 @@ where
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
-            StateProjection::Permitted { future, permit } => {
-                let result = ready!(future.poll(context));
+            StateProjection::Permitted { future, permit, classify } => {
+                let guard = FailOnUnwind::new(permit);
+                let polled = future.poll(context).map_err(Into::into);
+                let verdict = match (&polled, classify.as_ref()) {
+                    (Poll::Ready(result), Some(classify)) => verdict_of(result, classify),
+                    _ => None,
+                };
+                guard.over();
+                let result = ready!(polled);
                 // Polled again after it was ready.
-                let Some((permit, classify)) = permit.take() else { return Poll::Pending };
-                Poll::Ready(match result {
-                    Ok(answer) => Ok(watch(answer, permit, classify)),
-                    Err(error) => Err(fail(error.into(), permit, &classify)),
+                let (Some(permit), Some(classify)) = (permit.take(), classify.take()) else { return Poll::Pending };
+                Poll::Ready(match (result, verdict) {
+                    (Ok(answer), Some(verdict)) => Ok(answer.map(|body| WatchedBody::settled(body, permit, verdict))),
+                    (Ok(answer), None) => {
+                        Ok(answer.map(|body| WatchedBody::watch(body, permit, Trailers::new(classify))))
+                    }
+                    (Err(error), verdict) => {
+                        permit.tell(verdict.unwrap_or(Verdict::Failure));
+                        // What a generated client would make of it.
+                        Err(Status::from_error(error))
+                    }
                 })
             }
             StateProjection::Refused { open } => Poll::Ready(Err((*open).into())),
@@ -74,28 +89,17 @@ where
     }
 }
 
-/// Tells what the head said, or waits for the trailers.
-fn watch<R: Body, B: BreakerRef, V: Fn(Code) -> Verdict>(
-    answer: Response<R>,
-    permit: Permit<B>,
-    classify: V,
-) -> Response<WatchedBody<R, B, Trailers<V>>> {
-    match head::verdict(&answer, &classify) {
-        Some(verdict) => answer.map(|body| WatchedBody::settled(body, permit, verdict)),
-        None => answer.map(|body| WatchedBody::watch(body, permit, Trailers::new(classify))),
-    }
-}
-
-/// The status that a generated client would make of the error. One that is a status already was some layer's answer,
-/// all others are the transport's failures.
-#[cold]
-fn fail<B: BreakerRef>(
-    error: Box<dyn Error + Send + Sync>,
-    permit: Permit<B>,
+/// The verdict, if there is one before the trailers.
+///
+/// An error that is a status already was some layer's answer. All others are the transport's failures.
+fn verdict_of<R>(
+    result: &Result<Response<R>, Box<dyn Error + Send + Sync>>,
     classify: &impl Fn(Code) -> Verdict,
-) -> Status {
-    permit.tell(error.downcast_ref().map_or(Verdict::Failure, |status| verdict_on(status, classify)));
-    Status::from_error(error)
+) -> Option<Verdict> {
+    match result {
+        Ok(answer) => head::verdict(answer, classify),
+        Err(error) => Some(error.downcast_ref().map_or(Verdict::Failure, |status| verdict_on(status, classify))),
+    }
 }
 
 impl<F, B: BreakerRef, V> fmt::Debug for CircuitBreakFuture<F, B, V> {

@@ -3,7 +3,7 @@
 use super::code::verdict_in;
 use crate::breaker::Verdict;
 use crate::http::is_grpc_type;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Response, StatusCode};
 use tonic::Code;
 
@@ -16,6 +16,8 @@ pub(super) fn verdict<R>(answer: &Response<R>, classify: &impl Fn(Code) -> Verdi
     let is_page = answer.headers().get(CONTENT_TYPE).is_some_and(|value| !is_grpc_type(value.as_bytes()));
     match answer.status() {
         StatusCode::OK if !is_page => None,
+        // A limiter's refusal, as `RESOURCE_EXHAUSTED` with a `RetryInfo` is.
+        StatusCode::TOO_MANY_REQUESTS if answer.headers().contains_key(RETRY_AFTER) => Some(Verdict::Success),
         status => Some(code_of(status).map_or(Verdict::Failure, classify)),
     }
 }

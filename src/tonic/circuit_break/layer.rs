@@ -10,17 +10,21 @@ use tower_layer::Layer;
 /// Puts gRPC clients behind circuit breakers: what keeps failing is not called, and the caller is told at once.
 ///
 /// The verdict falls where gRPC puts the status: in the headers of an answer without messages, else in the trailers, so
-/// that a stream counts when it ends. `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are failures, and so
-/// are errors of the transport; other codes are successes.
+/// that a stream counts when it ends. Only a probe, which asks whether the service is back, counts as a success with its
+/// first message, see [below](#streams-as-probes). `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are
+/// failures, and so are errors of the transport; other codes are successes.
 ///
 /// | the answer | verdict |
 /// |---|---|
 /// | has a status, in its headers or its trailers | by its code |
+/// | is a limiter's refusal: `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo`, or a 429 with `Retry-After` | a success |
 /// | has none, and a status of HTTP that gRPC maps to a code, such as 503 | by that code |
 /// | has none, and is `UNKNOWN` by that mapping: a stream that was cut off, a page of HTML, a 500 | a failure |
 /// | is a stream that the caller drops | none; a probe gives its place back |
+/// | does not come, because the call panics | a failure; the panic goes on to the caller |
 ///
-/// With its failure, a server may say by a `google.rpc.RetryInfo` how long it wants to be left alone, and is: see
+/// A limiter that refuses is alive and says when to come back: to count that as a failure would stop the calls that it
+/// would let pass. Any other failure with a `google.rpc.RetryInfo` keeps the breaker open for as long as that says: see
 /// [`max_retry_after`](crate::breaker::BreakerConfigBuilder::max_retry_after).
 ///
 /// The service's error is a [`Status`](tonic::Status): the one that a generated client would have made of the error, or
@@ -29,6 +33,15 @@ use tower_layer::Layer;
 ///
 /// Clones, and all services that one makes, share the breakers. Put it outside of what tries again: then a call that
 /// used up its tries is one failure, and an open breaker costs no wait.
+///
+/// # Streams as probes
+///
+/// A watch that is opened as the probe may last for hours, and must not keep other calls out for so long. So a probe
+/// counts as a success when its first message arrives. If that closes the breaker, the stream goes on as a call of the
+/// closed state: a failure in its trailers counts as one failure. If more probes are needed, its end counts for nothing.
+///
+/// Until its first message a probe keeps its place. For streams that may be silent for long, set
+/// [`max_half_open`](crate::breaker::BreakerConfigBuilder::max_half_open).
 ///
 /// # Examples
 ///
@@ -136,7 +149,9 @@ impl<B: Breakers> CircuitBreakerLayer<B> {
 impl<B, V> CircuitBreakerLayer<B, V> {
     /// Sets what a code says about its server. Default: [`unavailability`].
     ///
-    /// The closure is cloned for every call. It is not asked where there is no status.
+    /// The closure is cloned for every call. It is not asked where there is no status. A `Verdict::Failure` for
+    /// `RESOURCE_EXHAUSTED` becomes a success if the status has a `google.rpc.RetryInfo`; to count such refusals,
+    /// return `Verdict::RetryAfter`, with the time to stay open.
     ///
     /// # Examples
     ///

@@ -1,8 +1,8 @@
 //! A client behind breakers.
 
 use super::{CircuitBreakFuture, Trailers};
-use crate::breaker::Verdict;
-use crate::http::{Breakers, Head, One, WatchedBody};
+use crate::breaker::{FailOnUnwind, Verdict};
+use crate::http::{Breakers, Head, One, Readiness, WatchedBody};
 use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
@@ -15,22 +15,28 @@ use tower_service::Service;
 /// A gRPC client's service behind breakers, such as a `Channel`. Made by
 /// [`CircuitBreakerLayer`](super::CircuitBreakerLayer).
 ///
-/// Ready whenever the service behind it is; an error of its readiness is passed on and not counted, for it belongs to
-/// no request.
+/// Ready whenever the service behind it is, and whenever [one breaker](super::CircuitBreakerLayer::one) for all
+/// requests would refuse the call: an open breaker answers at once and does not ask the service. An error of the
+/// service's readiness is passed on and not counted, because it belongs to no request.
+///
+/// Readiness that a refusal does not use stays for the next call, as it does in
+/// [the service of HTTP](crate::http::CircuitBreak), which has the rules in full.
 ///
 /// # Cancel safety
 ///
 /// A future that is dropped before its answer is there tells no verdict, nor does a stream that is dropped before it
-/// ended; a probe then gives its place back.
+/// ended; a probe then gives its place back. A panic, in `call`, in the future or in the stream, is a failure, and goes
+/// on to the caller.
 pub struct CircuitBreak<S, B = One, V = fn(Code) -> Verdict> {
     service: S,
     breakers: B,
     classify: V,
+    readiness: Readiness,
 }
 
 impl<S, B, V> CircuitBreak<S, B, V> {
     pub(super) fn new(service: S, breakers: B, classify: V) -> Self {
-        Self { service, breakers, classify }
+        Self { service, breakers, classify, readiness: Readiness::default() }
     }
 
     /// The service behind the breakers.
@@ -61,13 +67,20 @@ where
     type Future = CircuitBreakFuture<S::Future, B::Breaker, V>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
-        self.service.poll_ready(context).map_err(|error| Status::from_error(error.into()))
+        let Self { service, breakers, readiness, .. } = self;
+        readiness.poll(breakers, || service.poll_ready(context)).map_err(|error| Status::from_error(error.into()))
     }
 
     #[inline]
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        match self.breakers.try_acquire(&Head::of(&request)) {
-            Ok(permit) => CircuitBreakFuture::permit(self.service.call(request), permit, self.classify.clone()),
+        match self.readiness.try_acquire(&self.breakers, &Head::of(&request)) {
+            Ok(permit) => {
+                let mut permit = Some(permit);
+                let guard = FailOnUnwind::new(&mut permit);
+                let future = self.service.call(request);
+                guard.over();
+                CircuitBreakFuture::permit(future, permit, self.classify.clone())
+            }
             Err(open) => CircuitBreakFuture::refuse(open),
         }
     }

@@ -1,0 +1,17 @@
+//! What the breaker layers of HTTP and gRPC have in common, without sockets, on a clock that is moved by hand.
+//!
+//! | file | property |
+//! |---|---|
+//! | `panics` | a call that panics has failed |
+//! | `readiness` | an open breaker does not ask whether the service is ready, and loses no readiness |
+//! | `streams` | a stream is a successful probe as soon as its first message is there |
+#![cfg(all(feature = "hyper", feature = "tower"))]
+
+#[path = "breaker_layers/panics.rs"]
+mod panics;
+#[path = "breaker_layers/readiness.rs"]
+mod readiness;
+#[path = "breaker_layers/streams.rs"]
+mod streams;
+#[path = "breaker_layers/support.rs"]
+mod support;

@@ -1,0 +1,167 @@
+//! A call that panics has failed, wherever it panics: in `Service::call`, in the future, in the closure that judges
+//! it, or in a body that is watched. The panic reaches the caller.
+
+use crate::support::{Asked, BoxError, Clocked, Script, Step, clocked, let_probe, panic, panics, polled, request};
+use damper::http::{CircuitBreakerLayer, ResponseHead};
+use damper::{State, Verdict};
+use http::Response;
+use http_body_util::BodyExt;
+use std::cell::Cell;
+use std::future::{pending, poll_fn};
+use std::rc::Rc;
+use std::task::Poll;
+use tower::Service;
+
+/// Where a call panics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Call,
+    Future,
+    Verdict,
+    Body,
+}
+
+type Answer = Result<Response<Script>, BoxError>;
+
+/// A service that counts its calls and panics in them.
+fn panicking(place: Place, calls: &Rc<Cell<u32>>) -> impl Fn(Asked) -> Panicking + Clone + use<> {
+    let calls = Rc::clone(calls);
+    move |_| {
+        calls.set(calls.get() + 1);
+        if place == Place::Call {
+            panic();
+        }
+        Box::pin(async move {
+            if place == Place::Future {
+                panic();
+            }
+            let steps = [Step::Data(b"hello"), Step::Panic];
+            Ok(Response::builder().header("content-type", "application/grpc").body(Script::of(steps)).unwrap())
+        })
+    }
+}
+
+type Panicking = std::pin::Pin<Box<dyn Future<Output = Answer>>>;
+
+/// Makes a hundred calls and returns how many of them panicked.
+fn hundred<F, B, E>(mut call: impl FnMut() -> F) -> u32
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    B: http_body::Body,
+{
+    let panicked = (0..100).filter(|_| {
+        panics(|| {
+            if let Ok(answer) = polled(call()) {
+                _ = polled(answer.into_body().collect());
+            }
+        })
+    });
+    panicked.count() as u32
+}
+
+#[test]
+fn panicking_calls_of_http_open_the_breaker() {
+    for place in [Place::Call, Place::Future, Place::Verdict, Place::Body] {
+        let (_, breaker) = clocked(5);
+        let calls = Rc::new(Cell::new(0));
+        let service = tower::service_fn(panicking(place, &calls));
+        let judge = move |_: Result<&ResponseHead, &BoxError>| {
+            if place == Place::Verdict {
+                panic();
+            }
+            Verdict::Success
+        };
+        let mut client = CircuitBreakerLayer::new(breaker.clone()).classify(judge).when_body_ends().layer(service);
+        let panicked = hundred(|| client.call(request()));
+        assert_eq!((panicked, calls.get(), breaker.state()), (5, 5, State::Open), "in {place:?}");
+    }
+}
+
+#[test]
+fn panicking_calls_of_hyper_open_the_breaker() {
+    use hyper::service::{Service, service_fn};
+    for place in [Place::Call, Place::Future] {
+        let (_, breaker) = clocked(5);
+        let calls = Rc::new(Cell::new(0));
+        let client = CircuitBreakerLayer::new(breaker.clone()).layer(service_fn(panicking(place, &calls)));
+        let panicked = hundred(|| client.call(request()));
+        assert_eq!((panicked, calls.get(), breaker.state()), (5, 5, State::Open), "in {place:?}");
+    }
+}
+
+#[cfg(feature = "tonic")]
+#[test]
+fn panicking_calls_of_grpc_open_the_breaker() {
+    for place in [Place::Call, Place::Future, Place::Body] {
+        let (_, breaker) = clocked(5);
+        let calls = Rc::new(Cell::new(0));
+        let service = tower::service_fn(panicking(place, &calls));
+        let mut client = damper::tonic::CircuitBreakerLayer::new(breaker.clone()).layer(service);
+        let panicked = hundred(|| client.call(request()));
+        assert_eq!((panicked, calls.get(), breaker.state()), (5, 5, State::Open), "in {place:?}");
+    }
+}
+
+/// The closure that judges a status of gRPC: of the head, of the trailers, of an error.
+#[cfg(feature = "tonic")]
+#[test]
+fn a_panic_on_a_status_opens_the_breaker() {
+    use http::HeaderMap;
+    let status = || HeaderMap::from_iter([("grpc-status".parse().unwrap(), "0".parse().unwrap())]);
+    for kind in 0..3 {
+        let (_, breaker) = clocked(1);
+        let service = tower::service_fn(move |_: Asked| async move {
+            let mut answer = Response::builder().header("content-type", "application/grpc").body(Script::default());
+            match kind {
+                0 => answer.as_mut().unwrap().headers_mut().extend(status()),
+                1 => *answer.as_mut().unwrap().body_mut() = Script::of([Step::Trailers(status())]),
+                _ => return Err(BoxError::from(tonic::Status::not_found("nothing"))),
+            }
+            Ok(answer.unwrap())
+        });
+        let layer = damper::tonic::CircuitBreakerLayer::new(breaker.clone()).classify(|_| panic());
+        let mut client = layer.layer(service);
+        assert!(panics(|| polled(polled(client.call(request())).unwrap().into_body().collect())));
+        assert_eq!(breaker.state(), State::Open, "kind {kind}");
+    }
+}
+
+/// A panicking probe is a failed probe.
+#[test]
+fn a_panicking_probe_reopens() {
+    let (clock, breaker) = clocked(1);
+    let_probe(&clock, &breaker);
+    let service = tower::service_fn(panicking(Place::Future, &Rc::default()));
+    let mut client = CircuitBreakerLayer::new(breaker.clone()).layer(service);
+    assert!(panics(|| polled(client.call(request()))));
+    assert_eq!(breaker.state(), State::Open);
+}
+
+/// A call that is cancelled because its caller panics has not panicked itself.
+#[test]
+fn a_call_cancelled_by_a_panic_elsewhere_tells_nothing() {
+    let (_, breaker) = clocked(1);
+    let hanging = tower::service_fn(|_: Asked| pending::<Answer>());
+    let mut client = CircuitBreakerLayer::new(breaker.clone()).when_body_ends().layer(hanging);
+    cancelled_by_a_panic(&breaker, client.call(request()));
+
+    let silent = Script::default();
+    let answer = silent.clone();
+    let streaming = tower::service_fn(move |_: Asked| {
+        let answer = Response::new(answer.clone());
+        async { Ok::<_, BoxError>(answer) }
+    });
+    let mut client = CircuitBreakerLayer::new(breaker.clone()).when_body_ends().layer(streaming);
+    let body = polled(client.call(request())).unwrap().into_body();
+    cancelled_by_a_panic(&breaker, body.collect());
+}
+
+fn cancelled_by_a_panic(breaker: &Clocked, call: impl Future) {
+    let mut call = Box::pin(call);
+    let caller = poll_fn(move |context| -> Poll<()> {
+        assert!(call.as_mut().poll(context).is_pending());
+        panic()
+    });
+    assert!(panics(|| polled(caller)));
+    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::Closed, 0));
+}
