@@ -4,59 +4,82 @@ use crate::figure::figure;
 use crate::options::Options;
 use crate::plan::{Phase, Plan};
 use crate::run::Evidence;
-use crate::tally::{BIN, Counts};
+use crate::tally::{BIN, Bin, Counts};
 use damper::State;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-const SIZE: (u32, u32) = (1_080, 600);
-const MARGIN: u32 = 24;
+const WIDTH: u32 = 920;
+const MARGIN: u32 = 20;
 /// The title and the legend.
-const HEAD: u32 = 84;
-/// The names of the phases, above the plot.
-const PHASES: u32 = 42;
+const HEAD: u32 = 100;
+/// The names of the phases, above the first plot.
+const PHASES: u32 = 46;
+/// The name of a plot, above it.
+const NAME: u32 = 34;
+/// What the bars of a plot are drawn in.
+const PLOT: u32 = 150;
 /// The labels of the vertical axis.
-const AXIS: u32 = 62;
+const AXIS: u32 = 70;
 /// The band of the breaker, with the horizontal axis.
-const BAND: u32 = 92;
+const BAND: u32 = 110;
+const SIZE: (u32, u32) = (WIDTH, 2 * MARGIN + HEAD + PHASES + 2 * (NAME + PLOT) + BAND);
 
 const INK: RGBColor = RGBColor(31, 35, 40);
-const PALE: RGBColor = RGBColor(101, 109, 118);
+const PALE: RGBColor = RGBColor(89, 99, 110);
 const GRID: RGBColor = RGBColor(234, 238, 242);
 
-/// A line: its name, its colour (told apart by the colour-blind too) and its value.
-type Line = (&'static str, RGBColor, fn(&Counts) -> u64);
+/// What became of requests: its name, its colour, and how many they are.
+type Fate = (&'static str, RGBColor, fn(&Counts) -> u64);
 
-const LINES: [Line; 4] = [
-    ("allowed", RGBColor(0, 114, 178), |counts| counts.allowed),
-    ("over the limit: 429", RGBColor(230, 159, 0), |counts| counts.limited),
-    ("refused by the breaker: 503", RGBColor(130, 80, 223), |counts| counts.refused),
-    ("failed: 502, 504", RGBColor(207, 34, 46), |counts| counts.failed),
+/// In the order in which they are stacked. The colours differ for the colour-blind too, and from those of the breaker.
+const FATES: [Fate; 4] = [
+    ("allowed", RGBColor(86, 160, 211), |counts| counts.allowed),
+    ("429: over the limit", RGBColor(240, 170, 30), |counts| counts.limited),
+    ("503: breaker open", RGBColor(150, 120, 210), |counts| counts.refused),
+    ("502, 504: failed", RGBColor(190, 10, 50), |counts| counts.failed),
 ];
 
-/// `gateway.svg` in the directory that cargo builds in.
-pub(crate) fn path() -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join("target"), PathBuf::from);
-    let _ = fs::create_dir_all(&target);
-    // Shown without the detour over the package; as it is where it does not exist, which writing will report.
-    target.canonicalize().unwrap_or(target).join("gateway.svg")
+const STATES: [State; 3] = [State::Closed, State::Open, State::HalfOpen];
+
+/// Writes the picture below `directory` and returns where: in its `target` if it has one, as a checkout does, else in
+/// itself.
+pub(crate) fn write(directory: &Path, picture: &str) -> Result<PathBuf, String> {
+    let target = directory.join("target");
+    let path = if target.is_dir() { target } else { directory.to_owned() }.join("gateway.svg");
+    match fs::write(&path, picture) {
+        Ok(()) => Ok(path),
+        Err(error) => Err(format!("cannot write the chart to {}: {error}", path.display())),
+    }
 }
 
-pub(crate) fn draw(path: &Path, options: &Options, plan: &Plan, evidence: &Evidence) -> Result<(), Box<dyn Error>> {
-    let root = SVGBackend::new(path, SIZE).into_drawing_area();
+/// The picture, as SVG.
+pub(crate) fn draw(options: &Options, plan: &Plan, evidence: &Evidence) -> Result<String, Box<dyn Error>> {
+    let mut picture = String::new();
+    paint(&SVGBackend::with_string(&mut picture, SIZE).into_drawing_area(), options, plan, evidence)?;
+    Ok(picture)
+}
+
+fn paint(root: &Area<'_>, options: &Options, plan: &Plan, evidence: &Evidence) -> Result<(), Box<dyn Error>> {
     root.fill(&WHITE)?;
     let (head, rest) = root.margin(MARGIN, MARGIN, MARGIN, MARGIN).split_vertically(HEAD);
-    let (plot, band) = rest.split_vertically(SIZE.1 - 2 * MARGIN - HEAD - BAND);
+    let (flooder, rest) = rest.split_vertically(PHASES + NAME + PLOT);
+    let (others, band) = rest.split_vertically(NAME + PLOT);
     draw_head(&head, options, plan)?;
-    draw_plot(&plot, plan, &evidence.totals.bins)?;
+    let bins = |side: fn(&Bin) -> Counts| evidence.totals.bins.iter().map(side).collect::<Vec<_>>();
+    draw_plot(&flooder, PHASES, "the flooding client", plan, &bins(|bin| bin.flooder))?;
+    let name = match plan.addresses().len() - 1 {
+        1 => "the other client".to_owned(),
+        others => format!("the other {others} clients together"),
+    };
+    draw_plot(&others, 0, &name, plan, &bins(|bin| bin.others))?;
+    draw_phases(&flooder, plan)?;
     draw_band(&band, plan, evidence)?;
     root.present()?;
     Ok(())
@@ -67,31 +90,47 @@ fn text(size: u32, color: RGBColor, horizontal: HPos) -> TextStyle<'static> {
 }
 
 fn draw_head(area: &Area<'_>, options: &Options, plan: &Plan) -> Result<(), Box<dyn Error>> {
-    let title = format!(
-        "A gateway in trouble: {} clients, {} each, one of them floods; then the upstream fails",
-        plan.addresses().len(),
-        options.quota()
-    );
+    let title =
+        format!("{} clients, {} each: one floods, then the upstream fails", plan.addresses().len(), options.quota());
     area.draw(&Text::new(title, (0, 10), text(22, INK, HPos::Left)))?;
-    // Backends without a font cannot measure, so the columns are set by hand.
-    for ((name, color, _), x) in LINES.into_iter().zip([0, 108, 284, 514]) {
-        area.draw(&PathElement::new([(x, 54), (x + 24, 54)], color.stroke_width(3)))?;
-        area.draw(&Text::new(name, (x + 32, 54), text(16, INK, HPos::Left)))?;
+    // The SVG backend has no font to measure with, so the columns are set by hand.
+    area.draw(&Text::new("requests", (0, 48), text(16, PALE, HPos::Left)))?;
+    for ((name, color, _), x) in FATES.into_iter().zip([90, 240, 430, 620]) {
+        draw_key(area, name, color, (x, 48))?;
     }
-    for (state, x) in [State::Closed, State::Open, State::HalfOpen].into_iter().zip([712, 858, 934]) {
-        area.draw(&Rectangle::new([(x, 47), (x + 14, 61)], fill(state).filled()))?;
-        let name = if state == State::Closed { format!("breaker: {state}") } else { state.to_string() };
-        area.draw(&Text::new(name, (x + 21, 54), text(16, INK, HPos::Left)))?;
+    area.draw(&Text::new("breaker", (0, 78), text(16, PALE, HPos::Left)))?;
+    for (state, x) in STATES.into_iter().zip([90, 240, 430]) {
+        draw_key(area, &state.to_string(), fill(state), (x, 78))?;
     }
     Ok(())
 }
 
-fn draw_plot(area: &Area<'_>, plan: &Plan, bins: &[Counts]) -> Result<(), Box<dyn Error>> {
+/// An entry of the legend.
+fn draw_key(area: &Area<'_>, name: &str, color: RGBColor, (x, y): (i32, i32)) -> Result<(), Box<dyn Error>> {
+    area.draw(&Rectangle::new([(x, y - 7), (x + 14, y + 7)], color.filled()))?;
+    area.draw(&Text::new(name.to_owned(), (x + 21, y), text(16, INK, HPos::Left)))?;
+    Ok(())
+}
+
+/// The names of the phases, above the first plot.
+fn draw_phases(area: &Area<'_>, plan: &Plan) -> Result<(), Box<dyn Error>> {
+    let width = f64::from(area.dim_in_pixel().0 - AXIS);
+    for phase in Phase::ALL {
+        let middle = f64::midpoint(plan.start_of(phase).as_secs_f64(), plan.end_of(phase).as_secs_f64());
+        let x = (f64::from(AXIS) + width * middle / plan.length().as_secs_f64()) as i32;
+        area.draw(&Text::new(phase.name(), (x, 8), text(18, INK, HPos::Center)))?;
+        area.draw(&Text::new(story(phase, plan), (x, 28), text(15, PALE, HPos::Center)))?;
+    }
+    Ok(())
+}
+
+/// Stacks what became of some clients' requests.
+fn draw_plot(area: &Area<'_>, above: u32, name: &str, plan: &Plan, bins: &[Counts]) -> Result<(), Box<dyn Error>> {
     let seconds = plan.length().as_secs_f64();
-    let highest = bins.iter().flat_map(|bin| LINES.map(|(_, _, value)| value(bin))).max().unwrap_or(0);
+    let highest = bins.iter().map(Counts::answered).max().unwrap_or(0);
     let top = (figure(highest) * 1.08).max(4.0);
     let mut chart = ChartBuilder::on(area)
-        .margin_top(PHASES)
+        .margin_top(above + NAME)
         .set_label_area_size(LabelAreaPosition::Left, AXIS)
         .build_cartesian_2d(0.0..seconds, 0.0..top)?;
     chart
@@ -101,31 +140,24 @@ fn draw_plot(area: &Area<'_>, plan: &Plan, bins: &[Counts]) -> Result<(), Box<dy
         .light_line_style(TRANSPARENT)
         .bold_line_style(GRID)
         .axis_style(PALE)
-        .y_labels(6)
+        .y_labels(5)
         .y_label_formatter(&|value| format!("{value:.0}"))
         .y_label_style(("sans-serif", 15).into_font().color(&INK))
-        .y_desc(format!("requests per {} ms", BIN.as_millis()))
-        .axis_desc_style(("sans-serif", 16).into_font().color(&INK))
         .draw()?;
-    for phase in Phase::ALL {
-        let (from, until) = (plan.start_of(phase).as_secs_f64(), plan.end_of(phase).as_secs_f64());
-        if phase != Phase::Calm {
-            chart.draw_series(DashedLineSeries::new([(from, 0.0), (from, top)], 6, 5, PALE.stroke_width(1)))?;
-        }
-        // Pixels of the whole picture; the area counts from its own corner.
-        let (x, y) = chart.backend_coord(&(f64::midpoint(from, until), top));
-        let (left, above) = area.get_base_pixel();
-        let (x, y) = (x - left, y - above);
-        area.draw(&Text::new(phase.name(), (x, y - 30), text(18, INK, HPos::Center)))?;
-        area.draw(&Text::new(story(phase, plan), (x, y - 11), text(14, PALE, HPos::Center)))?;
-    }
-    for (_, color, value) in LINES {
+    let title = format!("{name}: requests per {} ms", BIN.as_millis());
+    area.draw(&Text::new(title, (AXIS as i32, (above + NAME / 2 + 2) as i32), text(16, INK, HPos::Left)))?;
+    let mut below = vec![0; bins.len()];
+    for (_, color, value) in FATES {
         let values: Vec<u64> = bins.iter().map(value).collect();
-        for (from, values) in stretches(&values) {
-            let steps = steps(from, values);
-            chart.draw_series([Polygon::new(steps.clone(), color.mix(0.12))])?;
-            chart.draw_series(LineSeries::new(steps, color.stroke_width(2)))?;
+        for (from, until) in stretches(&values) {
+            let outline = outline(from, &below[from..until], &values[from..until]);
+            chart.draw_series([Polygon::new(outline, color.filled())])?;
         }
+        below.iter_mut().zip(values).for_each(|(below, value)| *below += value);
+    }
+    for phase in [Phase::Flood, Phase::Outage, Phase::Recovery] {
+        let from = plan.start_of(phase).as_secs_f64();
+        chart.draw_series(DashedLineSeries::new([(from, 0.0), (from, top)], 6, 5, PALE.stroke_width(1)))?;
     }
     Ok(())
 }
@@ -134,40 +166,44 @@ fn draw_plot(area: &Area<'_>, plan: &Plan, bins: &[Counts]) -> Result<(), Box<dy
 fn story(phase: Phase, plan: &Plan) -> String {
     match phase {
         Phase::Calm => "all under the limit".to_owned(),
-        Phase::Flood => format!("one client sends {:.0} times its limit", plan.flood_factor()),
-        Phase::Outage => "upstream answers 503, then nothing".to_owned(),
+        Phase::Flood => format!("one client sends {:.0} × its limit", plan.flood_factor()),
+        Phase::Outage => "upstream fails, then stalls".to_owned(),
         Phase::Recovery => "upstream answers again".to_owned(),
     }
 }
 
-/// The parts of a line that leave zero, each with its first bin: a line at zero says nothing and hides others.
-fn stretches(values: &[u64]) -> Vec<(usize, &[u64])> {
+/// The ranges of bins in which there is something to draw.
+fn stretches(values: &[u64]) -> Vec<(usize, usize)> {
     let mut stretches = Vec::new();
     let mut from = 0;
     for stretch in values.split(|value| *value == 0) {
         if !stretch.is_empty() {
-            stretches.push((from, stretch));
+            stretches.push((from, from + stretch.len()));
         }
         from += stretch.len() + 1;
     }
     stretches
 }
 
-/// Every bin as a step as wide as it is, up from zero before the first and down to it after the last.
-fn steps(from: usize, values: &[u64]) -> Vec<(f64, f64)> {
+/// Steps as wide as a bin: forward along the tops, and back along what is `below`.
+fn outline(from: usize, below: &[u64], values: &[u64]) -> Vec<(f64, f64)> {
     let edge = |bin: usize| figure(bin as u64) * BIN.as_secs_f64();
-    let mut points = vec![(edge(from), 0.0)];
-    for (bin, value) in (from..).zip(values) {
-        points.extend([(edge(bin), figure(*value)), (edge(bin + 1), figure(*value))]);
+    let (mut tops, mut bottoms) = (Vec::new(), Vec::new());
+    for ((bin, below), value) in (from..).zip(below).zip(values) {
+        for at in [edge(bin), edge(bin + 1)] {
+            tops.push((at, figure(below + value)));
+            bottoms.push((at, figure(*below)));
+        }
     }
-    points.push((edge(from + values.len()), 0.0));
-    points
+    bottoms.reverse();
+    tops.append(&mut bottoms);
+    tops
 }
 
 fn draw_band(area: &Area<'_>, plan: &Plan, evidence: &Evidence) -> Result<(), Box<dyn Error>> {
     let seconds = plan.length().as_secs_f64();
     let mut chart = ChartBuilder::on(area)
-        .margin_top(14)
+        .margin_top(18)
         .set_label_area_size(LabelAreaPosition::Left, AXIS)
         .set_label_area_size(LabelAreaPosition::Bottom, 46)
         .build_cartesian_2d(0.0..seconds, 0.0..1.0)?;
@@ -196,30 +232,17 @@ fn draw_band(area: &Area<'_>, plan: &Plan, evidence: &Evidence) -> Result<(), Bo
         .x_desc("seconds since the start")
         .axis_desc_style(("sans-serif", 16).into_font().color(&INK))
         .draw()?;
-    area.draw(&Text::new("breaker", (0, 30), text(16, INK, HPos::Left)))?;
+    area.draw(&Text::new("breaker", (0, 34), text(16, INK, HPos::Left)))?;
     Ok(())
 }
 
 const fn fill(state: State) -> RGBColor {
     match state {
-        State::Closed | State::ForcedClosed | State::Disabled => RGBColor(172, 216, 180),
-        State::Open | State::ForcedOpen => RGBColor(240, 128, 120),
-        State::HalfOpen => RGBColor(250, 204, 60),
+        State::Closed | State::ForcedClosed | State::Disabled => RGBColor(200, 225, 205),
+        State::Open | State::ForcedOpen => RGBColor(75, 85, 99),
+        State::HalfOpen => RGBColor(20, 170, 160),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{steps, stretches};
-
-    #[test]
-    fn a_line_is_drawn_where_it_leaves_zero() {
-        assert_eq!(stretches(&[0, 0, 3, 4, 0, 0, 1]), [(2, &[3, 4][..]), (6, &[1])]);
-        assert!(stretches(&[0, 0]).is_empty());
-    }
-
-    #[test]
-    fn a_bin_is_a_step() {
-        assert_eq!(steps(10, &[3]), [(1.0, 0.0), (1.0, 3.0), (1.1, 3.0), (1.1, 0.0)]);
-    }
-}
+mod tests;

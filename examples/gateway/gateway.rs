@@ -8,9 +8,11 @@ use crate::server;
 use crate::watch::BreakerWatch;
 use bytes::Bytes;
 use damper::http::{
-    Answer, CircuitBreak, CircuitBreakerLayer, Decision, Head, Limit, Limited, MissingPeer, RateLimitLayer,
+    Answer, CircuitBreak, CircuitBreakerLayer, Decision, Head, Limit, Limited, MissingPeer, RateLimitLayer, Standing,
 };
-use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Clock, KeyedLimiter, Monotonic, Quota, wire};
+use damper::{
+    Allowed, BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Clock, KeyedLimiter, Monotonic, Quota, wire,
+};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::header::RETRY_AFTER;
@@ -58,7 +60,7 @@ impl Gateway {
     }
 
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
-        let limits = RateLimitLayer::new(Arc::clone(&self)).exempt(|head| head.uri.path() == HEALTH);
+        let limits = RateLimitLayer::new(Arc::clone(&self)).exempt(|head| head.uri.path() == HEALTH).headers(true);
         server::serve(listener, |peer| {
             let gateway = Arc::clone(&self);
             let proxy = service_fn(move |request| Arc::clone(&gateway).forward(request));
@@ -103,14 +105,16 @@ impl Gateway {
 impl Limit for Gateway {
     type Later = Ready<Answer>;
 
-    fn decide(&self, head: &Head<'_>, _: bool) -> Decision<Self::Later> {
+    fn decide(&self, head: &Head<'_>, tell: bool) -> Decision<Self::Later> {
         let Some(client) = head.peer().map(|peer| peer.ip()) else {
             return Decision::Now(Err(MissingPeer.into()));
         };
         let check = || self.limits.check(&client);
         let checked = if is_of_flood(client, head) { self.flood.count(check) } else { check() };
-        let answer = checked.map(|_| None).map_err(|denied| Limited::by(denied, self.limits.quota()).into());
-        Decision::Now(answer)
+        let quota = self.limits.quota();
+        let standing = |allowed: Allowed| Standing::new(quota, allowed.remaining(), allowed.resets_in());
+        let answer = checked.map(|allowed| tell.then(|| standing(allowed)));
+        Decision::Now(answer.map_err(|denied| Limited::by(denied, quota).into()))
     }
 }
 
@@ -132,4 +136,45 @@ fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Either::Right(Full::new(text.into())));
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Gateway;
+    use crate::upstream::Upstream;
+    use damper::Quota;
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    /// The answers of a gateway with this quota to `requests` of one client, in lower case.
+    async fn answers(quota: Quota, requests: usize) -> Vec<String> {
+        let listener = async || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port is free");
+        let (behind, before) = (listener().await, listener().await);
+        let (upstream, address) = (behind.local_addr().expect("bound"), before.local_addr().expect("bound"));
+        tokio::spawn(Arc::new(Upstream::new()).serve(behind));
+        let gateway = Gateway::new(quota, Duration::from_secs(1), Duration::from_mins(1), upstream).expect("fits");
+        tokio::spawn(Arc::new(gateway).serve(before));
+        let mut answers = Vec::new();
+        for _ in 0..requests {
+            let mut stream = TcpStream::connect(address).await.expect("listens");
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.expect("is read");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.expect("is text");
+            answers.push(answer.to_lowercase());
+        }
+        answers
+    }
+
+    #[tokio::test]
+    async fn allowed_answers_carry_the_headers_of_refusals() {
+        let answers = answers(Quota::per_hour(1).burst(2), 3).await;
+        for (answer, (status, remaining)) in answers.iter().zip([("200", 1), ("200", 0), ("429", 0)]) {
+            assert!(answer.starts_with(&format!("http/1.1 {status} ")), "{answer}");
+            assert!(answer.contains("\r\nratelimit-policy: "), "{answer}");
+            assert!(answer.contains(&format!(";r={remaining};")), "{answer}");
+        }
+    }
 }

@@ -12,10 +12,12 @@
 mod chart;
 mod checks;
 mod client;
+mod ending;
 mod envelope;
 mod figure;
 mod gateway;
 mod headers;
+mod listen;
 mod options;
 mod plan;
 mod probes;
@@ -28,40 +30,49 @@ mod tally;
 mod upstream;
 mod watch;
 
+use crate::ending::Ending;
 use crate::gateway::Gateway;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::upstream::Upstream;
+use clap::Parser;
 use damper::Monotonic;
 use std::error::Error;
-use std::io::{Write, stdout};
+use std::io::{Write, stderr, stdout};
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// The code for options that cannot be met, as clap has it.
-const BAD_OPTIONS: u8 = 2;
-
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
-    let options = Options::from_command_line();
-    // Before anything else: bound means that the address was right and free.
-    let listener = match TcpListener::bind(options.listen).await {
-        Ok(listener) => listener,
-        Err(error) => {
-            eprintln!("error: cannot listen on {}: {error}", options.listen);
-            return ExitCode::from(BAD_OPTIONS);
-        }
+    let ending = match Options::try_parse() {
+        Ok(options) => obey(&options).await,
+        // `--help` is one of these, and goes to stdout.
+        Err(message) => match message.print() {
+            Ok(()) => Ending::Status(message.exit_code() as u8),
+            Err(error) => Ending::of_error(&error),
+        },
     };
-    match start(&options, listener).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+    ending.report(&mut stderr())
+}
+
+async fn obey(options: &Options) -> Ending {
+    let addresses = match options.consistent().and_then(|()| options.addresses()) {
+        Ok(addresses) => addresses,
+        Err(message) => return Ending::BadOptions(message),
+    };
+    // Before anything else: bound means that the address was right and free.
+    let listener = match TcpListener::bind(&addresses[..]).await {
+        Ok(listener) => listener,
+        Err(error) => return Ending::BadOptions(format!("cannot listen on {}: {error}", options.listen)),
+    };
+    match start(options, listener).await {
+        Ok(true) => Ending::Passed,
+        Ok(false) => Ending::ChecksFailed,
+        Err(error) => Ending::of_error(&*error),
     }
 }
 
@@ -88,9 +99,16 @@ async fn start(options: &Options, listener: TcpListener) -> Result<bool, Box<dyn
     }
 
     let evidence = run::run(&plan, &upstream, &gateway, Options::reachable(bound)).await?;
-    let chart = chart::path();
-    chart::draw(&chart, options, &plan, &evidence).map_err(|error| format!("{}: {error}", chart.display()))?;
-    let report = Report::new(options, &plan, &evidence, checks::all(options, &plan, &evidence), &chart);
+    let picture = chart::draw(options, &plan, &evidence)?;
+    let chart = match chart::write(Path::new(""), &picture) {
+        Ok(path) => Some(path),
+        // A directory that cannot be written to costs the chart, not the result.
+        Err(error) => {
+            _ = writeln!(stderr(), "warning: {error}");
+            None
+        }
+    };
+    let report = Report::new(options, &plan, &evidence, checks::all(options, &plan, &evidence), chart.as_deref());
     if options.json {
         writeln!(stdout(), "{}", serde_json::to_string_pretty(&report)?)?;
     } else {

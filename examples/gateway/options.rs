@@ -1,7 +1,7 @@
 //! What can be set on the command line, and what makes no sense.
 
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, value_parser};
+use crate::listen::Listen;
+use clap::{Parser, value_parser};
 use damper::Quota;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -41,9 +41,9 @@ pub(crate) struct Options {
     #[arg(long, verbatim_doc_comment, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(2..=200))]
     pub(crate) clients: u16,
 
-    /// Where the gateway listens
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
-    pub(crate) listen: SocketAddr,
+    /// Where the gateway listens, a name or an address; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
+    pub(crate) listen: Listen,
 
     /// Serve until Ctrl-C, without a load of its own: for curl or wrk
     #[arg(long, conflicts_with_all = ["seconds", "clients", "json"])]
@@ -55,15 +55,6 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The command line; ends the process with the code 2 and a message if it makes no sense.
-    pub(crate) fn from_command_line() -> Self {
-        let options = Self::parse();
-        if let Err(message) = options.consistent() {
-            Self::command().error(ErrorKind::ValueValidation, message).exit();
-        }
-        options
-    }
-
     pub(crate) fn quota(&self) -> Quota {
         Quota::per_second(self.rate).burst(self.burst())
     }
@@ -73,7 +64,7 @@ impl Options {
     }
 
     /// What the values mean together, which clap cannot tell. `--serve` takes whatever a quota can be.
-    fn consistent(&self) -> Result<(), String> {
+    pub(crate) fn consistent(&self) -> Result<(), String> {
         if self.serve {
             return Ok(());
         }
@@ -103,10 +94,26 @@ impl Options {
                 self.seconds
             ));
         }
-        match self.listen.ip() {
-            IpAddr::V4(ip) if ip.is_loopback() || ip.is_unspecified() => Ok(()),
-            ip => Err(format!("the clients call from 127.0.0.1 and up and cannot reach {ip}; only with --serve")),
+        Ok(())
+    }
+
+    /// The addresses to bind to; the first that is free will do.
+    pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
+        let mut addresses = self.listen.resolve().map_err(|error| format!("--listen {}: {error}", self.listen))?;
+        if !self.serve {
+            let found = addresses[0].ip();
+            addresses.retain(|address| match address.ip() {
+                IpAddr::V4(ip) => ip.is_loopback() || ip.is_unspecified(),
+                IpAddr::V6(_) => false,
+            });
+            if addresses.is_empty() {
+                return Err(format!(
+                    "--listen {}: the clients call from 127.0.0.1 and up and cannot reach {found}; only with --serve",
+                    self.listen
+                ));
+            }
         }
+        Ok(addresses)
     }
 
     /// The address that clients of this machine call, given the one that the gateway is bound to.
@@ -132,12 +139,19 @@ mod tests {
 
     fn verdict(arguments: &[&str]) -> Result<(), String> {
         let command_line = std::iter::once("gateway").chain(arguments.iter().copied());
-        Options::try_parse_from(command_line).map_err(|error| error.to_string())?.consistent()
+        let options = Options::try_parse_from(command_line).map_err(|error| error.to_string())?;
+        options.consistent()?;
+        options.addresses().map(drop)
     }
 
     #[test]
     fn odd_settings_are_fine() {
-        for arguments in [&["--rate", "1", "--burst", "1"][..], &["--rate", "2000"], &["--seconds", "4.5"]] {
+        for arguments in [
+            &["--rate", "1", "--burst", "1"][..],
+            &["--rate", "2000"],
+            &["--seconds", "4.5"],
+            &["--listen", "localhost:0"],
+        ] {
             assert_eq!(verdict(arguments), Ok(()), "{arguments:?}");
         }
         assert_eq!(verdict(&["--serve", "--rate", "4000000000", "--burst", "1", "--listen", "[::1]:0"]), Ok(()));
@@ -155,6 +169,7 @@ mod tests {
             &["--seconds", "NaN"],
             &["--clients", "1"],
             &["--listen", "nowhere"],
+            &["--listen", "nowhere.invalid:80"],
             &["--listen", "[::1]:0"],
             &["--serve", "--json"],
         ] {

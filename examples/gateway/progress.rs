@@ -4,7 +4,7 @@ use crate::plan::{Phase, Plan};
 use crate::tally::Tally;
 use crate::watch::BreakerWatch;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{IsTerminal, stderr};
+use std::io::{self, ErrorKind, IsTerminal, Write, stderr};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
@@ -21,7 +21,11 @@ impl Drop for Bar {
 }
 
 /// Shows how the run goes, until it is over or the task is dropped.
-pub(crate) async fn show(plan: &Plan, start: Instant, tally: &Tally, watch: &BreakerWatch) {
+///
+/// # Errors
+///
+/// When nobody reads the lines any more. Other errors of stderr are no reason to end a run.
+pub(crate) async fn show(plan: &Plan, start: Instant, tally: &Tally, watch: &BreakerWatch) -> io::Result<()> {
     if stderr().is_terminal() {
         let bar = Bar(ProgressBar::new(plan.length().as_millis() as u64));
         if let Ok(style) = ProgressStyle::with_template("{bar:10.cyan/dim} {wide_msg}") {
@@ -30,24 +34,38 @@ pub(crate) async fn show(plan: &Plan, start: Instant, tally: &Tally, watch: &Bre
         each(BAR_INTERVAL, plan, start, |at| {
             bar.0.set_position(at.as_millis() as u64);
             bar.0.set_message(line(plan.phase_at(at), at, tally, watch));
+            Ok(())
         })
-        .await;
+        .await
     } else {
         each(LINE_INTERVAL, plan, start, |at| {
             // The phase that the second was in, not the one that begins now.
-            eprintln!("{}", line(plan.phase_at(at.saturating_sub(BAR_INTERVAL)), at, tally, watch));
+            print(&mut stderr(), &line(plan.phase_at(at.saturating_sub(BAR_INTERVAL)), at, tally, watch))
         })
-        .await;
+        .await
     }
 }
 
-async fn each(interval: Duration, plan: &Plan, start: Instant, mut show: impl FnMut(Duration)) {
+fn print(output: &mut impl Write, line: &str) -> io::Result<()> {
+    match writeln!(output, "{line}") {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+async fn each(
+    interval: Duration,
+    plan: &Plan,
+    start: Instant,
+    mut show: impl FnMut(Duration) -> io::Result<()>,
+) -> io::Result<()> {
     let mut at = interval;
     while at <= plan.length() {
         sleep_until(start + at).await;
-        show(at);
+        show(at)?;
         at += interval;
     }
+    Ok(())
 }
 
 /// The time, the phase, the state of the breaker, and what became of the requests of this phase.
@@ -63,4 +81,29 @@ fn line(phase: Phase, at: Duration, tally: &Tally, watch: &BreakerWatch) -> Stri
         counts.refused,
         counts.failed,
     )
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::print;
+    use std::io::{self, ErrorKind, Write};
+
+    /// A pipe whose reader is gone.
+    pub(crate) struct Closed;
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn closed_pipe_ends_the_progress_without_a_panic() {
+        assert_eq!(print(&mut Closed, "1.0 s calm").map_err(|error| error.kind()), Err(ErrorKind::BrokenPipe));
+        assert!(print(&mut Vec::new(), "1.0 s calm").is_ok());
+    }
 }

@@ -21,7 +21,8 @@ pub(crate) struct Report<'a> {
     phases: Vec<PhaseRow>,
     transitions: Vec<TransitionRow>,
     checks: Vec<Check>,
-    chart: &'a Path,
+    /// Where it was written; `None` if it could not be.
+    chart: Option<&'a Path>,
 }
 
 /// A phase; times in milliseconds.
@@ -53,7 +54,7 @@ impl<'a> Report<'a> {
         plan: &Plan,
         evidence: &Evidence,
         checks: Vec<Check>,
-        chart: &'a Path,
+        chart: Option<&'a Path>,
     ) -> Self {
         let transitions = evidence.transitions.iter().map(|transition| TransitionRow {
             from: transition.from.to_string(),
@@ -146,6 +147,9 @@ impl fmt::Display for Report<'_> {
         for Check { name, passed, figures } in &self.checks {
             writeln!(f, "  {}  {name}: {figures}", if *passed { "ok    " } else { "FAILED" })?;
         }
-        write!(f, "\nThe chart: {}", self.chart.display())
+        match self.chart {
+            Some(path) => write!(f, "\nThe chart: {}", path.display()),
+            None => write!(f, "\nThe chart: not written"),
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::upstream::{Hit, Upstream};
 use crate::watch::Transition;
 use damper::{Clock, Monotonic};
 use std::error::Error;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -24,7 +25,7 @@ pub(crate) struct Epoch {
 }
 
 impl Epoch {
-    fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self { start: Monotonic.now(), frequency: Monotonic.frequency() }
     }
 
@@ -89,8 +90,12 @@ pub(crate) async fn run(
     for (number, client) in clients.into_iter().enumerate() {
         load.spawn(client.run(plan.shots(number), start, Arc::clone(&tally)));
     }
-    load.join_all().await;
-    progress.await?;
+    // The progress ends after the load, or early because nobody reads it any more: then the run ends too.
+    let load = async {
+        load.join_all().await;
+        Ok(())
+    };
+    tokio::try_join!(load, async { progress.await.map_err(io::Error::other)? })?;
     background.shutdown().await;
 
     gateway.watch().observe();

@@ -50,6 +50,13 @@ impl Counts {
     }
 }
 
+/// What became of the requests of a [`BIN`], the flooding client's apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bin {
+    pub(crate) flooder: Counts,
+    pub(crate) others: Counts,
+}
+
 /// One phase, by the moment at which requests were due.
 #[derive(Clone, Debug)]
 pub(crate) struct PhaseTally {
@@ -65,7 +72,7 @@ pub(crate) struct PhaseTally {
 pub(crate) struct Totals {
     pub(crate) phases: [PhaseTally; 4],
     /// Per [`BIN`], by the moment at which requests were due.
-    pub(crate) bins: Vec<Counts>,
+    pub(crate) bins: Vec<Bin>,
     pub(crate) broken: u64,
     pub(crate) first_broken: Option<String>,
 }
@@ -83,7 +90,7 @@ impl Tally {
         };
         Ok(Self(Mutex::new(Totals {
             phases: [phase.clone(), phase.clone(), phase.clone(), phase],
-            bins: vec![Counts::default(); plan.length().as_nanos().div_ceil(BIN.as_nanos()) as usize],
+            bins: vec![Bin::default(); plan.length().as_nanos().div_ceil(BIN.as_nanos()) as usize],
             broken: 0,
             first_broken: None,
         })))
@@ -105,7 +112,7 @@ impl Tally {
             phase.limited_others += 1;
         }
         if let Some(bin) = totals.bins.get_mut((shot.at.as_nanos() / BIN.as_nanos()) as usize) {
-            bin.count(&outcome);
+            if client == 0 { bin.flooder.count(&outcome) } else { bin.others.count(&outcome) }
         }
         if let Outcome::Broken(reason) = outcome {
             totals.broken += 1;
