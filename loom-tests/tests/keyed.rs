@@ -818,7 +818,7 @@ fn charge_beside_a_first_sight_is_booked_on_the_key() {
     });
 }
 
-/// A call that took tokens of a slow tier is rolled back after its key was moved to a faster one: positions of the one
+/// A call that took tokens of a fast tier is rolled back after its key was moved to a slower one: positions of the one
 /// tier say nothing in the other, and nothing is given back. [A roll-back that ignores the tier.]
 #[test]
 fn roll_back_after_a_change_of_tier_frees_no_other_debt() {
@@ -835,14 +835,14 @@ fn roll_back_after_a_change_of_tier_frees_no_other_debt_model() {
     let limits = ways(2, WhenFull::SharedOverflow, quota(4));
     // Tier 1 has two tokens an hour, tier 0 has one.
     limits.set_tier(&A, 1).unwrap();
-    limits.check_n(&A, 2).unwrap();
-    let none = RateLimiter::with_clock(quota(2), Stopped(7));
+    limits.check_n(&A, 4).unwrap();
+    let none = RateLimiter::with_clock(quota(4), Stopped(7));
     none.check().unwrap();
-    let rival = beside(&limits, move |limits| limits.check_n_with(&A, 2, &none).is_ok());
+    let rival = beside(&limits, move |limits| limits.check_n_with(&A, 4, &none).is_ok());
     limits.set_tier(&A, 0).unwrap();
     assert!(!rival.join().unwrap());
     let usage = limits.peek(&A);
-    // An hour's worth was spent: one token of tier 0, and a fraction that is rounded up. The call that was refused took
-    // another hour's worth, which is not given back if the change of tier came in between.
-    assert!(usage.limit() == 4 && (1..=3).contains(&usage.used()), "{} of what was spent is owed", usage.used());
+    // What was spent takes two hours to refill, as two tokens of tier 0 do. The call that was refused took as much again,
+    // which is not given back if the change of tier came in between.
+    assert!(usage.limit() == 4 && usage.used() >= 2, "two tokens are owed at least, not {}", usage.used());
 }
