@@ -239,8 +239,9 @@ impl Stripe<'_> {
     }
 
     /// Takes up to `n` tokens and keeps the room for them, where a thread that then gets too few from the bucket puts them
-    /// back. loom-tests: leases::tokens_put_back_find_their_room.
+    /// back.
     fn borrow(&self, n: u32) -> u32 {
+        // loom-tests: leases::tokens_put_back_find_their_room.
         loop {
             let word = self.load();
             let borrowed = TOKENS.get(word).min(n.into());
