@@ -27,6 +27,7 @@ mod breaking {
 
 mod models {
     pub(crate) mod breaker;
+    pub(crate) mod seed;
     pub(crate) mod skewed;
 }
 

@@ -216,7 +216,9 @@ mod with_std {
     use super::MILLI;
     use damper::{Clock, CoarseClock, CoarseTicker, CoarseTickerError, Quota, RateLimiter, StdClock};
     use std::error::Error;
+    use std::ops::Deref;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -317,6 +319,34 @@ mod with_std {
             thread::sleep(10 * MILLI);
             assert!(elapsed(&clock) <= ticking);
         }
+    }
+
+    /// A coarse clock that counts how often its ticker looks at it.
+    #[derive(Clone, Default)]
+    struct Watched(Arc<(CoarseClock, AtomicUsize)>);
+
+    impl Deref for Watched {
+        type Target = CoarseClock;
+
+        fn deref(&self) -> &CoarseClock {
+            self.0.1.fetch_add(1, Ordering::SeqCst);
+            &self.0.0
+        }
+    }
+
+    /// The first refresh of a ticker moves the clock, however far the clock was before. A ticker that counts from zero
+    /// would leave it where it is for an hour.
+    #[test]
+    fn ticker_resumes_from_the_clock() {
+        let clock = Watched::default();
+        let Watched(shared) = &clock;
+        let an_hour = Duration::from_hours(1);
+        shared.0.advance(an_hour);
+        let ticker = CoarseTicker::start(clock.clone(), MILLI).unwrap();
+        // One look may be that of the start; when the third is taken, a refresh is complete.
+        wait_until(|| shared.1.load(Ordering::SeqCst) >= 3);
+        ticker.stop();
+        assert!(elapsed(&shared.0) > an_hour, "the ticker moves the clock on");
     }
 
     #[test]

@@ -379,6 +379,22 @@ async fn the_verdict_may_wait_for_the_body() {
     assert_eq!(breaker.state(), State::Closed, "there is no body to wait for");
 }
 
+/// A server that forwards a body does not poll it again once `is_end_stream` says that the last frame was read. So that
+/// frame settles the call.
+#[tokio::test]
+async fn last_frame_settles_the_call() {
+    let (clock, breaker) = clocked(1);
+    breaker.try_acquire().unwrap().failure();
+    clock.advance(COOLDOWN);
+    let answer = async |_: Request<()>| Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello"))));
+    let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).when_body_ends().layer(tower::service_fn(answer));
+    let mut body = client.oneshot(empty()).await.unwrap().into_body();
+    assert_eq!(breaker.state(), State::HalfOpen, "the body is not read yet");
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "hello");
+    assert!(http_body::Body::is_end_stream(&body));
+    assert_eq!(breaker.state(), State::Closed, "settled by the last frame");
+}
+
 /// A closure says what is a failure.
 #[tokio::test]
 async fn what_is_a_failure_can_be_chosen() {

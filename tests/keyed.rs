@@ -3,12 +3,14 @@
 
 mod models {
     pub(crate) mod keys;
+    pub(crate) mod seed;
     pub(crate) mod skewed;
 }
 
 use damper::keyed::Seed;
 use damper::{ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, WhenFull};
 use models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
+use models::seed::seed;
 use models::skewed::Skewed;
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -294,6 +296,7 @@ fn a_flood_of_keys_admits_no_more_than_the_slots_hold() {
         .capacity(64)
         .when_full(WhenFull::EvictLeastIndebted)
         .clock(&clock)
+        .hasher(Seed::new(seed(), 0))
         .build()
         .unwrap();
     let admitted: u64 = (0..100_000u64).map(|key| u64::from(limits.check(&key).is_ok())).sum();
@@ -719,10 +722,11 @@ fn few_of_as_many_busy_keys_as_the_capacity_find_no_slot() {
     let (mut keys, mut overflows) = (0, 0);
     for (capacity, tables) in [(100, 500), (1_000, 100), (8_192, 20), (100_000, 2)] {
         let mut of_these = 0;
-        for _ in 0..tables {
+        for table in 0..tables as u64 {
             let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(1).burst(1_000_000))
                 .capacity(capacity)
                 .clock(ManualClock::new())
+                .hasher(Seed::new(seed(), table))
                 .build()
                 .unwrap();
             (0..capacity as u64).for_each(|key| _ = limits.check(&key));
@@ -748,6 +752,7 @@ fn a_busy_key_keeps_its_rate_under_a_flood() {
             .capacity(64)
             .when_full(when_full)
             .clock(&clock)
+            .hasher(Seed::new(seed(), 0))
             .build()
             .unwrap();
         let mut others = (1..=6_400u64).cycle();
@@ -774,13 +779,16 @@ fn threads_that_give_back_stay_in_the_envelope_of_each_key() {
             .capacity(8)
             .when_full(when_full)
             .clock(&clock)
+            .hasher(Seed::new(seed(), 0))
             .build()
             .unwrap();
         let none = damper::RateLimiter::with_clock(Quota::per_hour(1), &clock);
         none.check().unwrap();
+        let seed = seed();
         let counted = |thread: u64| {
             let mut taken = [0i64; KEYS];
-            let mut random = thread + 1;
+            // Not 0, of which xorshift makes 0 for ever.
+            let mut random = (seed ^ thread << 32) | 1;
             for _ in 0..40_000 {
                 random ^= random << 13;
                 random ^= random >> 7;

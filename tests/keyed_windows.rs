@@ -1,12 +1,17 @@
 //! Keyed limiters that count by windows: each key is answered as a limiter of its own would answer it.
 #![cfg(feature = "std")]
 
+mod models {
+    pub(crate) mod seed;
+}
+
 use damper::keyed::{KeyedLimiterBuilder, Seed};
 use damper::limit::{Algorithm, KeyedAlgorithm};
 use damper::{
     Alignment, FixedWindow, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, SetQuotaError,
     SlidingCounter, WhenFull,
 };
+use models::seed::seed;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +19,8 @@ use std::time::Duration;
 type Builder<'a> = KeyedLimiterBuilder<u64, &'a ManualClock, Seed>;
 
 fn builder(quota: Quota, clock: &ManualClock) -> Builder<'_> {
-    KeyedLimiter::<u64>::builder(quota).clock(clock).aligned_to(Alignment::ClockOrigin)
+    let builder = KeyedLimiter::<u64>::builder(quota).clock(clock).hasher(Seed::new(seed(), 0));
+    builder.aligned_to(Alignment::ClockOrigin)
 }
 
 fn fixed(quota: Quota) -> FixedWindow {

@@ -34,6 +34,21 @@ fn a_lease_takes_many_at_once_and_spends_them_alone() {
     assert!(limiter.check().is_err());
 }
 
+/// A lower quota puts the bucket below empty while a lease holds tokens. They come back all the same: a refund, which
+/// gives nothing back below empty, would lose them.
+#[test]
+fn lease_gives_back_below_empty() {
+    let clock = ManualClock::new();
+    let limiter = leasing(Quota::per_second(10).burst(10), 4, &clock);
+    let mut lease = limiter.lease(4).unwrap();
+    lease.check().unwrap();
+    assert_eq!((lease.held(), limiter.peek().remaining()), (4, 1), "five of six tokens were taken");
+    limiter.set_quota(Quota::per_second(10).burst(6)).unwrap();
+    assert_eq!((limiter.peek().limit(), limiter.peek().remaining()), (2, 0), "five are owed, of two");
+    drop(lease);
+    assert_eq!(limiter.peek().remaining(), 1, "the tokens come back, all but the one that was spent");
+}
+
 #[test]
 fn a_full_bucket_and_full_leases_are_the_burst() {
     let clock = ManualClock::new();

@@ -4,11 +4,14 @@
 mod models {
     pub(crate) mod lru;
     pub(crate) mod ring;
+    pub(crate) mod seed;
 }
 
 use damper::LruStore;
+use damper::keyed::Seed;
 use models::lru::{Random, hits_of_exact_lru, zipf};
 use models::ring::Ring;
+use models::seed::seed;
 use proptest::prelude::*;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::net::IpAddr;
@@ -268,7 +271,7 @@ fn an_iterator_holds_no_lock_and_uses_nothing() {
     assert!(store.get(&0).is_none(), "the oldest went, though it was seen");
 
     // Over many shards, each entry once.
-    let store = LruStore::<u32, u32>::new(100_000);
+    let store = LruStore::<u32, u32, _>::with_hasher(100_000, Seed::new(seed(), 0));
     for key in 0..10_000 {
         store.get_or_insert_with(&key, || key);
     }
@@ -305,12 +308,13 @@ fn bounded_and_dropped_exactly_once_whatever_threads_do() {
     const THREADS: u64 = 8;
     for capacity in [1, 100, 1_000] {
         let census = Arc::<Census>::default();
-        let store = LruStore::<u64, Counted>::new(capacity).keep_if(|value| Arc::strong_count(&value.0) % 2 == 0);
+        let store = LruStore::<u64, Counted, _>::with_hasher(capacity, Seed::new(seed(), 0))
+            .keep_if(|value| Arc::strong_count(&value.0) % 2 == 0);
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
-                let (store, census) = (&store, &census);
+                let (store, census, seed) = (&store, &census, seed());
                 scope.spawn(move || {
-                    let mut random = Random(thread);
+                    let mut random = Random(seed.wrapping_add(thread));
                     for call in 0..10_000_u64 {
                         let key = random.next() % (10 * capacity as u64);
                         match call % 16 {

@@ -1,17 +1,20 @@
-//! A timer that wraps, extended: against every interleaving of readers, the timer and its interrupt.
+//! Clocks: a timer that wraps and is extended; the coarse clock; the conversion to microseconds that is computed at first use.
+//! In brackets above a model: the weakening of the code under which it was seen to fail.
 //!
-//! Seen to fail: with nothing ordered, where a half goes with a count from before it (`11` was read at 3); without the
+//! The extended timer is checked against every interleaving of readers, the timer and its interrupt. Seen to fail: with nothing ordered, where a half goes with a count from before it (`11` was read at 3); without the
 //! fence, where the second look at the half comes before the count (`4` at 12); with an exchange that does not compare,
 //! which puts back a half that others have left long ago (`4` at 12, for good). At most five preemptions; without a
 //! bound it passes too, in a minute.
 #![cfg(loom)]
 
-use damper::Clock;
 use damper::clock::{ExtendedTimer, Timer};
-use damper_loom_tests::{Flaw, check_flawed, check_preemptions};
+use damper::{BreakerConfig, CircuitBreaker, Clock, CoarseClock, Quota, RateLimiter};
+use damper_loom_tests::{Flaw, Stopped, check, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
+use std::sync::Arc as StdArc;
+use std::time::Duration;
 
 /// Three bits of the true time: it wraps at 8, and a half begins at every 4.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ impl Timer for Narrow {
         self.0.load(Ordering::Relaxed)
     }
 }
+
+const COOLDOWN: Duration = Duration::from_secs(30);
 
 /// One in every half, as the clock asks for; at 8 the timer starts over, and a count of 12 looks like one of 4.
 const MOMENTS: [u32; 4] = [3, 6, 8, 12];
@@ -73,4 +78,82 @@ fn every_reading_is_exact_only_with_the_fence() {
 #[should_panic = "nothing is left behind"]
 fn every_reading_is_exact_only_if_the_half_is_compared() {
     check_flawed(Flaw::BlindExchange, read_while_time_passes);
+}
+
+/// Two threads move a coarse clock forward while it is read: it gains what both add, and no reading is smaller than one
+/// before it. [A plain store in the place of the CAS.]
+#[test]
+fn coarse_clock_never_steps_back_nor_loses_a_refresh() {
+    check(coarse_clock_never_steps_back_nor_loses_a_refresh_model);
+}
+
+#[test]
+#[should_panic]
+fn coarse_clock_never_steps_back_nor_loses_a_refresh_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, coarse_clock_never_steps_back_nor_loses_a_refresh_model);
+}
+
+fn coarse_clock_never_steps_back_nor_loses_a_refresh_model() {
+    let clock = Arc::new(CoarseClock::new());
+    let rival = {
+        let clock = Arc::clone(&clock);
+        thread::spawn(move || {
+            clock.advance(Duration::from_nanos(10));
+            let first = clock.now();
+            assert!(first <= clock.now(), "the clock stepped back");
+        })
+    };
+    clock.advance_to(Duration::from_nanos(5));
+    let first = clock.now();
+    clock.advance(Duration::from_nanos(100));
+    let second = clock.now();
+    assert!(first + 100 <= second, "the clock lost a refresh: {first}, then {second}");
+    rival.join().unwrap();
+    // 110 where the thread that adds 10 came first: the clock was then past 5 already.
+    assert!([110, 115].contains(&clock.now()), "the clock lost a refresh: {}", clock.now());
+}
+
+/// A thread finds a word that another wrote after a refresh which the first does not see yet. The debt in that word is
+/// legal and stays, because the clock states that readings may differ by up to an hour. [A stated skew of 0: the debt is
+/// cut to the deepest legal one at the old reading, and the next call gets a token too many.]
+#[test]
+fn coarse_clock_read_late_forgets_no_debt() {
+    check_preemptions(3, || {
+        let clock = StdArc::new(CoarseClock::new());
+        let limiter =
+            Arc::new(RateLimiter::with_clock(Quota::per_second(10).burst(2).max_debt(0), StdArc::clone(&clock)));
+        _ = limiter.peek();
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            // Unlike a check it decides by its first look at the word.
+            thread::spawn(move || limiter.charge(2))
+        };
+        // The time of one token.
+        clock.advance(Duration::from_millis(100));
+        let mine = limiter.check_n(2).is_ok();
+        let theirs = rival.join().unwrap();
+        // What the refresh brings finds room only if the other thread took before it.
+        assert!(
+            !mine || (theirs == 0 && limiter.check().is_err()),
+            "more than the burst at once, {theirs} by the other"
+        );
+    });
+}
+
+/// Two threads are the first to use a breaker, whose clock then shows 7 s: the cooldown counts from there. [The
+/// conversion to microseconds stored in two steps, of which another thread finds the first.]
+#[test]
+fn first_uses_agree_on_the_length_of_a_tick() {
+    check(|| {
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(COOLDOWN).build().unwrap();
+        let breaker = Arc::new(CircuitBreaker::with_clock(config, Stopped(7_000_000_000)));
+        let fail = |breaker: &CircuitBreaker<Stopped>| breaker.try_acquire().map(|permit| permit.failure()).is_ok();
+        let rival = {
+            let breaker = Arc::clone(&breaker);
+            thread::spawn(move || fail(&breaker))
+        };
+        let mine = fail(&breaker);
+        assert!(mine | rival.join().unwrap(), "it was closed");
+        assert_eq!(breaker.status().next_probe_in(), Some(COOLDOWN), "the cooldown counts from now on");
+    });
 }

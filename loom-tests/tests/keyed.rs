@@ -860,3 +860,45 @@ mod copies {
         check_preemptions(3, || from_overflow_to_a_slot(Bug::FreshFromOverflow));
     }
 }
+
+/// A key is charged while it is first seen by another thread: the charge is on the key's own account, wherever that is
+/// by then. [A `charge` that does not look for a slot again under the lock.]
+#[test]
+fn charge_beside_a_first_sight_is_booked_on_the_key() {
+    check_preemptions(3, || {
+        let limits = ways(2, WhenFull::SharedOverflow, quota(3));
+        let rival = beside(&limits, |limits| limits.check(&A).is_ok());
+        assert_eq!(limits.charge(&A, 2), 2, "there are three tokens");
+        assert!(rival.join().unwrap(), "there are three tokens");
+        assert_eq!(limits.peek(&A).used(), 3, "the charge is on the key's account");
+    });
+}
+
+/// A call that took tokens of a fast tier is rolled back after its key was moved to a slower one: positions of the one
+/// tier say nothing in the other, and nothing is given back. [A roll-back that ignores the tier.]
+#[test]
+fn roll_back_after_a_change_of_tier_frees_no_other_debt() {
+    check_preemptions(3, roll_back_after_a_change_of_tier_frees_no_other_debt_model);
+}
+
+#[test]
+#[should_panic]
+fn roll_back_after_a_change_of_tier_frees_no_other_debt_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, roll_back_after_a_change_of_tier_frees_no_other_debt_model);
+}
+
+fn roll_back_after_a_change_of_tier_frees_no_other_debt_model() {
+    let limits = ways(2, WhenFull::SharedOverflow, quota(4));
+    // Tier 1 has two tokens an hour, tier 0 has one.
+    limits.set_tier(&A, 1).unwrap();
+    limits.check_n(&A, 4).unwrap();
+    let none = RateLimiter::with_clock(quota(4), Stopped(7));
+    none.check().unwrap();
+    let rival = beside(&limits, move |limits| limits.check_n_with(&A, 4, &none).is_ok());
+    limits.set_tier(&A, 0).unwrap();
+    assert!(!rival.join().unwrap());
+    let usage = limits.peek(&A);
+    // What was spent takes two hours to refill, as two tokens of tier 0 do. The call that was refused took as much again,
+    // which is not given back if the change of tier came in between.
+    assert!(usage.limit() == 4 && usage.used() >= 2, "two tokens are owed at least, not {}", usage.used());
+}

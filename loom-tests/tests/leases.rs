@@ -236,6 +236,30 @@ fn a_stripe_holds_no_more_than_its_share() {
     });
 }
 
+/// A cost is being gathered from a stripe and the bucket while another thread refills that stripe: the room for what may
+/// be put back stays free, and so from any moment on no more than the burst can be had at once. [A stripe's `borrow` that
+/// keeps no room.]
+#[test]
+fn tokens_put_back_find_their_room() {
+    check_preemptions(3, || {
+        let clock = Time::at(7);
+        let limiter = Arc::new(Striped::with_stripes(Quota::per_second(10).burst(3), 1, 1, clock.clone()).unwrap());
+        // One on the stripe, none in the bucket; then one there too.
+        limiter.check().unwrap();
+        clock.advance(Duration::from_millis(100));
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || _ = limiter.check_n(2))
+        };
+        clock.advance(Duration::from_secs(1));
+        _ = limiter.check();
+        rival.join().unwrap();
+        clock.advance(Duration::from_secs(1));
+        let all = (0..5).filter(|_| limiter.check().is_ok()).count();
+        assert!((2..=3).contains(&all), "more than the burst at once: {all}");
+    });
+}
+
 /// The same of the small copy.
 fn share(bug: Bug) {
     check_preemptions(3, move || {

@@ -38,7 +38,8 @@ impl LazyMicros {
     fn compute(&self, clock: &impl Clock) -> Micros {
         // One bit less than the field has, because rounding up may reach the next power of two.
         let scale = Scale::ratio_below(1_000_000, clock.frequency().into(), 55);
-        // ORDERING: Relaxed, as in `of`.
+        // ORDERING: Relaxed, as in `of`; one store, because another thread takes any word but 0 for the whole value.
+        // loom-tests: clock::first_uses_agree_on_the_length_of_a_tick.
         self.0.store(READY.put(1) | SHIFT.put(scale.shift.into()) | MULT.put(scale.mult), Ordering::Relaxed);
         Micros(scale)
     }

@@ -238,8 +238,10 @@ impl Stripe<'_> {
         self.0.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes what there is of `n` tokens into somebody's hands, and keeps the room for them.
+    /// Takes up to `n` tokens and keeps the room for them, where a thread that then gets too few from the bucket puts them
+    /// back.
     fn borrow(&self, n: u32) -> u32 {
+        // loom-tests: leases::tokens_put_back_find_their_room.
         loop {
             let word = self.load();
             let borrowed = TOKENS.get(word).min(n.into());

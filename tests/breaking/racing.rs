@@ -4,6 +4,7 @@
 //! What a thread counts of its permits it counts after it got them and until it gives them back, so it never counts
 //! more than there are.
 
+use crate::models::seed::seed;
 use crate::{by_rate, micros, millis, secs, trip};
 use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange, Verdict, Window};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,9 +65,9 @@ fn storm(config: BreakerConfig, window: Window) -> Vec<StateChange> {
     let sample = config.max_probes().max(config.successes_to_close());
     thread::scope(|scope| {
         for number in 0..THREADS {
-            let (breaker, clock, turns) = (&breaker, &clock, &turns);
+            let (breaker, clock, turns, seed) = (&breaker, &clock, &turns, seed());
             scope.spawn(move || {
-                let mut chance = Chance(number.into());
+                let mut chance = Chance(seed.wrapping_add(number.into()));
                 for _ in 0..6_000 {
                     let before = breaker.status();
                     if before.generation() as usize > TURNS - 500 {
