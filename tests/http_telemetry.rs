@@ -1,7 +1,9 @@
 //! What is counted and logged.
 #![cfg(all(feature = "metrics", feature = "tower", feature = "tracing"))]
 
-use damper::http::{CircuitBreakerLayer, PeerAddress, PerClient, RateLimitLayer};
+use damper::http::{
+    Answer, CircuitBreakerLayer, Decision, Head, Limit, LimitError, PeerAddress, PerClient, RateLimitLayer, Refusal,
+};
 use damper::{BreakerConfig, KeyedLimiter, ManualClock, Quota, WhenFull};
 use http::{Request, Response};
 use http_body_util::Empty;
@@ -87,7 +89,7 @@ fn limits_are_counted_by_their_names() {
         call(&mut service, get("/")).unwrap();
         let mut expected = vec![
             "damper_allowed_total{limit=clients} 2".to_owned(),
-            "damper_errors_total{limit=clients} 1".to_owned(),
+            "damper_errors_total{limit=clients,cause=missing_peer} 1".to_owned(),
             "damper_refused_total{limit=clients} 1".to_owned(),
         ];
         assert_eq!(lines(&snapshotter), expected);
@@ -225,4 +227,53 @@ fn a_missing_peer_is_logged_as_an_error() {
     });
     assert!(lines[0].starts_with("ERROR damper: the rate limit could not decide"), "{lines:?}");
     assert!(lines[0].contains("for_peer(address)"), "{lines:?}");
+}
+
+/// Every request of a server that tells no peers fails alike: the log says so the 1st, 2nd, 4th, 8th ... time. Errors of
+/// other kinds may differ, and each is logged.
+#[test]
+fn missing_peer_does_not_flood_the_log() {
+    let _alone = alone();
+    let lines = logged(tracing::Level::ERROR, || {
+        let mut service = RateLimitLayer::per_client(Quota::per_second(1)).layer(service_fn(answer));
+        for _ in 0..100 {
+            call(&mut service, get("/")).unwrap();
+        }
+    });
+    let counts: Vec<_> = lines.iter().map(|line| line.rsplit_once("requests=").unwrap().1).collect();
+    assert_eq!(counts, ["1", "2", "4", "8", "16", "32", "64"], "{lines:?}");
+    let lines = logged(tracing::Level::ERROR, || {
+        let mut service = RateLimitLayer::new(Broken).layer(service_fn(answer));
+        for _ in 0..3 {
+            call(&mut service, get("/")).unwrap();
+        }
+    });
+    assert_eq!(lines.len(), 3, "{lines:?}");
+}
+
+/// A limit whose store is away.
+#[derive(Clone)]
+struct Broken;
+
+impl Limit for Broken {
+    type Later = Ready<Answer>;
+
+    fn decide(&self, _: &Head<'_>, _: bool) -> Decision<Self::Later> {
+        Decision::Now(Err(Refusal::Failed(LimitError::other("the store is away"))))
+    }
+}
+
+#[test]
+fn errors_are_counted_by_their_cause() {
+    let _alone = alone();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        call(&mut RateLimitLayer::per_client(Quota::per_second(1)).layer(service_fn(answer)), get("/")).unwrap();
+        call(&mut RateLimitLayer::new(Broken).named("store").unwrap().layer(service_fn(answer)), get("/")).unwrap();
+    });
+    assert_eq!(
+        lines(&snapshotter),
+        ["damper_errors_total{limit=default,cause=missing_peer} 1", "damper_errors_total{limit=store,cause=other} 1",]
+    );
 }

@@ -13,7 +13,7 @@ use damper::http::{
 use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Clock, KeyedLimiter, Monotonic, Quota, wire};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use hyper::header::RETRY_AFTER;
+use hyper::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER};
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response, StatusCode};
 use std::convert::Infallible;
@@ -125,6 +125,7 @@ fn unavailable(open: CircuitOpen) -> Response<Body> {
     let mut response = text(StatusCode::SERVICE_UNAVAILABLE, format!("{open}\n"));
     let wait = open.retry_after().unwrap_or(Duration::from_secs(1));
     response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

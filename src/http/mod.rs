@@ -25,7 +25,7 @@
 //! |---|---|---|---|
 //! | `damper_allowed_total` | counter | `limit` | requests that a limit let pass |
 //! | `damper_refused_total` | counter | `limit` | requests that were over it |
-//! | `damper_errors_total` | counter | `limit` | requests that it could not decide on |
+//! | `damper_errors_total` | counter | `limit`, `cause` | requests that it could not decide on: `missing_peer`, `other` |
 //! | `damper_evictions_total` | counter | `limit` | keys that lost their place while they owed something |
 //! | `damper_breaker_allowed_total` | counter | `breaker` | calls that breakers let pass |
 //! | `damper_breaker_refused_total` | counter | `breaker` | calls that they refused |
@@ -35,7 +35,8 @@
 //!
 //! With the feature `tracing`, by the facade of this name, with the target `damper`: refusals at the level debug, with
 //! the method, the path, and 64 bytes of the key if that can be displayed; changes of a breaker's state at info, with
-//! the host and why; what is missing for a decision at error.
+//! the host and why; requests that a limit cannot decide on at error. Those without a peer's address are all alike, so of
+//! a layer the first is logged, the second, the fourth, the eighth, and so on, with their number.
 //!
 //! Breakers that you keep tell you themselves: they are not counted.
 

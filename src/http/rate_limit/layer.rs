@@ -84,8 +84,11 @@ impl RateLimitLayer<PerClient> {
     /// A limit for each client address, of which the 8192 busiest are known: the peer's address, IPv6 by the prefix of
     /// 64 bits.
     ///
-    /// The server has to tell the peer's address, as [`Head::peer`] says; a request without is answered `500 Internal
-    /// Server Error` with a text that says how. Behind proxies, say [which](Self::behind).
+    /// The server has to tell the peer's address, as [`Head::peer`] says; a request without one is answered `500
+    /// Internal Server Error`. What the server has to add then is the text of
+    /// [`MissingPeer`](crate::http::MissingPeer): an error in the log with the feature `tracing`, a counter with
+    /// `metrics`, and without both what [`on_error`](Self::on_error) is called with. Behind proxies, say
+    /// [which](Self::behind).
     #[must_use]
     pub fn per_client(quota: Quota) -> Self {
         Self::new(PerClient::new(limits_for_each(quota)))
@@ -230,6 +233,20 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     }
 
     /// Calls this for every request that the limit cannot decide on, before it is answered `500 Internal Server Error`.
+    ///
+    /// The answer says nothing more. Without the feature `tracing` this is where the reason is found.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    /// use std::error::Error;
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50))
+    ///     .on_error(|_, error| eprintln!("{error}: {:?}", error.source().map(ToString::to_string)));
+    /// # let _ = layer;
+    /// ```
     #[must_use]
     pub fn on_error(self, hook: impl Fn(&Head<'_>, &LimitError) + Send + Sync + 'static) -> Self {
         self.with(|policy| policy.on_error = Some(Arc::new(hook)))

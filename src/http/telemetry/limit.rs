@@ -4,10 +4,13 @@
 use crate::http::Head;
 use crate::http::limit::{Limit, LimitError, Limited};
 
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use alloc::sync::Arc;
+#[cfg(feature = "tracing")]
+use core::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(feature = "metrics")]
 use {
     alloc::borrow::ToOwned,
-    alloc::sync::Arc,
     metrics::{Counter, counter},
     std::sync::OnceLock,
 };
@@ -22,6 +25,9 @@ pub(in crate::http) struct LimitTelemetry {
     /// Looked up when they are first needed, for until then there may be no recorder.
     #[cfg(feature = "metrics")]
     counters: Arc<OnceLock<Counters>>,
+    /// Requests that did not tell their peer.
+    #[cfg(feature = "tracing")]
+    missing_peers: Arc<AtomicUsize>,
 }
 
 #[cfg(feature = "metrics")]
@@ -29,7 +35,8 @@ pub(in crate::http) struct LimitTelemetry {
 struct Counters {
     allowed: Counter,
     refused: Counter,
-    errors: Counter,
+    missing_peers: Counter,
+    other_errors: Counter,
     evictions: Counter,
 }
 
@@ -38,10 +45,13 @@ impl LimitTelemetry {
     fn counters(&self, limit: &str) -> &Counters {
         self.counters.get_or_init(|| {
             let of = |name: &'static str| counter!(name, "limit" => limit.to_owned());
+            let errors =
+                |cause: &'static str| counter!("damper_errors_total", "limit" => limit.to_owned(), "cause" => cause);
             Counters {
                 allowed: of("damper_allowed_total"),
                 refused: of("damper_refused_total"),
-                errors: of("damper_errors_total"),
+                missing_peers: errors("missing_peer"),
+                other_errors: errors("other"),
                 evictions: of("damper_evictions_total"),
             }
         })
@@ -78,8 +88,24 @@ impl LimitTelemetry {
     /// Nothing can be decided on a request.
     pub(in crate::http) fn failed(&self, name: &str, error: &LimitError) {
         #[cfg(feature = "metrics")]
-        self.counters(name).errors.increment(1);
+        match error {
+            LimitError::MissingPeer(_) => self.counters(name).missing_peers.increment(1),
+            LimitError::Other(_) => self.counters(name).other_errors.increment(1),
+        }
         #[cfg(feature = "tracing")]
-        tracing::error!(target: "damper", limit = name, error = core::error::Error::source(error), "{error}");
+        {
+            let source = core::error::Error::source(error);
+            match error {
+                LimitError::MissingPeer(_) => {
+                    // ORDERING: Relaxed: a count, through which nothing is published.
+                    let requests = self.missing_peers.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+                    // All of them are alike, for it is the server's configuration that is wrong.
+                    if requests.is_power_of_two() {
+                        tracing::error!(target: "damper", limit = name, error = source, requests, "{error}");
+                    }
+                }
+                LimitError::Other(_) => tracing::error!(target: "damper", limit = name, error = source, "{error}"),
+            }
+        }
     }
 }
