@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `keyed_limiter`, `builder` | one quota, a bucket for every key |
 //! | `visit` | what is decided about the bucket of a key that has a slot |
+//! | `revocable` | what is taken as a part of a decision of several limiters |
 //! | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
 //! | `table` | where a key's slot can be |
 //! | `slot` | whose a slot is, and how it changes its owner |
@@ -29,6 +30,8 @@ mod locks;
 mod lru_store;
 mod newcomer;
 mod policy;
+#[cfg(feature = "http")]
+mod revocable;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod second_chance;
 mod seed;

@@ -56,7 +56,7 @@ fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
 }
 
 /// The quota of a key, as headers tell it.
-fn quota_of<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K) -> Quota
+pub(super) fn quota_of<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K) -> Quota
 where
     K: Hash + ?Sized,
     C: Clock,

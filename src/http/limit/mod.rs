@@ -6,17 +6,20 @@
 //! | `global` | by one limiter for all |
 //! | `by_key` | by a key that a closure or a header tells |
 //! | `per_client` | by the client's address |
+//! | `prefix` | by the client's address and the networks that it is in, together |
 //! | `wait` | by one limiter for all, waiting |
 
 mod by_key;
 mod global;
 mod per_client;
+mod prefix;
 mod refusal;
 #[cfg(feature = "tokio")]
 mod wait;
 
 pub use by_key::{By, ByHeader};
 pub use per_client::PerClient;
+pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
 #[cfg(feature = "tokio")]
 pub use wait::{Wait, WaitTurn};

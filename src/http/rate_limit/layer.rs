@@ -4,7 +4,7 @@ use super::RateLimit;
 use super::policy::Policy;
 use crate::clock::Clock;
 use crate::http::Head;
-use crate::http::limit::{By, ByHeader, Limit, LimitError, Limited, PerClient};
+use crate::http::limit::{By, ByHeader, Limit, LimitError, Limited, PerClient, Prefix};
 use crate::keyed::KeyedLimiter;
 use crate::limit::{KeyedAlgorithm, RateLimiter};
 use crate::quota::Quota;
@@ -92,6 +92,38 @@ impl RateLimitLayer<PerClient> {
     #[must_use]
     pub fn per_client(quota: Quota) -> Self {
         Self::new(PerClient::new(limits_for_each(quota)))
+    }
+}
+
+impl RateLimitLayer<PerClient> {
+    /// Adds a limit for each IPv6 prefix of `bits`, of which the 8192 busiest are known; more than 128 are 128. Default:
+    /// none.
+    ///
+    /// One network may own many prefixes of 64 bits: 65,536 in a /48. A request takes a token of its client's limit and
+    /// of the limits of all prefixes that it is in, or of none. When one refuses, the narrower ones get back what they
+    /// gave. Headers report the limit that has the fewest tokens left, or of those that refuse the one with the longest
+    /// wait. For a limiter that you keep, or of another size, see [`PerClient::prefix`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50).burst(100))
+    ///     .prefix(48, Quota::per_second(500))
+    ///     .prefix_v4(24, Quota::per_second(500));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn prefix(self, bits: u32, quota: Quota) -> Self {
+        self.with(|policy| policy.limit.add_prefix(Prefix::V6(bits), limits_for_each(quota)))
+    }
+
+    /// Adds a limit for each IPv4 prefix of `bits`, as [`prefix`](Self::prefix) does for IPv6; more than 32 are 32.
+    #[must_use]
+    pub fn prefix_v4(self, bits: u32, quota: Quota) -> Self {
+        self.with(|policy| policy.limit.add_prefix(Prefix::V4(bits), limits_for_each(quota)))
     }
 }
 
