@@ -2,7 +2,8 @@
 #![cfg(all(feature = "metrics", feature = "tower", feature = "tracing"))]
 
 use damper::http::{
-    Answer, CircuitBreakerLayer, Decision, Head, Limit, LimitError, PeerAddress, PerClient, RateLimitLayer, Refusal,
+    Answer, CircuitBreakerLayer, Decision, Head, KeyedStatus, Limit, LimitError, Limited, PeerAddress, PerClient,
+    RateLimitLayer, Refusal,
 };
 use damper::{BreakerConfig, KeyedLimiter, ManualClock, Quota, WhenFull};
 use http::{Request, Response};
@@ -97,9 +98,86 @@ fn limits_are_counted_by_their_names() {
         for last in 2..100 {
             call(&mut service, from(last)).unwrap();
         }
+        layer.record_metrics();
         expected = lines(&snapshotter);
         let evictions = format!("damper_evictions_total{{limit=clients}} {}", limits.evictions());
         assert!(limits.evictions() > 0 && expected.contains(&evictions), "{expected:?}");
+    });
+}
+
+/// The table of every limit per key, by the name of the layer and the prefix; whatever becomes of newcomers.
+#[test]
+fn tables_of_keyed_limits_are_measured() {
+    let _alone = alone();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        for (name, when_full) in [
+            ("shared", WhenFull::SharedOverflow),
+            ("evicting", WhenFull::EvictLeastIndebted),
+            ("denying", WhenFull::DenyNew),
+        ] {
+            let limits = |quota| {
+                let limits = KeyedLimiter::builder(quota).capacity(1).when_full(when_full).clock(ManualClock::new());
+                Arc::new(limits.build().unwrap())
+            };
+            let (each, networks) = (limits(Quota::per_hour(1).burst(2)), limits(Quota::per_hour(500)));
+            let limit = PerClient::new(Arc::clone(&each)).prefix_v4(24, Arc::clone(&networks));
+            let layer = RateLimitLayer::new(limit).named(name).unwrap();
+            let mut service = layer.layer(service_fn(answer));
+            for last in 1..100 {
+                call(&mut service, from(last)).unwrap();
+            }
+            // A snapshot sets all of them back.
+            lines(&snapshotter);
+            layer.record_metrics();
+            let mut expected = Vec::new();
+            for (labels, limits) in
+                [(format!("limit={name}"), each), (format!("limit={name},prefix=ipv4/24"), networks)]
+            {
+                let values = [
+                    ("keys", limits.len() as u64),
+                    ("keys_capacity", 1),
+                    ("evictions_total", limits.evictions()),
+                    ("overflows_total", limits.overflows()),
+                    ("refused_newcomers_total", limits.refused_newcomers()),
+                ];
+                let values = values.into_iter().filter(|&(_, value)| value > 0);
+                expected.extend(values.map(|(metric, value)| format!("damper_{metric}{{{labels}}} {value}")));
+            }
+            expected.sort();
+            assert!(expected.len() >= 5, "{name} has something to tell: {expected:?}");
+            assert_eq!(lines(&snapshotter), expected);
+        }
+    });
+}
+
+/// Gathering them takes the table's locks, which no request should pay for.
+#[test]
+fn requests_do_not_gather_the_metrics_of_tables() {
+    #[derive(Clone)]
+    struct Unasked;
+
+    impl Limit for Unasked {
+        type Later = Ready<Answer>;
+
+        fn decide(&self, head: &Head<'_>, _: bool) -> Decision<Self::Later> {
+            let is_allowed = head.uri.path() == "/";
+            let denied = || Limited::new(None, damper::http::Standing::new(Quota::per_second(1), 0, None)).into();
+            Decision::Now(if is_allowed { Ok(None) } else { Err(denied()) })
+        }
+
+        fn keyed(&self) -> Vec<KeyedStatus> {
+            panic!("a request asked")
+        }
+    }
+    let _alone = alone();
+    let recorder = DebuggingRecorder::new();
+    metrics::with_local_recorder(&recorder, || {
+        let mut service = RateLimitLayer::new(Unasked).layer(service_fn(answer));
+        for path in ["/", "/refused"] {
+            call(&mut service, get(path)).unwrap();
+        }
     });
 }
 

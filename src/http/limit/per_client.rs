@@ -1,7 +1,7 @@
 //! A limit for each client address.
 
 use super::prefix::{self, Prefix, PrefixLimit};
-use super::{Answer, Decision, Limit, by_key};
+use super::{Answer, Decision, KeyedStatus, Limit, by_key};
 use crate::clock::{Clock, DefaultClock};
 use crate::http::{Head, MissingPeer};
 use crate::keyed::{ClientAddress, KeyedLimiter, Seed};
@@ -120,8 +120,9 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for PerClient<C, S, A> {
         self.address(head).ok().map(|address| self.client(address).to_string())
     }
 
-    fn evictions(&self) -> u64 {
-        self.limits.evictions()
+    fn keyed(&self) -> Vec<KeyedStatus> {
+        let prefixes = self.prefixes.iter().map(PrefixLimit::status);
+        core::iter::once(KeyedStatus::of(&*self.limits)).chain(prefixes).collect()
     }
 }
 

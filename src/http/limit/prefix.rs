@@ -1,11 +1,12 @@
 //! Limits of prefixes that are wider than a client's own, in one decision with its own.
 
 use super::by_key::quota_of;
-use super::{Answer, Limited, Standing};
+use super::{Answer, KeyedStatus, Limited, Standing};
 use crate::clock::Clock;
 use crate::keyed::{ClientAddress, KeyedLimiter};
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::quota::Quota;
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt;
 use core::hash::BuildHasher;
@@ -42,10 +43,27 @@ impl Prefix {
     }
 }
 
+/// `ipv6/48`.
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = match self {
+            Self::V4(_) => "ipv4",
+            Self::V6(_) => "ipv6",
+        };
+        write!(f, "{family}/{}", self.bits())
+    }
+}
+
 /// A limit for each prefix of one length.
 pub(super) struct PrefixLimit<C, S, A> {
     pub(super) prefix: Prefix,
     pub(super) limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>,
+}
+
+impl<C: Clock, S, A: KeyedAlgorithm> PrefixLimit<C, S, A> {
+    pub(super) fn status(&self) -> KeyedStatus {
+        KeyedStatus { prefix: Some(self.prefix.to_string()), ..KeyedStatus::of(&*self.limits) }
+    }
 }
 
 /// What one of the limits says, and to whom.

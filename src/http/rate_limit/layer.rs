@@ -332,6 +332,37 @@ impl<C: Clock> RateLimitLayer<Arc<RateLimiter<crate::TokenBucket, C>>> {
     }
 }
 
+#[cfg(feature = "metrics")]
+impl<L: Limit> RateLimitLayer<L> {
+    /// Records the metrics of the layer's limits per key: keys, capacity, evictions, overflows, refused newcomers, as the
+    /// docs of [`http`](crate::http) list them. Other limits have none.
+    ///
+    /// Nothing else records these, for they have to be gathered from all parts of a table, which no request should wait
+    /// for. Call it at the tick of your exporter, or before each scrape. Layers with the same
+    /// [name](Self::named) overwrite one another's values.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    /// use std::{thread, time::Duration};
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50)).named("clients")?;
+    /// let recorded = layer.clone();
+    /// thread::spawn(move || {
+    ///     loop {
+    ///         recorded.record_metrics();
+    ///         thread::sleep(Duration::from_secs(10));
+    ///     }
+    /// });
+    /// # Ok::<(), damper::wire::RateLimitNameError>(())
+    /// ```
+    pub fn record_metrics(&self) {
+        self.policy.record_keyed();
+    }
+}
+
 impl<L> RateLimitLayer<L> {
     /// The same layer for requests of a connection from this address: for servers that make a service for each
     /// connection.

@@ -10,8 +10,11 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(feature = "metrics")]
 use {
+    crate::http::limit::KeyedStatus,
     alloc::borrow::ToOwned,
-    metrics::{Counter, counter},
+    alloc::vec::Vec,
+    core::iter,
+    metrics::{Counter, Label, counter, gauge},
     std::sync::OnceLock,
 };
 
@@ -37,7 +40,6 @@ struct Counters {
     refused: Counter,
     missing_peers: Counter,
     other_errors: Counter,
-    evictions: Counter,
 }
 
 impl LimitTelemetry {
@@ -52,30 +54,21 @@ impl LimitTelemetry {
                 refused: of("damper_refused_total"),
                 missing_peers: errors("missing_peer"),
                 other_errors: errors("other"),
-                evictions: of("damper_evictions_total"),
             }
         })
     }
 
     /// A request passes.
     #[inline]
-    pub(in crate::http) fn allowed(&self, name: &str, limit: &impl Limit) {
+    pub(in crate::http) fn allowed(&self, name: &str) {
         #[cfg(feature = "metrics")]
-        {
-            let counters = self.counters(name);
-            counters.allowed.increment(1);
-            counters.evictions.absolute(limit.evictions());
-        }
+        self.counters(name).allowed.increment(1);
     }
 
     /// A request is over the limit.
     pub(in crate::http) fn refused(&self, name: &str, limit: &impl Limit, head: &Head<'_>, limited: &Limited) {
         #[cfg(feature = "metrics")]
-        {
-            let counters = self.counters(name);
-            counters.refused.increment(1);
-            counters.evictions.absolute(limit.evictions());
-        }
+        self.counters(name).refused.increment(1);
         #[cfg(feature = "tracing")]
         if tracing::enabled!(target: "damper", tracing::Level::DEBUG) {
             let key = limit.key(head);
@@ -106,6 +99,23 @@ impl LimitTelemetry {
                 }
                 LimitError::Other(_) => tracing::error!(target: "damper", limit = name, error = source, "{error}"),
             }
+        }
+    }
+
+    /// What the limits per key of the layer of this name hold and have counted.
+    #[cfg(feature = "metrics")]
+    #[expect(clippy::cast_precision_loss, reason = "a table has at most 2^28 keys")]
+    pub(in crate::http) fn keyed(name: &str, limits: Vec<KeyedStatus>) {
+        for KeyedStatus { prefix, keys, capacity, evictions, overflows, refused_newcomers } in limits {
+            let labels = || {
+                let prefix = prefix.iter().map(|prefix| Label::new("prefix", prefix.clone()));
+                iter::once(Label::new("limit", name.to_owned())).chain(prefix).collect::<Vec<_>>()
+            };
+            gauge!("damper_keys", labels()).set(keys as f64);
+            gauge!("damper_keys_capacity", labels()).set(capacity as f64);
+            counter!("damper_evictions_total", labels()).absolute(evictions);
+            counter!("damper_overflows_total", labels()).absolute(overflows);
+            counter!("damper_refused_newcomers_total", labels()).absolute(refused_newcomers);
         }
     }
 }
