@@ -69,6 +69,24 @@
 //! with others. What the server has to add is for you and not for the client: it is in the log (feature `tracing`), and
 //! [`on_error`](crate::http::RateLimitLayer::on_error) is called with it.
 //!
+//! # Networks with many addresses
+//!
+//! IPv6 clients are told apart by their first 64 bits. One network may own many such prefixes: 65,536 of them in a /48,
+//! and each has a limit of its own. So limit the network too:
+//!
+//! ```
+//! use damper::Quota;
+//! use damper::http::RateLimitLayer;
+//!
+//! let limits = RateLimitLayer::per_client(Quota::per_second(50).burst(100))
+//!     .prefix(48, Quota::per_second(500))
+//!     .prefix_v4(24, Quota::per_second(500));
+//! # let _ = limits;
+//! ```
+//!
+//! All limits that a request falls under are one decision: it takes a token of each, or of none. Choose the wider quota
+//! for the busiest honest network, such as an office, a campus or the gateway of a mobile carrier: its clients share it.
+//!
 //! # What a refused client is told
 //!
 //! `429 Too Many Requests`, when it may come back (`Retry-After`), and how much it has (`RateLimit`,
