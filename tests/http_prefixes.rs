@@ -218,7 +218,9 @@ proptest! {
             let is_allowed = groups.iter().zip(bursts).all(has_room);
             prop_assert_eq!(passes(&limit, from), is_allowed, "{}", from);
             if is_allowed {
-                groups.into_iter().for_each(|group| *counts.entry(group).or_insert(0) += 1);
+                for group in groups {
+                    *counts.entry(group).or_insert(0) += 1;
+                }
             }
         }
     }
