@@ -193,7 +193,7 @@ async fn missing_peer_address_is_explained_to_the_operator_only() {
     for _ in 0..3 {
         let response = client.get("/").await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
-        assert_eq!(&**response.body(), b"internal server error\n");
+        assert_eq!(&**response.body(), b"the rate limit could not decide\n");
         assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
     }
     assert_eq!(errors.load(Ordering::Relaxed), 3);

@@ -249,7 +249,7 @@ async fn a_peer_without_an_address_is_an_error() {
     let status = call(&mut client).await.unwrap_err();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(status.code(), Code::Internal);
-    assert_eq!(status.message(), "internal server error");
+    assert_eq!(status.message(), "the rate limit could not decide");
     assert_eq!(status.metadata().get("cache-control").unwrap(), "no-store");
     assert_eq!(errors.try_iter().collect::<Vec<_>>(), ["the rate limit could not decide"]);
 }

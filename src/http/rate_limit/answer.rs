@@ -1,7 +1,7 @@
 //! The answer to a request that may not pass.
 
 use crate::http::Head;
-use crate::http::limit::{Limited, Refusal};
+use crate::http::limit::{LimitError, Limited, Refusal};
 use crate::wire;
 use alloc::format;
 use alloc::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) fn answer(body: &Body, head: &Head<'_>, refusal: &Refusal) -> Respons
     }
     match refusal {
         Refusal::Limited(limited) => too_many_requests(body, head, limited),
-        Refusal::Failed(_) => internal_error(),
+        Refusal::Failed(error) => internal_error(error),
     }
 }
 
@@ -58,9 +58,9 @@ fn problem(limited: &Limited) -> Bytes {
     format!(r#"{{"type":"about:blank","title":"Too Many Requests","status":429,"detail":"{limited}"}}"#).into()
 }
 
-/// `500 Internal Server Error`. What went wrong is told to hooks and logs, not to clients.
-fn internal_error() -> Response<Bytes> {
-    response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, Bytes::from_static(b"internal server error\n"))
+/// `500 Internal Server Error`. What went wrong is the error's source, which is for hooks and logs and not for clients.
+fn internal_error(error: &LimitError) -> Response<Bytes> {
+    response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n").into())
 }
 
 fn response(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Response<Bytes> {

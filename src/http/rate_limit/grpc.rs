@@ -3,6 +3,7 @@
 use crate::http::Head;
 use crate::http::limit::Refusal;
 use crate::tonic::uncached;
+use alloc::string::ToString;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Method, Response};
@@ -39,8 +40,8 @@ pub(super) fn answer(head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
 pub(super) fn status_of(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Limited(limited) => (*limited).into(),
-        // What went wrong is told to hooks and logs, not to clients.
-        Refusal::Failed(_) => uncached(Status::internal("internal server error")),
+        // What went wrong is the error's source, which is for hooks and logs and not for clients.
+        Refusal::Failed(error) => uncached(Status::internal(error.to_string())),
     }
 }
 
