@@ -428,6 +428,25 @@ async fn retry_after_of_a_server_error_is_respected() {
     assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_mins(2)));
 }
 
+/// As a date too, which is compared with the answer's own date and not with our clock.
+#[tokio::test]
+async fn retry_after_as_a_date_is_respected() {
+    for retry_after in
+        ["Sun, 06 Nov 1994 08:51:37 GMT", "Sunday, 06-Nov-94 08:51:37 GMT", "Sun Nov  6 08:51:37 1994", "120"]
+    {
+        let (_, breaker) = clocked(1);
+        let busy = move |_: Request<()>| {
+            let response = Response::builder().status(StatusCode::SERVICE_UNAVAILABLE);
+            let response = response.header("date", "Sun, 06 Nov 1994 08:49:37 GMT").header("retry-after", retry_after);
+            std::future::ready(Ok::<_, Infallible>(response.body(Empty::<Bytes>::new()).unwrap()))
+        };
+        let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(tower::service_fn(busy));
+        client.oneshot(Request::get("http://busy.example/").body(()).unwrap()).await.unwrap();
+        let open = breaker.try_acquire().unwrap_err();
+        assert_eq!(open.retry_after(), Some(Duration::from_mins(2)), "{retry_after}");
+    }
+}
+
 #[tokio::test]
 async fn one_breaker_for_all_tells_of_its_changes() {
     let (sender, changes) = std::sync::mpsc::channel();

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use damper::http::{Body, By, Head, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
 use damper::wire::TrustedProxies;
 use damper::{FixedWindow, KeyedLimiter, Layered, ManualClock, Quota, RateLimiter};
-use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -172,15 +172,19 @@ async fn no_retry_after_where_no_wait_helps() {
     assert_eq!(response.headers()["ratelimit-policy"], r#""default";q=1"#);
 }
 
-/// It neither passes nor shares a bucket with others, and the answer says what to add.
+/// It neither passes nor shares a bucket with others. What is missing is the operator's business: the hook is told what to
+/// add, the client is not.
 #[tokio::test]
-async fn a_missing_peer_address_is_an_error_that_says_what_to_add() {
+async fn missing_peer_address_is_explained_to_the_operator_only() {
     let errors = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&errors);
     let layer = RateLimitLayer::per_client(Quota::per_second(1))
         .on_error(move |_, error| {
             let source = std::error::Error::source(error).unwrap();
             assert!(source.is::<MissingPeer>());
+            for what in ["into_make_service_with_connect_info", "for_peer", "PeerAddress"] {
+                assert!(source.to_string().contains(what), "{source}");
+            }
             counted.fetch_add(1, Ordering::Relaxed);
         })
         .on_limited(|_, _| panic!("not over any limit"));
@@ -189,10 +193,8 @@ async fn a_missing_peer_address_is_an_error_that_says_what_to_add() {
     for _ in 0..3 {
         let response = client.get("/").await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
-        let text = std::str::from_utf8(response.body()).unwrap();
-        for what in ["into_make_service_with_connect_info", "for_peer", "PeerAddress"] {
-            assert!(text.contains(what), "{text}");
-        }
+        assert_eq!(&**response.body(), b"the rate limit could not decide\n");
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
     }
     assert_eq!(errors.load(Ordering::Relaxed), 3);
 }
@@ -358,6 +360,45 @@ async fn bodies_are_a_line_a_problem_or_the_users_own() {
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(response.headers()[CONTENT_TYPE], "text/html");
     assert_eq!(&**response.body(), b"<h1>/a</h1>");
+}
+
+/// Whatever its body is: one client's refusal must not be another's answer.
+#[tokio::test]
+async fn refusals_are_not_cached() {
+    let nothing = || RateLimitLayer::global(Quota::per_second(1).burst(0));
+    let own = nothing().body(|_, _| ("text/html", "slow down"));
+    for layer in [nothing(), nothing().problem_json(), own] {
+        let response = layer.layer(tower::service_fn(hello::<()>)).oneshot(Request::new(())).await.unwrap();
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
+    }
+    let allowing = RateLimitLayer::global(Quota::per_second(1)).layer(tower::service_fn(hello::<()>));
+    let response = allowing.oneshot(Request::new(())).await.unwrap();
+    assert!(!response.headers().contains_key(CACHE_CONTROL), "what the service answers is its own");
+}
+
+/// A burst that refills within a second says nothing about the rate, so the quota itself is stated, whatever limits by it.
+#[tokio::test]
+async fn policy_states_the_rate_of_a_small_burst() {
+    let clock = Arc::new(ManualClock::new());
+    let quota = Quota::per_second(1_000).burst(50);
+    let global = RateLimitLayer::new(Arc::new(RateLimiter::with_clock(quota, Arc::clone(&clock)))).headers(true);
+    let both = Layered::with_clock([quota, Quota::per_hour(1_000_000)], Arc::clone(&clock));
+    let both = RateLimitLayer::new(Arc::new(both)).headers(true);
+    let each = per_client(quota).1.headers(true).for_peer(SocketAddr::from((LOCALHOST, 1)));
+    let mut answers = Vec::new();
+    answers.push(global.layer(tower::service_fn(hello::<()>)).oneshot(Request::new(())).await.unwrap());
+    answers.push(both.layer(tower::service_fn(hello::<()>)).oneshot(Request::new(())).await.unwrap());
+    answers.push(each.layer(tower::service_fn(hello::<()>)).oneshot(Request::new(())).await.unwrap());
+    for answer in answers {
+        assert_eq!(answer.headers()["ratelimit-policy"], r#""default";q=1000;w=1"#);
+        assert_eq!(answer.headers()["ratelimit"], r#""default";r=49;t=1"#);
+    }
+    // Of a quota per minute, the minute stays.
+    let (_, limiter) = clocked(Quota::per_minute(100).burst(1));
+    let service = RateLimitLayer::new(limiter).headers(true).layer(tower::service_fn(hello::<()>));
+    let answer = service.oneshot(Request::new(())).await.unwrap();
+    assert_eq!(answer.headers()["ratelimit-policy"], r#""default";q=100;w=60"#);
 }
 
 #[tokio::test]

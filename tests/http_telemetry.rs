@@ -1,7 +1,10 @@
 //! What is counted and logged.
 #![cfg(all(feature = "metrics", feature = "tower", feature = "tracing"))]
 
-use damper::http::{CircuitBreakerLayer, PeerAddress, PerClient, RateLimitLayer};
+use damper::http::{
+    Answer, CircuitBreakerLayer, Decision, Head, KeyedStatus, Limit, LimitError, Limited, PeerAddress, PerClient,
+    RateLimitLayer, Refusal,
+};
 use damper::{BreakerConfig, KeyedLimiter, ManualClock, Quota, WhenFull};
 use http::{Request, Response};
 use http_body_util::Empty;
@@ -87,7 +90,7 @@ fn limits_are_counted_by_their_names() {
         call(&mut service, get("/")).unwrap();
         let mut expected = vec![
             "damper_allowed_total{limit=clients} 2".to_owned(),
-            "damper_errors_total{limit=clients} 1".to_owned(),
+            "damper_errors_total{limit=clients,cause=missing_peer} 1".to_owned(),
             "damper_refused_total{limit=clients} 1".to_owned(),
         ];
         assert_eq!(lines(&snapshotter), expected);
@@ -95,9 +98,86 @@ fn limits_are_counted_by_their_names() {
         for last in 2..100 {
             call(&mut service, from(last)).unwrap();
         }
+        layer.record_metrics();
         expected = lines(&snapshotter);
         let evictions = format!("damper_evictions_total{{limit=clients}} {}", limits.evictions());
         assert!(limits.evictions() > 0 && expected.contains(&evictions), "{expected:?}");
+    });
+}
+
+/// The table of every limit per key, by the name of the layer and the prefix; whatever becomes of newcomers.
+#[test]
+fn tables_of_keyed_limits_are_measured() {
+    let _alone = alone();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        for (name, when_full) in [
+            ("shared", WhenFull::SharedOverflow),
+            ("evicting", WhenFull::EvictLeastIndebted),
+            ("denying", WhenFull::DenyNew),
+        ] {
+            let limits = |quota| {
+                let limits = KeyedLimiter::builder(quota).capacity(1).when_full(when_full).clock(ManualClock::new());
+                Arc::new(limits.build().unwrap())
+            };
+            let (each, networks) = (limits(Quota::per_hour(1).burst(2)), limits(Quota::per_hour(500)));
+            let limit = PerClient::new(Arc::clone(&each)).prefix_v4(24, Arc::clone(&networks));
+            let layer = RateLimitLayer::new(limit).named(name).unwrap();
+            let mut service = layer.layer(service_fn(answer));
+            for last in 1..100 {
+                call(&mut service, from(last)).unwrap();
+            }
+            // A snapshot sets all of them back.
+            lines(&snapshotter);
+            layer.record_metrics();
+            let mut expected = Vec::new();
+            for (labels, limits) in
+                [(format!("limit={name}"), each), (format!("limit={name},prefix=ipv4/24"), networks)]
+            {
+                let values = [
+                    ("keys", limits.len() as u64),
+                    ("keys_capacity", 1),
+                    ("evictions_total", limits.evictions()),
+                    ("overflows_total", limits.overflows()),
+                    ("refused_newcomers_total", limits.refused_newcomers()),
+                ];
+                let values = values.into_iter().filter(|&(_, value)| value > 0);
+                expected.extend(values.map(|(metric, value)| format!("damper_{metric}{{{labels}}} {value}")));
+            }
+            expected.sort();
+            assert!(expected.len() >= 5, "{name} has something to tell: {expected:?}");
+            assert_eq!(lines(&snapshotter), expected);
+        }
+    });
+}
+
+/// Gathering them takes the table's locks, which no request should pay for.
+#[test]
+fn requests_do_not_gather_the_metrics_of_tables() {
+    #[derive(Clone)]
+    struct Unasked;
+
+    impl Limit for Unasked {
+        type Later = Ready<Answer>;
+
+        fn decide(&self, head: &Head<'_>, _: bool) -> Decision<Self::Later> {
+            let is_allowed = head.uri.path() == "/";
+            let denied = || Limited::new(None, damper::http::Standing::new(Quota::per_second(1), 0, None)).into();
+            Decision::Now(if is_allowed { Ok(None) } else { Err(denied()) })
+        }
+
+        fn keyed(&self) -> Vec<KeyedStatus> {
+            panic!("a request asked")
+        }
+    }
+    let _alone = alone();
+    let recorder = DebuggingRecorder::new();
+    metrics::with_local_recorder(&recorder, || {
+        let mut service = RateLimitLayer::new(Unasked).layer(service_fn(answer));
+        for path in ["/", "/refused"] {
+            call(&mut service, get(path)).unwrap();
+        }
     });
 }
 
@@ -250,4 +330,53 @@ fn a_missing_peer_is_logged_as_an_error() {
     });
     assert!(lines[0].starts_with("ERROR damper: the rate limit could not decide"), "{lines:?}");
     assert!(lines[0].contains("for_peer(address)"), "{lines:?}");
+}
+
+/// Every request of a server that tells no peers fails alike: the log says so the 1st, 2nd, 4th, 8th ... time. Errors of
+/// other kinds may differ, and each is logged.
+#[test]
+fn missing_peer_does_not_flood_the_log() {
+    let _alone = alone();
+    let lines = logged(tracing::Level::ERROR, || {
+        let mut service = RateLimitLayer::per_client(Quota::per_second(1)).layer(service_fn(answer));
+        for _ in 0..100 {
+            call(&mut service, get("/")).unwrap();
+        }
+    });
+    let counts: Vec<_> = lines.iter().map(|line| line.rsplit_once("requests=").unwrap().1).collect();
+    assert_eq!(counts, ["1", "2", "4", "8", "16", "32", "64"], "{lines:?}");
+    let lines = logged(tracing::Level::ERROR, || {
+        let mut service = RateLimitLayer::new(Broken).layer(service_fn(answer));
+        for _ in 0..3 {
+            call(&mut service, get("/")).unwrap();
+        }
+    });
+    assert_eq!(lines.len(), 3, "{lines:?}");
+}
+
+/// A limit whose store is away.
+#[derive(Clone)]
+struct Broken;
+
+impl Limit for Broken {
+    type Later = Ready<Answer>;
+
+    fn decide(&self, _: &Head<'_>, _: bool) -> Decision<Self::Later> {
+        Decision::Now(Err(Refusal::Failed(LimitError::other("the store is away"))))
+    }
+}
+
+#[test]
+fn errors_are_counted_by_their_cause() {
+    let _alone = alone();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        call(&mut RateLimitLayer::per_client(Quota::per_second(1)).layer(service_fn(answer)), get("/")).unwrap();
+        call(&mut RateLimitLayer::new(Broken).named("store").unwrap().layer(service_fn(answer)), get("/")).unwrap();
+    });
+    assert_eq!(
+        lines(&snapshotter),
+        ["damper_errors_total{limit=default,cause=missing_peer} 1", "damper_errors_total{limit=store,cause=other} 1",]
+    );
 }

@@ -53,7 +53,7 @@ async fn requests_wait_their_turn_in_their_order() {
     for (turn, call) in calls.into_iter().enumerate() {
         let answer = call.await.unwrap().unwrap();
         assert_eq!(answer.headers()["at"].to_str().unwrap().parse::<usize>().unwrap(), turn * 100);
-        assert_eq!(answer.headers()["ratelimit-policy"], r#""default";q=1;w=1"#);
+        assert_eq!(answer.headers()["ratelimit-policy"], r#""default";q=10;w=1"#);
     }
     assert_eq!(limiter.debt(), 0);
 }

@@ -407,6 +407,12 @@ fn client_addresses_are_grouped() {
     assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
     assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
     assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+    // A NAT64 gateway's addresses too, however IPv6 is grouped; its neighbours are IPv6.
+    assert_eq!(of("64:ff9b::10.0.0.1"), of("10.0.0.1"));
+    assert_ne!(of("64:ff9b::10.0.0.1"), of("64:ff9b::10.0.0.2"));
+    assert_eq!(ClientAddress::with_ipv6_prefix(parse("64:ff9b::10.0.0.1"), 32), of("10.0.0.1"));
+    assert_eq!(of("64:ff9b::1:10.0.0.1").to_string(), "64:ff9b::");
+    assert_eq!(of("64:ff9c::10.0.0.1").to_string(), "64:ff9c::");
     assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
     let wide = |address: &str| ClientAddress::with_ipv6_prefix(parse(address), 48);
     assert_eq!(wide("2001:db8:0:1::1"), wide("2001:db8:0:2::1"));

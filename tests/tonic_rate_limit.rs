@@ -9,7 +9,7 @@ use bytes::Bytes;
 use damper::http::{Head, PerClient, RateLimitLayer};
 use damper::tonic::RateLimitInterceptor;
 use damper::{CircuitBreaker, CircuitOpen, KeyedLimiter, Layered, ManualClock, Quota, RateLimiter};
-use http::{HeaderName, Request, Response, StatusCode};
+use http::{HeaderName, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -130,12 +130,52 @@ async fn messages_are_not_limited() {
 }
 
 /// Sends one request over HTTP/2, without tonic.
-async fn send(server: SocketAddr, content_type: &str) -> Response<Incoming> {
+async fn send(server: SocketAddr, method: Method, content_type: &str) -> Response<Incoming> {
     let stream = TokioIo::new(TcpStream::connect(server).await.unwrap());
     let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
     tokio::spawn(connection);
-    let request = Request::post(format!("http://{server}/damper.test.Echo/Unary")).header("content-type", content_type);
+    let request = Request::builder()
+        .method(method)
+        .uri(format!("http://{server}/damper.test.Echo/Unary"))
+        .header("content-type", content_type);
     sender.send_request(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap()
+}
+
+/// A cache may keep a `200 OK` to a GET, so only a POST, which every gRPC call is, is answered by a status of gRPC.
+#[tokio::test]
+async fn only_a_post_is_refused_as_grpc() {
+    let (_, layer) = clocked(Quota::per_second(1).burst(0));
+    let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
+    for method in [Method::GET, Method::HEAD, Method::PUT, Method::DELETE] {
+        let answer = send(server, method.clone(), "application/grpc").await;
+        assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS, "{method}");
+        assert!(!answer.headers().contains_key("grpc-status"), "{method}");
+        assert_eq!(answer.headers()["cache-control"], "no-store", "{method}");
+    }
+    let answer = send(server, Method::POST, "application/grpc").await;
+    assert_eq!((answer.status(), &answer.headers()["grpc-status"]), (StatusCode::OK, &"8".parse().unwrap()));
+}
+
+/// By the layer, by the interceptor, and by a handler's `?`; whatever the reason is.
+#[tokio::test]
+async fn grpc_refusals_are_not_cached() {
+    let (_, layer) = clocked(Quota::per_second(1).burst(0));
+    let upstream = Upstream::default();
+    let behind_layer = serve(Server::builder().layer(layer.clone()).add_service(upstream.echo()));
+    let intercepted = EchoServer::with_interceptor(upstream.clone(), RateLimitInterceptor::new(&layer));
+    let intercepted = serve(Server::builder().add_service(intercepted));
+    for server in [behind_layer, intercepted] {
+        let answer = send(server, Method::POST, "application/grpc").await;
+        assert_eq!(answer.headers()["grpc-status"], "8");
+        assert_eq!(answer.headers()["cache-control"], "no-store");
+    }
+    let limiter = RateLimiter::with_clock(Quota::per_second(1).burst(0), ManualClock::new());
+    let status = Status::from(limiter.check().unwrap_err());
+    assert_eq!(status.metadata().get("cache-control").unwrap(), "no-store");
+    let breaker = CircuitBreaker::default();
+    breaker.force_open();
+    let status = Status::from(breaker.try_acquire().unwrap_err());
+    assert_eq!(status.metadata().get("cache-control").unwrap(), "no-store");
 }
 
 /// On the wire a refusal is one block of headers that ends the stream; in HTTP it is what it always was.
@@ -144,7 +184,7 @@ async fn a_refusal_is_trailers_only() {
     let (_, layer) = clocked(Quota::per_second(1).burst(0));
     let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
     for content_type in ["application/grpc", "application/grpc+proto", "application/grpc-web+proto"] {
-        let answer = send(server, content_type).await;
+        let answer = send(server, Method::POST, content_type).await;
         assert_eq!(answer.status(), StatusCode::OK);
         assert_eq!(answer.headers()["grpc-status"], "8");
         assert_eq!(answer.headers()["grpc-message"], "rate%20limit%20exceeded,%20and%20no%20wait%20helps");
@@ -155,7 +195,7 @@ async fn a_refusal_is_trailers_only() {
         let end = answer.into_body().collect().await.unwrap();
         assert!(end.trailers().is_none() && end.to_bytes().is_empty());
     }
-    let answer = send(server, "application/json").await;
+    let answer = send(server, Method::POST, "application/json").await;
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "rate limit exceeded, and no wait helps\n");
 }
@@ -190,7 +230,7 @@ async fn peers_over_tls_are_limited_apart() {
     }
 }
 
-/// A peer without an address is not limited together with others: it is told what is missing.
+/// A peer without an address is not limited together with others. It learns nothing about the server's configuration.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_peer_without_an_address_is_an_error() {
@@ -209,7 +249,8 @@ async fn a_peer_without_an_address_is_an_error() {
     let status = call(&mut client).await.unwrap_err();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(status.code(), Code::Internal);
-    assert!(status.message().contains("damper::http::PeerAddress"), "{status}");
+    assert_eq!(status.message(), "the rate limit could not decide");
+    assert_eq!(status.metadata().get("cache-control").unwrap(), "no-store");
     assert_eq!(errors.try_iter().collect::<Vec<_>>(), ["the rate limit could not decide"]);
 }
 

@@ -2,9 +2,11 @@
 #![cfg(feature = "http")]
 
 mod wire {
+    mod date_model;
     mod forgery;
     mod model;
     mod proxies;
     mod rate_limit;
+    mod retry_after;
     mod trusted_proxies;
 }

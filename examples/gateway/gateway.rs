@@ -15,7 +15,7 @@ use damper::{
 };
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use hyper::header::RETRY_AFTER;
+use hyper::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER};
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response, StatusCode};
 use std::convert::Infallible;
@@ -129,6 +129,7 @@ fn unavailable(open: CircuitOpen) -> Response<Body> {
     let mut response = text(StatusCode::SERVICE_UNAVAILABLE, format!("{open}\n"));
     let wait = open.retry_after().unwrap_or(Duration::from_secs(1));
     response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

@@ -13,6 +13,7 @@
 //! | `crowded` | a table that is too small, by each policy and algorithm | the envelope of each key, or of all slots |
 //! | `store` | the store of anything | a ring, a map |
 //! | `forwarding` | whom a request is from | lists of bits, and the truth |
+//! | `retry_after` | seconds and dates of `Retry-After` | a calendar that counts days |
 //! | `settings` | every setting of everything | what is allowed by the documentation |
 //!
 //! ```text
@@ -35,6 +36,7 @@ mod leaky;
 mod limiter;
 mod limiter32;
 mod models;
+mod retry_after;
 mod settings;
 mod store;
 mod windows;
@@ -47,6 +49,7 @@ pub use keyed::keyed;
 pub use leaky::leaky;
 pub use limiter::limiter;
 pub use limiter32::limiter32;
+pub use retry_after::retry_after;
 pub use settings::settings;
 pub use store::store;
 pub use windows::windows;
@@ -55,7 +58,7 @@ pub use windows::windows;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("breaker", |bytes| run(bytes, breaker)),
     ("breaker32", |bytes| run(bytes, breaker32)),
     ("crowded", |bytes| run(bytes, crowded)),
@@ -64,6 +67,7 @@ pub const TARGETS: [Target; 11] = [
     ("leaky", |bytes| run(bytes, leaky)),
     ("limiter", |bytes| run(bytes, limiter)),
     ("limiter32", |bytes| run(bytes, limiter32)),
+    ("retry_after", retry_after),
     ("settings", |bytes| run(bytes, settings)),
     ("store", |bytes| run(bytes, store)),
     ("windows", |bytes| run(bytes, windows)),

@@ -65,14 +65,34 @@
 //! ([`forwarded`](crate::wire::TrustedProxies::forwarded) selects the other), because the one it does not write comes
 //! from the client.
 //!
-//! A server that tells nobody's address is an error that says what to add, and not one bucket for all.
+//! A request whose server does not tell the peer's address is answered `500 Internal Server Error`; it shares no bucket
+//! with others. What the server has to add is for you and not for the client: it is in the log (feature `tracing`), and
+//! [`on_error`](crate::http::RateLimitLayer::on_error) is called with it.
+//!
+//! # Networks with many addresses
+//!
+//! IPv6 clients are told apart by their first 64 bits. One network may own many such prefixes: 65,536 of them in a /48,
+//! and each has a limit of its own. So limit the network too:
+//!
+//! ```
+//! use damper::Quota;
+//! use damper::http::RateLimitLayer;
+//!
+//! let limits = RateLimitLayer::per_client(Quota::per_second(50).burst(100))
+//!     .prefix(48, Quota::per_second(500))
+//!     .prefix_v4(24, Quota::per_second(500));
+//! # let _ = limits;
+//! ```
+//!
+//! All limits that a request falls under are one decision: it takes a token of each, or of none. Choose the wider quota
+//! for the busiest honest network, such as an office, a campus or the gateway of a mobile carrier: its clients share it.
 //!
 //! # What a refused client is told
 //!
 //! `429 Too Many Requests`, when it may come back (`Retry-After`), and how much it has (`RateLimit`,
-//! `RateLimit-Policy`), at once: a request over the limit is never queued, and its body is not read. A gRPC client is
-//! told
-//! `RESOURCE_EXHAUSTED` with a `RetryInfo`, by the same layer.
+//! `RateLimit-Policy`), at once: a request over the limit is never queued, and its body is not read. A gRPC call, which
+//! is a POST with gRPC's content type, is refused with `RESOURCE_EXHAUSTED` and a `RetryInfo`, by the same layer. Every
+//! refusal carries `Cache-Control: no-store`.
 //!
 //! # A client's limit waits
 //!

@@ -25,8 +25,12 @@
 //! |---|---|---|---|
 //! | `damper_allowed_total` | counter | `limit` | requests that a limit let pass |
 //! | `damper_refused_total` | counter | `limit` | requests that were over it |
-//! | `damper_errors_total` | counter | `limit` | requests that it could not decide on |
-//! | `damper_evictions_total` | counter | `limit` | keys that lost their place while they owed something |
+//! | `damper_errors_total` | counter | `limit`, `cause` | requests that it could not decide on: `missing_peer`, `other` |
+//! | `damper_keys` | gauge | `limit`, `prefix` | keys that have a slot in the table of a limit per key |
+//! | `damper_keys_capacity` | gauge | `limit`, `prefix` | keys that the table was built for |
+//! | `damper_evictions_total` | counter | `limit`, `prefix` | keys that lost their slot while they owed something |
+//! | `damper_overflows_total` | counter | `limit`, `prefix` | requests decided by a bucket that keys without a slot share |
+//! | `damper_refused_newcomers_total` | counter | `limit`, `prefix` | requests refused to keys without a slot |
 //! | `damper_breaker_allowed_total` | counter | `breaker` | calls that breakers let pass |
 //! | `damper_breaker_refused_total` | counter | `breaker` | calls that they refused |
 //! | `damper_breaker_probes_total` | counter | `breaker` | calls that passed as probes |
@@ -34,9 +38,16 @@
 //! | `damper_breaker_kept_evictions_total` | counter | `breaker` | those among them whose breakers were open, or worth keeping otherwise |
 //! | `damper_breaker_state` | gauge | `breaker`, `state` | breakers in this state: `open`, `half_open`, `forced_open`, … |
 //!
+//! All are recorded as things happen, but for those of limits per key: call
+#![cfg_attr(feature = "metrics", doc = "[`RateLimitLayer::record_metrics`]")]
+#![cfg_attr(not(feature = "metrics"), doc = "`RateLimitLayer::record_metrics`")]
+//! at the tick of your exporter. The label `prefix` (`ipv6/48`) is there for limits of wider
+//! [prefixes](RateLimitLayer::prefix) only. A table whose overflows grow is too small.
+//!
 //! With the feature `tracing`, by the facade of this name, with the target `damper`: refusals at the level debug, with
 //! the method, the path, and 64 bytes of the key if that can be displayed; changes of a breaker's state at info, with
-//! the host and why; what is missing for a decision at error.
+//! the host and why; requests that a limit cannot decide on at error. Those without a peer's address are all alike, so of
+//! a layer the first is logged, the second, the fourth, the eighth, and so on, with their number.
 //!
 //! Breakers that you keep tell you themselves: they are not counted.
 
@@ -60,7 +71,9 @@ pub use circuit_break::{
     Moment, One, PerHost, ServerErrors, Told, WatchedBody,
 };
 pub use head::{Head, ResponseHead};
-pub use limit::{Answer, By, ByHeader, Decision, Limit, LimitError, Limited, PerClient, Refusal, Standing};
+pub use limit::{
+    Answer, By, ByHeader, Decision, KeyedStatus, Limit, LimitError, Limited, PerClient, Refusal, Standing,
+};
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitTurn};
 pub use peer::{MissingPeer, PeerAddress};

@@ -274,7 +274,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
-    fn take(&self, key: &K, n: u32) -> Taken {
+    pub(super) fn take(&self, key: &K, n: u32) -> Taken {
         let fingerprint = self.fingerprint(key);
         // The straight path, once; whatever is in its way is the loop's business.
         let slot = self.table.find(fingerprint);

@@ -6,6 +6,7 @@
 //! | `keyed_limiter`, `builder` | one quota, a bucket for every key |
 //! | `visit` | what is decided about the bucket of a key that has a slot |
 //! | `shared` | the buckets that keys without a slot share |
+//! | `revocable` | what is taken as a part of a decision of several limiters |
 //! | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
 //! | `table` | where a key's slot can be |
 //! | `slot` | whose a slot is, and how it changes its owner |
@@ -32,6 +33,8 @@ mod lru_store;
 mod marks;
 mod newcomer;
 mod policy;
+#[cfg(feature = "http")]
+mod revocable;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod second_chance;
 mod seed;

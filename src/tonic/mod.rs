@@ -59,3 +59,4 @@ mod status;
 
 pub use circuit_break::{CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Trailers, unavailability};
 pub use interceptor::RateLimitInterceptor;
+pub(crate) use status::uncached;

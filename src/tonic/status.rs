@@ -13,6 +13,7 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt::Display;
 use core::time::Duration;
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -81,8 +82,14 @@ impl<E: Into<Status>> From<CallError<E>> for Status {
 
 fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>) -> Status {
     let message = refusal.to_string();
-    match retry_after {
+    uncached(match retry_after {
         Some(wait) => Status::with_error_details(code, message, ErrorDetails::with_retry_info(Some(wait))),
         None => Status::new(code, message),
-    }
+    })
+}
+
+/// The same status with `Cache-Control: no-store`: to HTTP it is a `200 OK`, which a cache might keep.
+pub(crate) fn uncached(mut status: Status) -> Status {
+    status.metadata_mut().insert("cache-control", MetadataValue::from_static("no-store"));
+    status
 }

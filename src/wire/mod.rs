@@ -2,14 +2,14 @@
 //!
 //! | header | written or read by | source |
 //! |---|---|---|
-//! | `Retry-After` | [`retry_after`] | RFC 9110, section 10.2.3 |
+//! | `Retry-After` | [`retry_after`], [`retry_after_in`] | RFC 9110, section 10.2.3 |
 //! | `RateLimit-Policy`, `RateLimit` | [`RateLimitHeaders`] | draft-ietf-httpapi-ratelimit-headers, RFC 9651 |
 //! | `X-RateLimit-Limit`, `-Remaining`, `-Reset` | [`x_rate_limit`] | custom, without a document |
 //! | `X-Forwarded-For` | [`TrustedProxies`] | custom, without a document |
 //! | `Forwarded` | [`TrustedProxies::forwarded`] | RFC 7239 |
 //!
-//! All times are whole seconds from now, rounded up: who waits for them has waited long enough, whatever its clock
-//! says.
+//! All times that are written are whole seconds from now, rounded up: a client that waits for them has waited long
+//! enough, whatever its clock says.
 
 mod forwarded;
 mod leftmost;
@@ -23,7 +23,7 @@ mod x_rate_limit;
 
 pub use leftmost::leftmost_forgeable;
 pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders, RateLimitNameError};
-pub use retry_after::retry_after;
+pub use retry_after::{retry_after, retry_after_in};
 pub use trusted_proxies::{TrustedProxies, TrustedProxiesError};
 pub use x_forwarded_for::X_FORWARDED_FOR;
 pub use x_rate_limit::{X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET, x_rate_limit};

@@ -19,6 +19,9 @@ pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 const DEFAULT_NAME: &StringRef = StringRef::constant("default");
 
+/// The largest integer of RFC 9651.
+const LARGEST_INTEGER: u128 = 999_999_999_999_999;
+
 // Parameters, as they are written.
 const QUOTA: &str = ";q=";
 const WINDOW: &str = ";w=";
@@ -29,15 +32,21 @@ const RESET: &str = ";t=";
 ///
 /// | parameter | what it says |
 /// |---|---|
-/// | `q` | [`Quota::capacity`]: so many tokens at once, when all are there |
-/// | `w` | the seconds in which `q` tokens are refilled, rounded up; absent where they never are |
+/// | `q` | the tokens that are refilled in `w` seconds |
+/// | `w` | whole seconds; absent where nothing is refilled |
 /// | `r` | the tokens that are left, rounded down |
-/// | `t` | the seconds until all of `q` is there if nothing is taken, rounded up; absent if it never will be |
+/// | `t` | the seconds until the burst is full if nothing is taken, rounded up; absent if it never will be |
 ///
-/// The draft's `q` is what is allotted per window `w`. A bucket has no windows: 50 tokens a second with a burst of 100
-/// are told as `q=100;w=2`, which is their rate. A client may rely on `q` tokens in every `w` seconds if it takes them
-/// evenly, and on `q` at once after `t` seconds of silence. A window of less than a second is told as a second, which
-/// says less than what is allowed; nothing that is told is more.
+/// The draft's `q` is what is allotted per window `w`. A bucket has no windows, so the two state its rate:
+///
+/// | the burst is refilled in | `q` | `w` | such as |
+/// |---|---|---|---|
+/// | a second or more | the burst ([`Quota::capacity`]) | that time, rounded up | 50/s with a burst of 100: `q=100;w=2` |
+/// | less than a second | the quota's limit | its window | 1000/s with a burst of 50: `q=1000;w=1` |
+///
+/// A window that is no whole number of seconds is stated as the same rate over the fewest seconds that make it exact
+/// (10 in 250 ms are `q=40;w=1`), or else over a minute at least, rounded down. A client may rely on `q` tokens in every
+/// `w` seconds if it takes them evenly; `q` and `w` never promise more than the quota.
 ///
 /// Nothing is written of [`Quota::UNLIMITED`].
 ///
@@ -115,24 +124,27 @@ impl RateLimitHeaders {
         if let Some(policy) = self.policy(quota) {
             let _ = headers.try_append(RATE_LIMIT_POLICY, policy);
         }
-        if let Some(left) = self.item(REMAINING, remaining, RESET, resets_in) {
+        if let Some(left) = self.item(REMAINING, remaining.into(), RESET, resets_in.map(whole_seconds)) {
             let _ = headers.try_append(RATE_LIMIT, left);
         }
     }
 
     fn policy(&self, quota: Quota) -> Option<HeaderValue> {
-        let item = || self.item(QUOTA, quota.capacity(), WINDOW, quota.refill_window());
+        let item = || {
+            let (tokens, seconds) = stated(quota);
+            self.item(QUOTA, tokens, WINDOW, seconds)
+        };
         let (first, told) = self.policy.get_or_init(|| (quota, item()));
         if *first == quota { told.clone() } else { item() }
     }
 
     /// An item with a parameter of tokens, and one of seconds if there are some and RFC 9651 has an integer for them
     /// (31 million years). Always a value, for it is printable ASCII.
-    fn item(&self, amount: &str, tokens: u32, time: &str, duration: Option<Duration>) -> Option<HeaderValue> {
+    fn item(&self, amount: &str, tokens: u64, time: &str, seconds: Option<u64>) -> Option<HeaderValue> {
         let (mut token_digits, mut second_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
         let (item, tokens) = (self.item.as_str(), token_digits.format(tokens));
         // Exactly as long as what is in it, so that the value takes it as it is.
-        let item = match duration.map(whole_seconds) {
+        let item = match seconds {
             Some(seconds) if Integer::try_from(seconds).is_ok() => {
                 [item, amount, tokens, time, second_digits.format(seconds)].concat()
             }
@@ -140,6 +152,47 @@ impl RateLimitHeaders {
         };
         HeaderValue::try_from(item).ok()
     }
+}
+
+/// The tokens `q` and the seconds `w` that state a quota.
+fn stated(quota: Quota) -> (u64, Option<u64>) {
+    match quota.refill_window() {
+        // Nothing is refilled, or there is no room for it.
+        None | Some(Duration::ZERO) => (quota.capacity().into(), None),
+        Some(refill) if refill < Duration::from_secs(1) => {
+            let (tokens, seconds) = rate_of(quota);
+            (tokens, Some(seconds))
+        }
+        Some(refill) => (quota.capacity().into(), Some(whole_seconds(refill))),
+    }
+}
+
+/// The tokens that a quota refills in whole seconds, and how many seconds these are: never more than its rate.
+fn rate_of(quota: Quota) -> (u64, u64) {
+    const SECOND: u128 = 1_000_000_000;
+    const MINUTE: u128 = 60;
+    let (limit, window) = (u128::from(quota.limit()), quota.window().as_nanos());
+    // Below 2^62. In `window` seconds this many tokens are refilled.
+    let per_window = limit * SECOND;
+    let seconds = if window.is_multiple_of(SECOND) {
+        window / SECOND
+    } else {
+        match window / greatest_common_divisor(per_window, window) {
+            exact @ ..=MINUTE => exact,
+            _ => window.div_ceil(SECOND).max(MINUTE),
+        }
+    };
+    // A product below 2^97.
+    let tokens = (per_window * seconds / window).min(LARGEST_INTEGER);
+    (tokens as u64, seconds as u64)
+}
+
+/// By Euclid; the second is not 0.
+fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
 }
 
 /// By the name `default`.

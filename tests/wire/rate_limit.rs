@@ -24,7 +24,7 @@ fn a_limit_is_an_item_in_each_header() {
         (Quota::per_minute(100), 50, Some(30 * SECOND), "q=100;w=60", "r=50;t=30"),
         (Quota::per_second(50).burst(100), 0, Some(Duration::from_millis(1_001)), "q=100;w=2", "r=0;t=2"),
         (Quota::per_second(3).burst(10), 10, Some(Duration::ZERO), "q=10;w=4", "r=10;t=0"),
-        (Quota::per(10, Duration::from_millis(250)).unwrap(), 3, Some(Duration::from_nanos(1)), "q=10;w=1", "r=3;t=1"),
+        (Quota::per(10, Duration::from_millis(250)).unwrap(), 3, Some(Duration::from_nanos(1)), "q=40;w=1", "r=3;t=1"),
         (Quota::every(Duration::from_nanos(1_000_000_001)).unwrap(), 0, Some(SECOND), "q=1;w=2", "r=0;t=1"),
         (Quota::per_second(0).burst(5), 4, None, "q=5", "r=4"),
         (Quota::per_second(0), 0, None, "q=0", "r=0"),
@@ -36,6 +36,40 @@ fn a_limit_is_an_item_in_each_header() {
     ] {
         let expected = [format!("\"default\";{policy}"), format!("\"default\";{left}")];
         assert_eq!(told("default", quota, remaining, resets_in), expected, "{quota}");
+    }
+}
+
+/// Where the burst is refilled in less than a second, `q` and `w` state the quota itself, and never more than it.
+#[test]
+fn small_burst_is_told_as_its_quota() {
+    let per = |limit, millis| Quota::per(limit, Duration::from_millis(millis)).unwrap();
+    for (quota, policy) in [
+        (Quota::per_second(1_000).burst(50), "q=1000;w=1"),
+        (Quota::per_second(1_000).burst(999), "q=1000;w=1"),
+        // From a second on, the burst and the time that it takes are as exact, and say how much is there at once.
+        (Quota::per_second(1_000).burst(1_000), "q=1000;w=1"),
+        (Quota::per_second(1_000).burst(2_000), "q=2000;w=2"),
+        (Quota::per_second(1_000).burst(1_001), "q=1001;w=2"),
+        (Quota::per_minute(100).burst(1), "q=100;w=60"),
+        (Quota::per_minute(100).burst(2), "q=2;w=2"),
+        (Quota::per_hour(1_000_000).burst(10), "q=1000000;w=3600"),
+        // Windows that are no whole seconds: exactly, within a minute if that can be.
+        (per(10, 250), "q=40;w=1"),
+        (per(10, 250).burst(39), "q=40;w=1"),
+        (per(10, 250).burst(40), "q=40;w=1"),
+        (per(10, 250).burst(41), "q=41;w=2"),
+        (per(1, 600), "q=5;w=3"),
+        (per(10, 1_500).burst(1), "q=20;w=3"),
+        (per(1_000, 61_500).burst(1), "q=1008;w=62"),
+        // Else over a minute, rounded down.
+        (Quota::every(Duration::from_nanos(142_857_143)).unwrap(), "q=419;w=60"),
+        // RFC 9651 has integers of 15 digits; less may be said than there is.
+        (Quota::per(u32::MAX, Duration::from_nanos(1)).unwrap(), "q=999999999999999;w=1"),
+        // Nothing is ever there, however fast it would refill.
+        (Quota::per_second(5).burst(0), "q=0"),
+        (Quota::per_second(0).burst(5), "q=5"),
+    ] {
+        assert_eq!(told("default", quota, 0, None)[0], format!("\"default\";{policy}"), "{quota}");
     }
 }
 
@@ -114,18 +148,28 @@ fn a_map_that_is_full_is_left_as_it_is() {
 }
 
 proptest! {
-    /// Who takes `q` every `w` seconds takes no more than what drips in.
+    /// A client that takes `q` every `w` seconds takes no more than what drips in; and hardly less, unless the burst is
+    /// what is told.
     #[test]
-    fn what_is_told_is_never_too_much(limit in 1..=u32::MAX, window in 1..=u64::from(u32::MAX), burst: u32) {
+    fn what_is_told_is_never_too_much(
+        limit in 1..=u32::MAX,
+        window in prop_oneof![1..=u64::from(u32::MAX), (1..100_000u64).prop_map(|millis| millis * 1_000_000)],
+        burst in prop_oneof![1..=u32::MAX, 1..100u32],
+    ) {
         let quota = Quota::per(limit, Duration::from_nanos(window)).unwrap().burst(burst);
         let [policy, _] = told("default", quota, 0, None);
         let (q, w) = policy.strip_prefix("\"default\";q=").unwrap().split_once(";w=").unwrap();
         let (q, w): (u128, u128) = (q.parse().unwrap(), w.parse().unwrap());
-        prop_assert_eq!(q, u128::from(burst));
         let second = 1_000_000_000;
-        prop_assert!(q * u128::from(window) <= u128::from(limit) * w * second, "no more");
-        let sooner = w.saturating_sub(1);
-        prop_assert!(w == 0 || q * u128::from(window) > u128::from(limit) * sooner * second, "and to the second");
+        let (limit, window) = (u128::from(limit), u128::from(window));
+        prop_assert!(w > 0 && q * window <= limit * w * second, "no more");
+        if u128::from(burst) * window < limit * second {
+            prop_assert!(q >= u128::from(burst), "what can be there at once is part of it");
+            prop_assert!(q == 999_999_999_999_999 || q * 60 * window > 59 * limit * w * second, "and hardly less");
+        } else {
+            prop_assert_eq!(q, u128::from(burst));
+            prop_assert!(q * window > limit * (w - 1) * second, "and to the second");
+        }
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use crate::breaker::Verdict;
 use crate::http::ResponseHead;
-use core::time::Duration;
-use http::header::RETRY_AFTER;
+use crate::wire;
 
 /// Comes to a verdict on an answer, or on the error that there is in its place.
 ///
@@ -25,7 +24,8 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict> Classify<E> for F {
 
 /// Errors, and answers with a status of 5xx, are failures; every other answer is a success, 429 included.
 ///
-/// A server that says with its 5xx by `Retry-After`, in seconds, how long it wants to be left alone, is: see
+/// A 5xx with a `Retry-After`, in seconds or as a date, keeps the breaker open for as long as that, read by
+/// [`retry_after_in`](wire::retry_after_in), up to
 /// [`max_retry_after`](crate::breaker::BreakerConfigBuilder::max_retry_after).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerErrors;
@@ -43,6 +43,5 @@ impl<E> Classify<E> for ServerErrors {
 
 #[cold]
 fn failure(head: &ResponseHead<'_>) -> Verdict {
-    let seconds = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    seconds.map_or(Verdict::Failure, |seconds| Verdict::RetryAfter(Duration::from_secs(seconds)))
+    wire::retry_after_in(head.headers).map_or(Verdict::Failure, Verdict::RetryAfter)
 }

@@ -1,7 +1,7 @@
 //! A limit for each key.
 
 use super::global::told_quota;
-use super::{Answer, Decision, Limit, Limited, Refusal, Standing};
+use super::{Answer, Decision, KeyedStatus, Limit, Limited, Refusal, Standing};
 use crate::clock::{Clock, DefaultClock};
 use crate::http::Head;
 use crate::keyed::{KeyedLimiter, Seed};
@@ -10,6 +10,8 @@ use crate::limit::{KeyedAlgorithm, TokenBucket};
 use crate::quota::Quota;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt;
 use core::future::Ready;
 use core::hash::{BuildHasher, Hash};
@@ -56,7 +58,7 @@ fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
 }
 
 /// The quota of a key, as headers tell it.
-fn quota_of<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K) -> Quota
+pub(super) fn quota_of<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K) -> Quota
 where
     K: Hash + ?Sized,
     C: Clock,
@@ -91,8 +93,8 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher, A: KeyedAlgorithm
         decide(&self.limits, &(self.key)(head), tell)
     }
 
-    fn evictions(&self) -> u64 {
-        self.limits.evictions()
+    fn keyed(&self) -> Vec<KeyedStatus> {
+        vec![KeyedStatus::of(&*self.limits)]
     }
 }
 
@@ -138,8 +140,8 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for ByHeader<C, S, A> {
         head.headers.get(&self.name)?.to_str().ok().map(String::from)
     }
 
-    fn evictions(&self) -> u64 {
-        self.limits.evictions()
+    fn keyed(&self) -> Vec<KeyedStatus> {
+        vec![KeyedStatus::of(&*self.limits)]
     }
 }
 

@@ -62,6 +62,10 @@ impl<const N: usize, A: Algorithm, C: Clock> Limit for Layered<N, A, C> {
 
 /// The quota as headers tell it: so many tokens, and the window in which these are refilled, whatever the algorithm.
 pub(super) fn told_quota(quota: Quota, usage: Usage) -> Quota {
+    // A bucket's own quota states the rate exactly, however short its refill is.
+    if usage.limit() == quota.capacity() && usage.window() == quota.refill_window() {
+        return quota;
+    }
     match usage.window() {
         Some(window) => Quota::per(usage.limit(), window).unwrap_or(quota),
         None if quota.is_unlimited() || usage.limit() == u32::MAX => Quota::UNLIMITED,

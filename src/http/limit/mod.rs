@@ -6,17 +6,23 @@
 //! | `global` | by one limiter for all |
 //! | `by_key` | by a key that a closure or a header tells |
 //! | `per_client` | by the client's address |
+//! | `prefix` | by the client's address and the networks that it is in, together |
+//! | `keyed_status` | what a limit per key holds and has counted |
 //! | `wait` | by one limiter for all, waiting |
 
 mod by_key;
 mod global;
+mod keyed_status;
 mod per_client;
+mod prefix;
 mod refusal;
 #[cfg(feature = "tokio")]
 mod wait;
 
 pub use by_key::{By, ByHeader};
+pub use keyed_status::KeyedStatus;
 pub use per_client::PerClient;
+pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
 #[cfg(feature = "tokio")]
 pub use wait::{Wait, WaitTurn};
@@ -25,6 +31,7 @@ use super::Head;
 use crate::quota::Quota;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// Decides whether requests may pass: what a [`RateLimitLayer`](super::RateLimitLayer) is made of.
@@ -66,9 +73,11 @@ pub trait Limit {
         None
     }
 
-    /// How many keys lost their place while they owed something, for metrics. Default: 0.
-    fn evictions(&self) -> u64 {
-        0
+    /// Returns what each of its limits per key holds and has counted, for metrics. Default: none.
+    ///
+    /// A [`KeyedStatus::of`] a limiter. The first has no `prefix`, and each of the others one of its own.
+    fn keyed(&self) -> Vec<KeyedStatus> {
+        Vec::new()
     }
 }
 
@@ -119,8 +128,8 @@ impl<L: Limit + ?Sized> Limit for &L {
         (**self).key(head)
     }
 
-    fn evictions(&self) -> u64 {
-        (**self).evictions()
+    fn keyed(&self) -> Vec<KeyedStatus> {
+        (**self).keyed()
     }
 }
 
@@ -136,7 +145,7 @@ impl<L: Limit + ?Sized> Limit for Arc<L> {
         (**self).key(head)
     }
 
-    fn evictions(&self) -> u64 {
-        (**self).evictions()
+    fn keyed(&self) -> Vec<KeyedStatus> {
+        (**self).keyed()
     }
 }

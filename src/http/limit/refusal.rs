@@ -66,12 +66,15 @@ impl fmt::Display for Limited {
 }
 
 /// A limit could not decide on a request, which is answered with `500 Internal Server Error`.
+///
+/// The client learns no more than that. The reason is the error's `source`: it goes to the layer's
+/// [`on_error`](crate::http::RateLimitLayer::on_error), and to metrics and logs as the docs of [`http`](crate::http) say.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LimitError {
     /// It does not say where it is from.
     MissingPeer(MissingPeer),
-    /// Something else, which is told to hooks and logs, and not to clients.
+    /// Something else.
     Other(Box<dyn Error + Send + Sync>),
 }
 
@@ -79,14 +82,6 @@ impl LimitError {
     /// For an error of yours.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Other(error.into())
-    }
-
-    /// What clients are told: what the server lacks; what else went wrong is not their business.
-    pub(crate) fn for_clients(&self) -> &dyn fmt::Display {
-        match self {
-            Self::MissingPeer(missing) => missing,
-            Self::Other(_) => self,
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::wire;
 use alloc::format;
 use alloc::sync::Arc;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
 /// What the body of a refusal is.
@@ -24,7 +24,10 @@ type Own = Arc<dyn Fn(&Head<'_>, &Limited) -> (&'static str, Bytes) + Send + Syn
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// In the protocol that the request speaks.
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// Answers a request that may not pass, in the protocol that it speaks. No cache may store a refusal: it is one client's,
+/// and of one moment.
 pub(super) fn answer(body: &Body, head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
     #[cfg(feature = "tonic")]
     if super::grpc::is_grpc(head) {
@@ -55,14 +58,15 @@ fn problem(limited: &Limited) -> Bytes {
     format!(r#"{{"type":"about:blank","title":"Too Many Requests","status":429,"detail":"{limited}"}}"#).into()
 }
 
-/// `500 Internal Server Error`: what the server lacks is said, what else went wrong is not the client's business.
+/// `500 Internal Server Error`. What went wrong is the error's source, which is for hooks and logs and not for clients.
 fn internal_error(error: &LimitError) -> Response<Bytes> {
-    response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{}\n", error.for_clients()).into())
+    response(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n").into())
 }
 
 fn response(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Response<Bytes> {
     let mut response = Response::new(bytes);
     *response.status_mut() = status;
+    response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     // A content type that is none is left out.
     if let Ok(value) = HeaderValue::from_str(content_type) {
         response.headers_mut().insert(CONTENT_TYPE, value);

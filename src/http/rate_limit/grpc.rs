@@ -2,17 +2,21 @@
 
 use crate::http::Head;
 use crate::http::limit::Refusal;
+use crate::tonic::uncached;
 use alloc::string::ToString;
 use bytes::Bytes;
-use http::Response;
 use http::header::CONTENT_TYPE;
+use http::{Method, Response};
 use tonic::Status;
 
 const GRPC: &[u8] = b"application/grpc";
 
-/// Whether a request is one of gRPC, or of gRPC-Web: by its content type, such as `application/grpc+proto`.
+/// Whether a request is one of gRPC, or of gRPC-Web: a POST with a content type such as `application/grpc+proto`.
+///
+/// gRPC's answer to a refused call is a `200 OK`. A cache may store that of a GET, and only a client of gRPC reads the
+/// status in it.
 pub(super) fn is_grpc(head: &Head<'_>) -> bool {
-    head.headers.get(CONTENT_TYPE).is_some_and(|value| is_grpc_type(value.as_bytes()))
+    *head.method == Method::POST && head.headers.get(CONTENT_TYPE).is_some_and(|value| is_grpc_type(value.as_bytes()))
 }
 
 /// Whether a content type is one of gRPC.
@@ -36,7 +40,8 @@ pub(super) fn answer(head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
 pub(super) fn status_of(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Limited(limited) => (*limited).into(),
-        Refusal::Failed(error) => Status::internal(error.for_clients().to_string()),
+        // What went wrong is the error's source, which is for hooks and logs and not for clients.
+        Refusal::Failed(error) => uncached(Status::internal(error.to_string())),
     }
 }
 

@@ -4,7 +4,7 @@ use super::RateLimit;
 use super::policy::Policy;
 use crate::clock::Clock;
 use crate::http::Head;
-use crate::http::limit::{By, ByHeader, Limit, LimitError, Limited, PerClient};
+use crate::http::limit::{By, ByHeader, Limit, LimitError, Limited, PerClient, Prefix};
 use crate::keyed::KeyedLimiter;
 use crate::limit::{KeyedAlgorithm, RateLimiter};
 use crate::quota::Quota;
@@ -84,11 +84,46 @@ impl RateLimitLayer<PerClient> {
     /// A limit for each client address, of which the 8192 busiest are known: the peer's address, IPv6 by the prefix of
     /// 64 bits.
     ///
-    /// The server has to tell the peer's address, as [`Head::peer`] says; a request without is answered `500 Internal
-    /// Server Error` with a text that says how. Behind proxies, say [which](Self::behind).
+    /// The server has to tell the peer's address, as [`Head::peer`] says; a request without one is answered `500
+    /// Internal Server Error`. What the server has to add then is the text of
+    /// [`MissingPeer`](crate::http::MissingPeer): an error in the log with the feature `tracing`, a counter with
+    /// `metrics`, and without both what [`on_error`](Self::on_error) is called with. Behind proxies, say
+    /// [which](Self::behind).
     #[must_use]
     pub fn per_client(quota: Quota) -> Self {
         Self::new(PerClient::new(limits_for_each(quota)))
+    }
+}
+
+impl RateLimitLayer<PerClient> {
+    /// Adds a limit for each IPv6 prefix of `bits`, of which the 8192 busiest are known; more than 128 are 128. Default:
+    /// none.
+    ///
+    /// One network may own many prefixes of 64 bits: 65,536 in a /48. A request takes a token of its client's limit and
+    /// of the limits of all prefixes that it is in, or of none. When one refuses, the narrower ones get back what they
+    /// gave. Headers report the limit that has the fewest tokens left, or of those that refuse the one with the longest
+    /// wait. For a limiter that you keep, or of another size, see [`PerClient::prefix`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50).burst(100))
+    ///     .prefix(48, Quota::per_second(500))
+    ///     .prefix_v4(24, Quota::per_second(500));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn prefix(self, bits: u32, quota: Quota) -> Self {
+        self.with(|policy| policy.limit.add_prefix(Prefix::V6(bits), limits_for_each(quota)))
+    }
+
+    /// Adds a limit for each IPv4 prefix of `bits`, as [`prefix`](Self::prefix) does for IPv6; more than 32 are 32.
+    #[must_use]
+    pub fn prefix_v4(self, bits: u32, quota: Quota) -> Self {
+        self.with(|policy| policy.limit.add_prefix(Prefix::V4(bits), limits_for_each(quota)))
     }
 }
 
@@ -230,6 +265,20 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     }
 
     /// Calls this for every request that the limit cannot decide on, before it is answered `500 Internal Server Error`.
+    ///
+    /// The answer says nothing more. Without the feature `tracing` this is where the reason is found.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    /// use std::error::Error;
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50))
+    ///     .on_error(|_, error| eprintln!("{error}: {:?}", error.source().map(ToString::to_string)));
+    /// # let _ = layer;
+    /// ```
     #[must_use]
     pub fn on_error(self, hook: impl Fn(&Head<'_>, &LimitError) + Send + Sync + 'static) -> Self {
         self.with(|policy| policy.on_error = Some(Arc::new(hook)))
@@ -280,6 +329,37 @@ impl<C: Clock> RateLimitLayer<Arc<RateLimiter<crate::TokenBucket, C>>> {
     pub fn wait(self, longest: core::time::Duration) -> RateLimitLayer<crate::http::limit::Wait<C>> {
         let policy = self.policy.map(|limiter| crate::http::limit::Wait::new(limiter, longest));
         RateLimitLayer { policy: Arc::new(policy), peer: self.peer }
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<L: Limit> RateLimitLayer<L> {
+    /// Records the metrics of the layer's limits per key: keys, capacity, evictions, overflows, refused newcomers, as the
+    /// docs of [`http`](crate::http) list them. Other limits have none.
+    ///
+    /// Nothing else records these, for they have to be gathered from all parts of a table, which no request should wait
+    /// for. Call it at the tick of your exporter, or before each scrape. Layers with the same
+    /// [name](Self::named) overwrite one another's values.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    /// use std::{thread, time::Duration};
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50)).named("clients")?;
+    /// let recorded = layer.clone();
+    /// thread::spawn(move || {
+    ///     loop {
+    ///         recorded.record_metrics();
+    ///         thread::sleep(Duration::from_secs(10));
+    ///     }
+    /// });
+    /// # Ok::<(), damper::wire::RateLimitNameError>(())
+    /// ```
+    pub fn record_metrics(&self) {
+        self.policy.record_keyed();
     }
 }
 

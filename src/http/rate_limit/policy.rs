@@ -103,6 +103,12 @@ impl<L: Limit> Policy<L> {
         }
     }
 
+    /// Records what the limits per key hold and have counted.
+    #[cfg(feature = "metrics")]
+    pub(super) fn record_keyed(&self) {
+        LimitTelemetry::keyed(self.headers.name(), self.limit.keyed());
+    }
+
     /// What follows from a decision.
     #[inline]
     pub(super) fn conclude(&self, head: &Head<'_>, answer: Answer) -> Result<Option<Standing>, Box<Response<Bytes>>> {
@@ -138,7 +144,7 @@ impl<L: Limit> Policy<L> {
 
     #[inline]
     fn note_allowed(&self) {
-        self.telemetry.allowed(self.headers.name(), &self.limit);
+        self.telemetry.allowed(self.headers.name());
     }
 
     #[cold]

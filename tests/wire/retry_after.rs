@@ -1,0 +1,110 @@
+//! What a server asks for by `Retry-After`.
+
+use super::date_model::{self, LAST, LAST_OF_TWO_DIGITS, forms};
+use damper::wire::retry_after_in;
+use http::header::{DATE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue};
+use proptest::prelude::*;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+fn headers(retry_after: &str, date: Option<&str>) -> HeaderMap {
+    let lines = [(RETRY_AFTER, Some(retry_after)), (DATE, date)];
+    lines.into_iter().filter_map(|(name, text)| Some((name, HeaderValue::from_str(text?).unwrap()))).collect()
+}
+
+fn asked_for(retry_after: &str, date: Option<&str>) -> Option<u64> {
+    let wait = retry_after_in(&headers(retry_after, date))?;
+    assert_eq!(wait.subsec_nanos(), 0, "both are whole seconds");
+    Some(wait.as_secs())
+}
+
+#[test]
+fn retry_after_is_seconds_or_a_date() {
+    let date = Some("Sun, 06 Nov 1994 08:49:37 GMT");
+    for (value, wait) in [
+        ("0", Some(0)),
+        ("120", Some(120)),
+        (" 120\t", Some(120)),
+        ("007", Some(7)),
+        ("18446744073709551615", Some(u64::MAX)),
+        // More than can be counted is as good as for ever.
+        ("99999999999999999999999", Some(u64::MAX)),
+        ("Sun, 06 Nov 1994 08:51:37 GMT", Some(120)),
+        ("Sunday, 06-Nov-94 08:51:37 GMT", Some(120)),
+        ("Sun Nov  6 08:51:37 1994", Some(120)),
+        ("Mon, 07 Nov 1994 08:49:37 GMT", Some(86_400)),
+        // The past asks for nothing.
+        ("Sun, 06 Nov 1994 08:49:36 GMT", Some(0)),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", Some(0)),
+        ("", None),
+        ("soon", None),
+        ("-1", None),
+        ("+1", None),
+        ("1.5", None),
+        ("1 s", None),
+        ("0x10", None),
+        ("Sun, 06 Nov 1994 08:51:37 CET", None),
+        ("Mon, 06 Nov 1994 08:51:37 GMT", None),
+        ("Sun, 31 Feb 1994 08:51:37 GMT", None),
+        ("Sun, 06 Nov 1994 24:51:37 GMT", None),
+    ] {
+        assert_eq!(asked_for(value, date), wait, "{value:?}");
+    }
+    assert_eq!(retry_after_in(&HeaderMap::new()), None);
+}
+
+/// The response's own `Date` is the server's clock, so it does not matter how wrong that is, nor how wrong ours is.
+#[test]
+fn skewed_clocks_do_no_harm() {
+    for server_time in ["Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:00:00 GMT"] {
+        let now = date_model::seconds_of(server_time).unwrap();
+        assert_eq!(asked_for(&forms(now + 90)[0], Some(server_time)), Some(90));
+    }
+}
+
+/// Without a `Date`, or with one that is none, it is the system's clock that a date is compared with.
+#[test]
+fn without_date_the_system_clock_counts() {
+    let since_1970 = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    for date in [None, Some("yesterday"), Some("0")] {
+        let at = since_1970().as_secs() + 1_000;
+        let earliest = since_1970();
+        let wait = retry_after_in(&headers(&forms(at)[0], date)).unwrap();
+        let latest = since_1970();
+        let at = Duration::from_secs(at);
+        assert!(at.saturating_sub(latest) <= wait && wait <= at.saturating_sub(earliest), "{wait:?}");
+        assert_eq!(asked_for("Sun, 06 Nov 1994 08:49:37 GMT", date), Some(0));
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_form_of_a_date_is_understood(at in 0..=LAST, ahead in 0..100_000u64, form in 0..4usize, other in 0..4usize) {
+        let two_digits = form == 1 || other == 1;
+        let at = if two_digits { at % (LAST_OF_TWO_DIGITS + 1) } else { at };
+        let date = at.saturating_sub(ahead);
+        let (retry_after, date_text) = (&forms(at)[form], &forms(date)[other]);
+        prop_assert_eq!(asked_for(retry_after, Some(date_text)), Some(at - date), "{} at {}", retry_after, date_text);
+        prop_assert_eq!(asked_for(date_text, Some(retry_after)), Some(0), "the past");
+    }
+
+    /// Whatever a server sends, the reader says what the model says.
+    #[test]
+    fn values_are_read_as_the_model_reads_them(
+        value in prop_oneof![
+            "[0-9]{0,25}",
+            "[ -~]{0,40}",
+            "(Mon|Sun|Sunday)(,| |, )[ 0-9]{0,2}( |-)(Nov|Feb|xyz)( |-)[0-9]{2,4} [0-9]{2}:[0-9]{2}:[0-9]{2}( GMT|)",
+            (0..=LAST, 0..4usize, any::<prop::sample::Index>(), b' '..=b'~').prop_map(|(at, form, place, byte)| {
+                let mut text = forms(at)[form].clone().into_bytes();
+                let place = place.index(text.len());
+                text[place] = byte;
+                String::from_utf8(text).unwrap()
+            }),
+        ],
+        date in 0..=LAST,
+    ) {
+        let read = asked_for(&value, Some(&forms(date)[0]));
+        prop_assert_eq!(read, date_model::retry_after(&value, date), "{:?}", value);
+    }
+}
