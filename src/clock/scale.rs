@@ -62,6 +62,12 @@ impl Scale {
         ((ticks as i128 * self.mult as i64 as i128) >> (self.shift & MAX_SHIFT)) as i64
     }
 
+    /// What [`units`](Self::units) rounds off: parts of a unit, of which 2^shift are one.
+    #[inline]
+    pub(crate) const fn part(self, ticks: i64) -> u64 {
+        (ticks as u64).wrapping_mul(self.mult) & ((1 << (self.shift & MAX_SHIFT)) - 1)
+    }
+
     /// As [`units`](Self::units), on 32 bits with half of the instructions: two shifts by less than 32 in place of one
     /// by less than 64.
     #[inline]

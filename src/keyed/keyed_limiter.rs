@@ -156,12 +156,13 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.take(key, n).map(|(allowed, _)| allowed)
     }
 
-    /// As [`check_n`](Self::check_n), of the key's limit and of one for all in one decision: both are taken, or none.
-    /// What is allowed is told of the one that has fewer left.
+    /// Takes `n` tokens of the key's limit and of the limit `all` in one decision: of both, or of none. [`Allowed`]
+    /// describes the one that has fewer left.
     ///
     /// # Errors
     ///
-    /// [`LayerDenied`]: the limit 0 is that of the key, 1 the one for all.
+    /// [`LayerDenied`]: layer 0 is the key's limit, layer 1 is `all`. Where both refuse, it names the one with the longer
+    /// wait.
     ///
     /// # Examples
     ///
@@ -185,9 +186,10 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         all: &RateLimiter<B, D>,
     ) -> Result<Allowed, LayerDenied> {
         let fingerprint = self.fingerprint(key);
-        let (own, receipt) = self
-            .take_of(fingerprint, key, n, true)
-            .map_err(|denied| LayerDenied::new(denied, 0, self.quota_of(fingerprint, key)))?;
+        let (own, receipt) = self.take_of(fingerprint, key, n, true).map_err(|denied| match all.refusal(n) {
+            Some(longer) if longer.outlasts(&denied) => LayerDenied::new(longer, 1, all.quota()),
+            _ => LayerDenied::new(denied, 0, self.quota_of(fingerprint, key)),
+        })?;
         match all.check_n(n) {
             Ok(shared) => Ok(if own.remaining() <= shared.remaining() { own } else { shared }),
             Err(denied) => {
@@ -206,7 +208,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         seen.unwrap_or_else(|| {
             let (_, tier) = self.tiers.at(|| self.tiers.of(fingerprint, self.tiers.own(key)));
             let (_, line) = tier.quota.read(&self.clock);
-            let at = line.position(self.clock.now());
+            let (line, at) = line.reading(self.clock.now());
             usage(&line, quota, A::idle(&line, at), at)
         })
     }

@@ -108,7 +108,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         let [first, second] = self.table.candidates(fingerprint);
         let words = [first.words(), second.words()];
         // Once, after the words.
-        let at = line.position(self.clock.now());
+        let (line, at) = line.reading(self.clock.now());
         let now = Moment { tier, index, line: &line, overflow, at };
         let victim = choose(self.offer_of(first, &words[0], &now), self.offer_of(second, &words[1], &now))?;
         if !tier.quota.is_current(epoch) {

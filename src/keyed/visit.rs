@@ -20,7 +20,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
             return None;
         }
         // After the word; which is before the epoch, as `look` says.
-        let at = line.position(self.clock.now());
+        let (line, at) = line.reading(self.clock.now());
         let full = A::word_straight(&line, word.level(), at, &self.clock)?;
         if !tier.quota.is_current(epoch) {
             return None;
@@ -53,7 +53,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         let (_, tier) = self.tiers.at(|| word.tier());
         let (epoch, line) = tier.quota.read(&self.clock);
         // After the word, as in `OneWord::look`.
-        let at = line.position(self.clock.now());
+        let (line, at) = line.reading(self.clock.now());
         let full = A::word(&line, word.level(), at, &self.clock);
         tier.quota.is_current(epoch).then_some((line, at, full))
     }
@@ -99,7 +99,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
             let (epoch, line) = tier.quota.read(&self.clock);
             // ORDERING: Relaxed, because the fence in `is_current` follows, as in `OneWord::look`.
             let old = tier.overflow.load(Ordering::Relaxed);
-            let at = line.position(self.clock.now());
+            let (line, at) = line.reading(self.clock.now());
             if tier.quota.is_current(epoch) {
                 let word = A::shared(&line, old, at, &self.clock);
                 let (after, answer) = decide(&line, word, at);

@@ -135,6 +135,16 @@ impl Denied {
         if self.exceeds_burst() { None } else { self.wait.duration(self.level.frequency) }
     }
 
+    /// Whether the caller waits longer because of this refusal than because of `other`. What exceeds the burst outlasts
+    /// a quota that refills nothing, and that every wait.
+    pub(crate) fn outlasts(&self, other: &Self) -> bool {
+        let rank = |denied: &Self| {
+            let wait = denied.retry_after();
+            (denied.exceeds_burst(), wait.is_none(), wait)
+        };
+        rank(self) > rank(other)
+    }
+
     /// Whether the call asked for more tokens than the burst, so that it can never succeed.
     #[must_use]
     pub fn exceeds_burst(&self) -> bool {

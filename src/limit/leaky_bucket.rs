@@ -62,6 +62,10 @@ impl Algorithm for LeakyBucket {
         self.0.roll_back(n, taken, clock);
     }
 
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        self.0.refusal(n, clock)
+    }
+
     fn usage(&self, clock: &impl Clock) -> Usage {
         self.0.usage(clock)
     }

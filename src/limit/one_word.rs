@@ -83,7 +83,7 @@ impl OneWord {
         // `replace`: who reads a word that was written in a later epoch sees that epoch there, and does not judge the
         // word by the older quota. loom-tests: live_quota::an_old_record_heals_nothing.
         let word = self.word.load(Ordering::Relaxed);
-        let at = line.position(clock.now());
+        let (line, at) = line.reading(clock.now());
         self.quota.is_current(epoch).then_some(Moment { line, word, at })
     }
 

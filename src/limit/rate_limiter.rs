@@ -136,6 +136,11 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         self.algorithm.take(n, &self.clock).map(|allowed| allowed.with_soft_limit(self.soft_limit))
     }
 
+    /// The refusal that [`check_n`](Self::check_n) would give now, if any; writes nothing.
+    pub(crate) fn refusal(&self, n: u32) -> Option<Denied> {
+        self.algorithm.refusal(n, &self.clock)
+    }
+
     /// Tells how much of the limit is used, and takes nothing.
     ///
     /// # Examples

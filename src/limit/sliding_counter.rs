@@ -196,7 +196,7 @@ impl windows::View for View {
         // Allowed from where `count · (rest - 1)` fits `room`. `count` is the larger of the two, or they would be
         // allowed now or when the next window begins at the latest: so `rest` is at most a window.
         let rest = (u128::from(room) << line.fraction_bits()) / u128::from(count.max(1)) + 1;
-        line.wait_unaligned(end.saturating_sub(rest as u64))
+        line.wait(end.saturating_sub(rest as u64))
     }
 }
 
@@ -236,6 +236,10 @@ impl Algorithm for SlidingCounter {
 
     fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
         windows::roll_back(&self.word, self.layout, n, taken, clock);
+    }
+
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        windows::refusal(&self.word, self.layout, n, clock)
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {

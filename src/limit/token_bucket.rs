@@ -217,6 +217,14 @@ impl Algorithm for TokenBucket {
         });
     }
 
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        self.word.decide(clock, |&Moment { ref line, word, at }| {
+            // A check would heal the word first.
+            let word = line.heal(word, at, clock).unwrap_or(word);
+            Step::Keep(line.take(word, at, n).err().map(|refusal| Denied::new(line, word, at, refusal)))
+        })
+    }
+
     fn usage(&self, clock: &impl Clock) -> Usage {
         let (remaining, resets_in) = self.word.decide(clock, |&Moment { ref line, word, at }| {
             Step::Keep((line.remaining(word, at), line.resets_in(word, at).duration(line.frequency())))

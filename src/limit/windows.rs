@@ -132,6 +132,11 @@ pub(super) fn roll_back(word: &OneWord, layout: impl Layout, n: u32, taken: Take
     });
 }
 
+/// The refusal that a check of `n` tokens would get now, if any.
+pub(super) fn refusal(word: &OneWord, layout: impl Layout, n: u32, clock: &impl Clock) -> Option<Denied> {
+    word.decide(clock, |moment| Step::Keep(decide(layout, moment, n, clock).1.err()))
+}
+
 pub(super) fn usage(word: &OneWord, layout: impl Layout, clock: &impl Clock) -> Usage {
     let quota = word.quota().quota();
     word.decide(clock, |&Moment { ref line, word, at }| {

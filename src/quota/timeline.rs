@@ -12,11 +12,20 @@
 //! `burst + position(b) - position(a)`.
 //!
 //! **F** is the largest with a tick of the clock at most 4 units and the deepest debt at most 2^61 (2^54 where
-//! positions are kept in 56 bits). A tick is then more than 2 units (unless the deepest debt takes decades to refill),
-//! which is what makes waits exact to the tick; and with nanosecond ticks the positions circle after more than a
-//! century. (Where a tick brings more than 4 whole tokens F is 0, and they circle after 2^64 tokens.) A bucket that
+//! positions are kept in 56 bits). A tick is then more than 2 units (unless the deepest debt takes decades to refill), so
+//! that a position, which is rounded down to units, is early by less than half a tick. With nanosecond ticks the positions
+//! circle after more than a century. (Where a tick brings more than 4 whole tokens F is 0, and they circle after 2^64 tokens.) A bucket that
 //! nobody touched for more than half a circle may read as indebted; it is healed like one whose clock stepped back. A
 //! line is good for 2^63 ticks.
+//!
+//! **F stays when the quota changes.** Under a quota that is k times slower than the one that F was chosen for, a unit takes
+//! k/2 ticks or less, and what is rounded to units counts:
+//!
+//! | what | is | because |
+//! |---|---|---|
+//! | a wait | exact to the tick | it is counted from the reading, with the *part* of a unit that has passed since its position |
+//! | a token | late by less than a tick after a change, and never otherwise | a line that is bent goes on from the part of a unit where the last one was, in whole ticks; what is less than a tick is kept in `behind` for the next change |
+//! | a token | early by less than a unit | a full bucket is taken from at a position, which is rounded down |
 
 use super::measure::Measure;
 use super::pace::Pace;
@@ -32,6 +41,9 @@ const IDLE_FRACTION_BITS: u32 = 28;
 /// The most units that a tick may be worth after a change of the quota: with nanosecond ticks the positions then
 /// circle after 52 days.
 const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
+
+/// The most ticks by which the start of a line is put back, for a part of a unit that was brought before.
+const LONGEST_PART: u64 = 1 << 62;
 
 /// A quota's line on a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +66,10 @@ pub struct Timeline {
     pub(super) deepest_ever: u64,
     /// Whether everything is allowed, and the word left alone.
     pub(super) unlimited: bool,
+    /// How far the reading that waits are counted from lies past its position, in parts of a unit, as `scale` has them.
+    pub(super) part: u64,
+    /// How much later the line is than what all quotas so far have brought, in 2^-64 units: less than a tick.
+    pub(super) behind: u64,
 }
 
 impl Timeline {
@@ -73,13 +89,15 @@ impl Timeline {
             origin: 0,
             start: 0,
             scale,
-            pace: Pace::new(scale, ticks, tokens),
+            pace: Pace::new(scale),
             fraction_bits,
             frequency: Frequency::from_hertz(frequency),
             full: measure.full(quota, fraction_bits),
             deepest_debt: measure.deepest_debt(quota),
             deepest_ever: measure.deepest_debt(quota),
             unlimited: quota.is_unlimited(),
+            part: 0,
+            behind: 0,
         }
     }
 
@@ -97,8 +115,6 @@ impl Timeline {
             return Err(SetQuotaError::TooFast);
         }
         let mut line = Self::with_fraction_bits(measure, quota, hertz, self.fraction_bits);
-        // What is owed from before does not end at the position of a tick.
-        line.pace.aligned = false;
         if self.deepest_ever > line.deepest_ever {
             line.deepest_ever = self.deepest_ever;
         }
@@ -115,9 +131,23 @@ impl Timeline {
         Self { deepest_ever: u64::MAX >> self.fraction_bits, ..self }
     }
 
-    /// This line, starting where `old` is at the tick `origin`.
-    pub(super) const fn starting(self, origin: u64, old: &Self) -> Self {
-        Self { origin, start: old.position(origin), ..self }
+    /// This line, going on at the tick `now` from where `old` is.
+    pub(super) const fn starting(self, now: u64, old: &Self) -> Self {
+        let (old, position) = old.reading(now);
+        // What `old` has brought of the next unit, in parts of 2^64. With what it was behind, that may be a whole one.
+        let brought = if old.scale.shift == 0 { 0 } else { old.part << (u64::BITS - old.scale.shift) };
+        let (brought, is_whole) = brought.overflowing_add(old.behind);
+        // What a tick of this line brings, in the same parts: at most 2^126.
+        let tick = (self.scale.mult as u128) << (u64::BITS - self.scale.shift);
+        let ticks = if tick == 0 { 0 } else { brought as u128 / tick };
+        // A line is good for 2^63 ticks, and this is less than a unit.
+        let ticks = if ticks > LONGEST_PART as u128 { LONGEST_PART } else { ticks as u64 };
+        Self {
+            origin: now.wrapping_sub(ticks),
+            start: position.wrapping_add(is_whole as u64),
+            behind: (brought as u128 - ticks as u128 * tick) as u64,
+            ..self
+        }
     }
 
     /// The position of the tick `now`, rounded down to units.
@@ -126,21 +156,23 @@ impl Timeline {
         self.start.wrapping_add_signed(self.scale.units(now.wrapping_sub(self.origin) as i64))
     }
 
+    /// The position of the tick `now`, and this line with its waits counted from that tick.
+    #[inline]
+    pub(crate) const fn reading(self, now: u64) -> (Self, u64) {
+        let part = self.scale.part(now.wrapping_sub(self.origin) as i64);
+        (Self { part, ..self }, self.position(now))
+    }
+
     /// The units that so many ticks bring, rounded up.
     pub(crate) const fn units_in(&self, ticks: Ticks) -> u64 {
         self.scale.saturating_units(ticks.count()).saturating_add(1)
     }
 
-    /// The wait until `units` more are there: never too short, and at most a tick too long.
+    /// The shortest wait from the [`reading`](Self::reading) after which the position is `units` further. (From its
+    /// position, of a line without a reading: that may be longer by a unit.)
     #[inline]
     pub(crate) const fn wait(&self, units: u64) -> Ticks {
-        self.pace.wait(units, self.pace.aligned)
-    }
-
-    /// As [`wait`](Self::wait), for a number of units that need not end at the position of a tick.
-    #[inline]
-    pub(crate) const fn wait_unaligned(&self, units: u64) -> Ticks {
-        self.pace.wait(units, false)
+        self.pace.wait(units, self.part, self.scale)
     }
 
     /// The tokens that a window brings.
