@@ -198,7 +198,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     fn set(tier: &Tier, quota: Quota, clock: &C) -> Result<(), SetQuotaError> {
         if !is_kept_by::<A>(quota) {
-            return Err(SetQuotaError::TooLarge);
+            return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT });
         }
         tier.quota.set(quota, clock)
     }

@@ -50,6 +50,11 @@ impl OneWord {
         }
     }
 
+    /// Makes room for the quota `largest`, before the first use.
+    pub(super) const fn make_room_for(&mut self, largest: Quota) {
+        self.quota.make_room_for(largest);
+    }
+
     pub(super) const fn quota(&self) -> &LiveQuota {
         &self.quota
     }

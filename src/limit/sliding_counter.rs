@@ -252,7 +252,8 @@ impl Algorithm for SlidingCounter {
 
     fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
         if u64::from(quota.limit()) > self.layout.current.max() && !quota.is_unlimited() {
-            return Err(SetQuotaError::TooLarge);
+            // At most 2^24 - 1.
+            return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: self.layout.current.max() as u32 });
         }
         self.word.quota().set(quota, clock)
     }

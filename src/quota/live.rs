@@ -55,6 +55,8 @@ const UNLIMITED_EPOCH: usize = 1 << (usize::BITS - 1);
 pub struct LiveQuota {
     measure: Measure,
     initial: Quota,
+    /// A quota that fits whatever the initial one is.
+    largest: Quota,
     /// Tokens that are missing from a full bucket at the start.
     missing: u32,
     /// One more than the tick at which the line starts; 0 while that is not settled.
@@ -194,6 +196,7 @@ impl LiveQuota {
             Self {
                 measure,
                 initial: quota,
+                largest: quota,
                 missing,
                 first: AtomicU64::new(0),
                 epoch: AtomicUsize::new(UNANCHORED),
@@ -210,6 +213,11 @@ impl LiveQuota {
             self.measure = measure;
             self
         }
+    }
+
+    /// Makes room for `largest`, before the first use.
+    pub(crate) const fn make_room_for(&mut self, largest: Quota) {
+        self.largest = largest;
     }
 
     /// The epoch and its line, which counts if [`is_current`](Self::is_current) says so afterwards. `clock` must be the
@@ -345,7 +353,8 @@ impl LiveQuota {
             Ok(_) => first,
             Err(settled) => settled,
         };
-        Timeline::new(self.measure, &self.initial, clock.frequency(), first.wrapping_sub(1), self.missing)
+        let start = first.wrapping_sub(1);
+        Timeline::new(self.measure, &self.initial, &self.largest, clock.frequency(), start, self.missing)
     }
 
     #[inline]

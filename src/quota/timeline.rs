@@ -31,6 +31,7 @@ use super::measure::Measure;
 use super::pace::Pace;
 use super::{Quota, SetQuotaError};
 use crate::clock::{Clock, Frequency, Scale, Ticks};
+use core::time::Duration;
 
 /// The most units that a tick is worth, unless a tick is worth more whole tokens than that.
 const UNITS_PER_TICK: u128 = 4;
@@ -74,10 +75,16 @@ pub struct Timeline {
 
 impl Timeline {
     /// The line of `quota` on a clock of `frequency` ticks per second, starting at the tick `origin`, where a word of 0
-    /// is that of a bucket in which `missing` tokens are missing.
-    pub(crate) const fn new(measure: Measure, quota: &Quota, frequency: u64, origin: u64, missing: u32) -> Self {
-        let (tokens, ticks) = rate(measure, quota, frequency);
-        let fraction_bits = fraction_bits(tokens, ticks, measure.debt_bits(), measure.deepest_debt(quota));
+    /// is that of a bucket in which `missing` tokens are missing. It can be changed to `largest`.
+    pub(crate) const fn new(
+        measure: Measure,
+        quota: &Quota,
+        largest: &Quota,
+        frequency: u64,
+        origin: u64,
+        missing: u32,
+    ) -> Self {
+        let fraction_bits = fraction_bits(measure, quota, largest, frequency);
         let line = Self::with_fraction_bits(measure, quota, frequency, fraction_bits);
         Self { origin, start: measure.start(fraction_bits, missing), ..line }
     }
@@ -105,20 +112,39 @@ impl Timeline {
     pub(super) const fn changed(&self, measure: Measure, quota: &Quota, hertz: u64) -> Result<Self, SetQuotaError> {
         let deepest_debt = measure.deepest_debt(quota);
         if u64::BITS - deepest_debt.leading_zeros() + self.fraction_bits > measure.debt_bits() {
-            return Err(SetQuotaError::TooLarge);
+            let most = (1 << (measure.debt_bits() - self.fraction_bits)) - 1;
+            return Err(SetQuotaError::TooLarge { tokens: deepest_debt, most });
         }
         let (tokens, ticks) = rate(measure, quota, hertz);
         // A tick may be worth more whole tokens than that from the start.
         let most = if self.fraction_bits == 0 { u64::MAX } else { MOST_UNITS_PER_TICK };
         // Shifted by at most 61, the tokens stay below 2^123.
         if ticks > 0 && (tokens << self.fraction_bits).div_ceil(most as u128) > ticks {
-            return Err(SetQuotaError::TooFast);
+            return Err(self.too_fast(measure, quota, hertz));
         }
         let mut line = Self::with_fraction_bits(measure, quota, hertz, self.fraction_bits);
         if self.deepest_ever > line.deepest_ever {
             line.deepest_ever = self.deepest_ever;
         }
         Ok(line)
+    }
+
+    /// The error for a quota whose tick would be worth more than `MOST_UNITS_PER_TICK`.
+    #[cold]
+    const fn too_fast(&self, measure: Measure, quota: &Quota, hertz: u64) -> SetQuotaError {
+        // What the units of a token, times so many tokens, may be in a window of so many ticks. The ticks are fewer than
+        // 2^111, or the quota would not be too fast.
+        let token = 1_000_000_000u128 << self.fraction_bits;
+        let most_per_tick = MOST_UNITS_PER_TICK as u128;
+        if let Measure::Windows(_) = measure {
+            // A clock that stands still makes no quota too fast.
+            let least = token.div_ceil(most_per_tick * hertz as u128);
+            let least = Duration::from_nanos(if least > u64::MAX as u128 { u64::MAX } else { least as u64 });
+            return SetQuotaError::WindowTooShort { window: quota.window(), least };
+        }
+        let ticks = quota.window_nanos() as u128 * hertz as u128;
+        // Fewer than the limit, or the quota would not be too fast.
+        SetQuotaError::TooFast { quota: *quota, most: (most_per_tick * ticks / token) as u32 }
     }
 
     pub(super) const fn is_slower_than(&self, other: &Self) -> bool {
@@ -223,12 +249,26 @@ const fn rate(measure: Measure, quota: &Quota, frequency: u64) -> (u128, u128) {
     (measure.per_window(quota) as u128 * 1_000_000_000, quota.window_nanos() as u128 * frequency as u128)
 }
 
-/// F for a rate of `tokens / ticks`.
-const fn fraction_bits(tokens: u128, ticks: u128, most_bits: u32, deepest_debt: u64) -> u32 {
-    let debt_bits = u64::BITS - deepest_debt.leading_zeros();
-    let mut bits = most_bits - debt_bits;
-    if tokens == 0 || ticks == 0 {
-        return if bits < IDLE_FRACTION_BITS { bits } else { IDLE_FRACTION_BITS };
+/// F for a line that starts with `quota` and can be changed to `largest`.
+const fn fraction_bits(measure: Measure, quota: &Quota, largest: &Quota, frequency: u64) -> u32 {
+    let (own, of_largest) =
+        (most_fraction_bits(measure, quota, frequency), most_fraction_bits(measure, largest, frequency));
+    let bits = if own < of_largest { own } else { of_largest };
+    let is_idle = is_idle(rate(measure, quota, frequency)) && is_idle(rate(measure, largest, frequency));
+    if is_idle && bits > IDLE_FRACTION_BITS { IDLE_FRACTION_BITS } else { bits }
+}
+
+const fn is_idle((tokens, ticks): (u128, u128)) -> bool {
+    tokens == 0 || ticks == 0
+}
+
+/// The largest F with which a tick of `quota` is at most 4 units, and its deepest debt fits.
+const fn most_fraction_bits(measure: Measure, quota: &Quota, frequency: u64) -> u32 {
+    let (tokens, ticks) = rate(measure, quota, frequency);
+    let debt_bits = u64::BITS - measure.deepest_debt(quota).leading_zeros();
+    let mut bits = measure.debt_bits() - debt_bits;
+    if is_idle((tokens, ticks)) {
+        return bits;
     }
     // tokens · 2^bits / ticks <= 4, rearranged so that nothing overflows: the left side stays below 2^123.
     while bits > 0 && (tokens << bits).div_ceil(UNITS_PER_TICK) > ticks {
