@@ -199,7 +199,7 @@ fn a_fixed_window_keeps_its_count_when_the_quota_changes() {
     let refused = limiter.set_quota(Quota::per(1, Duration::from_nanos(1)).unwrap());
     let Err(SetQuotaError::WindowTooShort { window, least }) = refused else { panic!("{refused:?}") };
     assert_eq!(window, Duration::from_nanos(1));
-    let shorter = Quota::per(1, least - window).unwrap();
+    let shorter = Quota::per(1, least.checked_sub(window).unwrap()).unwrap();
     assert_eq!(limiter.set_quota(shorter), Err(SetQuotaError::WindowTooShort { window: shorter.window(), least }));
     assert_eq!(limiter.set_quota(Quota::per(1, least).unwrap()), Ok(()));
 }

@@ -177,13 +177,17 @@ fn retries_when_told<const N: usize, A: Algorithm>(layers: [A; N], calls: &[Call
     let mut models: Vec<_> = layers.iter().map(|layer| ExactBucket::new(layer.quota(), clock.frequency())).collect();
     let is_bucket = std::any::type_name::<A>() == std::any::type_name::<TokenBucket>();
     let layered = Layered::of(layers, &clock);
-    let pass = |models: &mut Vec<ExactBucket>, time: Duration| {
+    let pass = |models: &mut [ExactBucket], time: Duration| {
         clock.advance(time);
-        models.iter_mut().for_each(|model| model.pass(u64::try_from(time.as_nanos()).unwrap()));
+        for model in models.iter_mut() {
+            model.pass(u64::try_from(time.as_nanos()).unwrap());
+        }
     };
-    let check = |models: &mut Vec<ExactBucket>, n: u32| -> Result<(), LayerDenied> {
+    let check = |models: &mut [ExactBucket], n: u32| -> Result<(), LayerDenied> {
         layered.check_n(n)?;
-        models.iter_mut().for_each(|model| model.take(n));
+        for model in models.iter_mut() {
+            model.take(n);
+        }
         Ok(())
     };
     for &(time, n) in calls {
@@ -195,7 +199,7 @@ fn retries_when_told<const N: usize, A: Algorithm>(layers: [A; N], calls: &[Call
             let told = i128::try_from(wait.as_nanos()).unwrap();
             assert!((longest - 1..=longest).contains(&told), "told {told}, but the longest wait is {longest}");
         }
-        pass(&mut models, wait - tick);
+        pass(&mut models, wait.checked_sub(tick).unwrap());
         assert!(check(&mut models, n).is_err(), "{n} were there a tick before {denied:?}");
         pass(&mut models, tick);
         assert!(check(&mut models, n).is_ok(), "{n} were not there after {denied:?}");

@@ -81,11 +81,8 @@
 //!
 //! | case | `retry_after` |
 //! |---|---|
-//! | always | never too short |
-//! | a token takes a whole number of clock ticks (10/s, 4,500/h on a clock of nanoseconds) | exact to the tick |
-//! | it does not (3/s, 7/s) | at most a tick too long |
-//! | after the quota was changed | at most a tick too long |
-//! | the deepest debt takes decades to repay | at most a millionth of a token's time too long |
+//! | at every rate, also after the quota was changed | exact to the clock's tick: a tick sooner the call is refused |
+//! | several limits refuse ([`Layered`](crate::Layered)) | the longest of their waits |
 //! | more tokens than the burst | `None` |
 //! | the quota refills nothing | `None` |
 //!

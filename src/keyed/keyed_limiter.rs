@@ -207,8 +207,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         let seen = self.visit(fingerprint, |line, word, at| (word, usage(line, quota, word, at)));
         seen.unwrap_or_else(|| {
             let (_, tier) = self.tiers.at(|| self.tiers.of(fingerprint, self.tiers.own(key)));
-            let (_, line) = tier.quota.read(&self.clock);
-            let (line, at) = line.reading(self.clock.now());
+            let (_, mut line) = tier.quota.read(&self.clock);
+            let at = line.reading(self.clock.now());
             usage(&line, quota, A::idle(&line, at), at)
         })
     }

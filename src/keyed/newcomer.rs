@@ -102,13 +102,13 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         counts: &mut Counts,
     ) -> Option<Taken> {
         let (index, tier) = self.tiers.at(|| index);
-        let (epoch, line) = tier.quota.read(&self.clock);
+        let (epoch, mut line) = tier.quota.read(&self.clock);
         // ORDERING: Relaxed, because the fence in `is_current` follows.
         let overflow = tier.overflow.load(Ordering::Relaxed);
         let [first, second] = self.table.candidates(fingerprint);
         let words = [first.words(), second.words()];
         // Once, after the words.
-        let (line, at) = line.reading(self.clock.now());
+        let at = line.reading(self.clock.now());
         let now = Moment { tier, index, line: &line, overflow, at };
         let victim = choose(self.offer_of(first, &words[0], &now), self.offer_of(second, &words[1], &now))?;
         if !tier.quota.is_current(epoch) {

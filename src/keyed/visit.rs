@@ -15,12 +15,12 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     #[inline(always)]
     pub(super) fn take_straight(&self, slot: &Slot, word: Word, n: u32) -> Option<Taken> {
         let (index, tier) = self.tiers.at(|| word.tier());
-        let (epoch, line) = A::read_straight(&tier.quota)?;
+        let (epoch, mut line) = A::read_straight(&tier.quota)?;
         if n == 0 {
             return None;
         }
         // After the word; which is before the epoch, as `look` says.
-        let (line, at) = line.reading(self.clock.now());
+        let at = line.reading(self.clock.now());
         let full = A::word_straight(&line, word.level(), at, &self.clock)?;
         if !tier.quota.is_current(epoch) {
             return None;
@@ -51,9 +51,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     #[inline]
     pub(super) fn look(&self, word: Word) -> Option<(Timeline, u64, u64)> {
         let (_, tier) = self.tiers.at(|| word.tier());
-        let (epoch, line) = tier.quota.read(&self.clock);
+        let (epoch, mut line) = tier.quota.read(&self.clock);
         // After the word, as in `OneWord::look`.
-        let (line, at) = line.reading(self.clock.now());
+        let at = line.reading(self.clock.now());
         let full = A::word(&line, word.level(), at, &self.clock);
         tier.quota.is_current(epoch).then_some((line, at, full))
     }
@@ -96,10 +96,10 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         let (_, tier) = self.tiers.at(|| tier);
         let backoff = Backoff::new();
         loop {
-            let (epoch, line) = tier.quota.read(&self.clock);
+            let (epoch, mut line) = tier.quota.read(&self.clock);
             // ORDERING: Relaxed, because the fence in `is_current` follows, as in `OneWord::look`.
             let old = tier.overflow.load(Ordering::Relaxed);
-            let (line, at) = line.reading(self.clock.now());
+            let at = line.reading(self.clock.now());
             if tier.quota.is_current(epoch) {
                 let word = A::shared(&line, old, at, &self.clock);
                 let (after, answer) = decide(&line, word, at);

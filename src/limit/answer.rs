@@ -126,10 +126,10 @@ impl Denied {
         Self { level: Level { resets_in, remaining, frequency }, wait }
     }
 
-    /// The shortest wait after which the same call could succeed if nobody else takes tokens first.
+    /// Returns the shortest wait after which the same call succeeds if nobody else takes tokens first.
     ///
-    /// Never too short. Exact to the clock's tick where a token takes a whole number of ticks, else at most a tick too
-    /// long. `None` if no wait helps: the call asks for more than the burst, or the quota never refills.
+    /// Exact to the clock's tick, and never too short: a tick sooner the call is refused. (A wait of more than 2^62 ticks
+    /// may be too long.) `None` if no wait helps: the call asks for more than the burst, or the quota never refills.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.exceeds_burst() { None } else { self.wait.duration(self.level.frequency) }

@@ -30,8 +30,8 @@ const COUNT_BITS: core::ops::RangeInclusive<u32> = 16..=24;
 /// window before was spread evenly over it.
 ///
 /// `current + previous · (1 - elapsed)` may not exceed the limit, `elapsed` being the part of the current window that
-/// has passed. Computed exactly, in whole numbers; nothing is late, or more than a tick early, and `retry_after` is at
-/// most a tick too long. (After a change to longer windows, a tick times as many as they have grown by.) The bursts of
+/// has passed. Computed exactly, in whole numbers; nothing is late, or more than a tick early, and `retry_after` is
+/// exact to the tick. (After a change to longer windows, a tick times as many as they have grown by.) The bursts of
 /// a [`FixedWindow`](super::FixedWindow) at a boundary are gone, at the same cost. What was not spread evenly is
 /// misjudged: where everything was taken at the end of the window before, just less than twice the limit may be allowed
 /// in a time of one window, when it is taken as soon as it is there.

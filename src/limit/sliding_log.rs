@@ -109,14 +109,14 @@ impl SlidingLog {
     }
 
     fn try_check(&self, n: u32, clock: &impl Clock) -> Attempt {
-        let (epoch, line) = self.quota.read(clock);
+        let (epoch, mut line) = self.quota.read(clock);
         // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees what was seen of the
         // slots when it was put there, and takes no stamp for a later one that has the same two bits. loom-tests:
         // sliding_log::who_sees_the_head_sees_the_slots.
         let head = self.head.load(Ordering::Acquire);
         let place = Place::of(head);
         if n == 0 || line.is_unlimited() {
-            let (line, at) = line.reading(clock.now());
+            let at = line.reading(clock.now());
             if !self.quota.is_current(epoch) {
                 return Attempt::Again;
             }
@@ -153,7 +153,7 @@ impl SlidingLog {
             }
         }
         // The slots first, then the clock: then only a clock that stepped back finds a stamp far ahead of it.
-        let (line, at) = line.reading(clock.now());
+        let at = line.reading(clock.now());
         if !self.quota.is_current(epoch) {
             return Attempt::Again;
         }
@@ -193,10 +193,10 @@ impl SlidingLog {
         Attempt::Done(Err(denied))
     }
 
-    /// The refusal that a check of `n` tokens would get now, if any; `None` if others came between. A token that was
+    /// Whether a check of `n` tokens would be refused now; `None` if others came between. A token that was
     /// taken and has no stamp yet counts as taken now.
-    fn try_refusal(&self, n: u32, clock: &impl Clock) -> Option<Option<Denied>> {
-        let (epoch, line) = self.quota.read(clock);
+    fn try_refusal(&self, n: u32, clock: &impl Clock) -> Option<Result<(), Denied>> {
+        let (epoch, mut line) = self.quota.read(clock);
         // ORDERING: Acquire, as in `try_check`.
         let place = Place::of(self.head.load(Ordering::Acquire));
         let (limit, window) = (self.ring.len(), line.window());
@@ -217,12 +217,12 @@ impl SlidingLog {
             }
         }
         // The slots first, then the clock, as in `try_check`.
-        let (line, at) = line.reading(clock.now());
+        let at = line.reading(clock.now());
         if !self.quota.is_current(epoch) {
             return None;
         }
         if n == 0 || line.is_unlimited() {
-            return Some(None);
+            return Some(Ok(()));
         }
         let age = match newest {
             _ if is_unstamped => 0,
@@ -235,11 +235,11 @@ impl SlidingLog {
         };
         let wait = match (window as i64).saturating_sub(age) {
             _ if n as usize > limit => Ticks::ZERO,
-            ..=0 => return Some(None),
+            ..=0 => return Some(Ok(())),
             units => line.wait(units as u64),
         };
         let remaining = self.ring.free(window, at, place, (n as usize - 1).min(limit));
-        Some(Some(Denied::counted(&line, remaining, self.resets_in(&line, at, place), wait)))
+        Some(Err(Denied::counted(&line, remaining, self.resets_in(&line, at, place), wait)))
     }
 
     /// Stamps the slot of the token at `next`, which holds `word`, on behalf of who took it a lap before; unless the
@@ -360,8 +360,8 @@ impl Algorithm for SlidingLog {
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
         let backoff = Backoff::new();
         loop {
-            if let Some(refusal) = self.try_refusal(n, clock) {
-                return refusal;
+            if let Some(answer) = self.try_refusal(n, clock) {
+                return answer.err();
             }
             backoff.spin();
         }

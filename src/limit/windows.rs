@@ -49,7 +49,8 @@ pub(super) trait View: Sized {
     }
 
     /// With `n` more, which are not 0, of a quota with a limit.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
     fn take(self, line: &Timeline, n: u32) -> Result<(Self, Allowed), Denied> {
         let remaining = self.left(line);
         if n <= remaining {

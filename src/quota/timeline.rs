@@ -67,7 +67,7 @@ pub struct Timeline {
     pub(super) deepest_ever: u64,
     /// Whether everything is allowed, and the word left alone.
     pub(super) unlimited: bool,
-    /// How far the reading that waits are counted from lies past its position, in parts of a unit, as `scale` has them.
+    /// How far the reading that waits are counted from lies past its position, in 2^-64 units.
     pub(super) part: u64,
     /// How much later the line is than what all quotas so far have brought, in 2^-64 units: less than a tick.
     pub(super) behind: u64,
@@ -159,13 +159,16 @@ impl Timeline {
 
     /// This line, going on at the tick `now` from where `old` is.
     pub(super) const fn starting(self, now: u64, old: &Self) -> Self {
-        let (old, position) = old.reading(now);
-        // What `old` has brought of the next unit, in parts of 2^64. With what it was behind, that may be a whole one.
-        let brought = if old.scale.shift == 0 { 0 } else { old.part << (u64::BITS - old.scale.shift) };
-        let (brought, is_whole) = brought.overflowing_add(old.behind);
-        // What a tick of this line brings, in the same parts: at most 2^126.
+        let mut old = *old;
+        let position = old.reading(now);
+        // What `old` has brought of the next unit. With what it was behind, that may be a whole one.
+        let (brought, is_whole) = old.part.overflowing_add(old.behind);
+        // What a tick of this line brings, in 2^-64 units: at most 2^126.
         let tick = (self.scale.mult as u128) << (u64::BITS - self.scale.shift);
-        let ticks = if tick == 0 { 0 } else { brought as u128 / tick };
+        let ticks = match (brought as u128).checked_div(tick) {
+            Some(ticks) => ticks,
+            None => 0,
+        };
         // A line is good for 2^63 ticks, and this is less than a unit.
         let ticks = if ticks > LONGEST_PART as u128 { LONGEST_PART } else { ticks as u64 };
         Self {
@@ -182,11 +185,11 @@ impl Timeline {
         self.start.wrapping_add_signed(self.scale.units(now.wrapping_sub(self.origin) as i64))
     }
 
-    /// The position of the tick `now`, and this line with its waits counted from that tick.
+    /// The position of the tick `now`, from which waits are counted from here on.
     #[inline]
-    pub(crate) const fn reading(self, now: u64) -> (Self, u64) {
-        let part = self.scale.part(now.wrapping_sub(self.origin) as i64);
-        (Self { part, ..self }, self.position(now))
+    pub(crate) const fn reading(&mut self, now: u64) -> u64 {
+        self.part = self.scale.part(now.wrapping_sub(self.origin) as i64);
+        self.position(now)
     }
 
     /// The units that so many ticks bring, rounded up.
