@@ -194,7 +194,7 @@
 //! limiter.set_quota(Quota::per_second(100).burst(5))?;
 //! assert_eq!(turn.ready_in(), Some(Duration::from_millis(30)));
 //! let error = limiter.set_quota(Quota::per_second(1_000_000)).unwrap_err();
-//! assert_eq!(error.to_string(), "1000000/s exceeds the maximum 14901/s that the limiter was built for");
-//! assert!(matches!(error, SetQuotaError::TooFast { most: 14_901, .. }));
+//! assert_eq!(error.to_string(), "1000000/s exceeds the maximum 15258/s that the limiter was built for");
+//! assert!(matches!(error, SetQuotaError::TooFast { most: 15_258, .. }));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
