@@ -196,8 +196,12 @@ fn a_fixed_window_keeps_its_count_when_the_quota_changes() {
     assert_eq!(limiter.check_n(5).unwrap().remaining(), 0);
     limiter.set_quota(Quota::per_minute(7)).unwrap();
     assert_eq!(limiter.check().unwrap().remaining(), 1);
-    let too_fast = Quota::per(1, Duration::from_nanos(1)).unwrap();
-    assert_eq!(limiter.set_quota(too_fast), Err(SetQuotaError::TooFast));
+    let refused = limiter.set_quota(Quota::per(1, Duration::from_nanos(1)).unwrap());
+    let Err(SetQuotaError::WindowTooShort { window, least }) = refused else { panic!("{refused:?}") };
+    assert_eq!(window, Duration::from_nanos(1));
+    let shorter = Quota::per(1, least.checked_sub(window).unwrap()).unwrap();
+    assert_eq!(limiter.set_quota(shorter), Err(SetQuotaError::WindowTooShort { window: shorter.window(), least }));
+    assert_eq!(limiter.set_quota(Quota::per(1, least).unwrap()), Ok(()));
 }
 
 #[test]
@@ -354,10 +358,15 @@ fn a_sliding_counter_has_room_for_24_bits() {
     assert!(limiter.check_n(largest + 1).unwrap_err().exceeds_burst());
     clock.advance(Duration::from_millis(1_500));
     assert_eq!(limiter.check_n(largest / 2).unwrap().remaining(), 0);
-    assert_eq!(limiter.set_quota(Quota::per_second(1 << 24)), Err(SetQuotaError::TooLarge));
+    let most = (1 << 24) - 1;
+    assert_eq!(
+        limiter.set_quota(Quota::per_second(1 << 24)),
+        Err(SetQuotaError::LimitTooLarge { limit: 1 << 24, most })
+    );
     let small = RateLimiter::of(SlidingCounter::new(Quota::per_second(1)).unwrap(), &clock);
     assert_eq!(small.set_quota(Quota::per_second((1 << 16) - 1)), Ok(()));
-    assert_eq!(small.set_quota(Quota::per_second(1 << 16)), Err(SetQuotaError::TooLarge));
+    let most = (1 << 16) - 1;
+    assert_eq!(small.set_quota(Quota::per_second(1 << 16)), Err(SetQuotaError::LimitTooLarge { limit: 1 << 16, most }));
     assert_eq!(small.set_quota(Quota::UNLIMITED), Ok(()));
     assert_eq!(small.check_n(u32::MAX).unwrap().remaining(), u32::MAX);
     let all = RateLimiter::of(SlidingCounter::new(Quota::UNLIMITED).unwrap(), &clock);

@@ -57,7 +57,10 @@ fn what_a_level_has_no_room_for_is_refused() {
     assert_eq!(limit((1 << 20) - 1).unwrap_err(), KeyedLimiterError::Limit((1 << 20) - 1));
     let limits = limit((1 << 20) - 2).unwrap();
     assert!(limits.check_n(&1, (1 << 20) - 2).is_ok() && limits.check(&1).is_err());
-    assert_eq!(limits.set_quota(Quota::per_second(1 << 20)), Err(SetQuotaError::TooLarge));
+    assert_eq!(
+        limits.set_quota(Quota::per_second(1 << 20)),
+        Err(SetQuotaError::LimitTooLarge { limit: 1 << 20, most: (1 << 20) - 2 })
+    );
     limits.set_quota(Quota::per_second(5)).unwrap();
     let error = builder(Quota::per_second(u32::MAX), &clock).algorithm::<FixedWindow>().build().unwrap_err();
     assert_eq!(error, KeyedLimiterError::Limit(u32::MAX));

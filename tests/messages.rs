@@ -25,14 +25,22 @@ fn of_quotas() {
     assert_eq!(error, QuotaError::WindowTooLong);
     says(&error, "the window of a quota is too long, it must be at most 2^64 - 1 ns (584 years)");
     for (error, message) in [
-        (SetQuotaError::Busy, "the quota is being changed by somebody else"),
+        (SetQuotaError::Busy, "another thread is changing the quota"),
         (
-            SetQuotaError::TooFast,
-            "the quota is too fast for the precision that the limiter was built with: build it with its fastest quota",
+            SetQuotaError::TooFast { quota: Quota::per_minute(5_000).burst(1), most: 17 },
+            "5000/min exceeds the maximum 17/min that the limiter was built for",
         ),
         (
-            SetQuotaError::TooLarge,
-            "the burst and the deepest debt, or the limit, are too large for what the limiter was built with",
+            SetQuotaError::WindowTooShort { window: Duration::from_nanos(7), least: Duration::from_micros(2) },
+            "a window of 7ns is below the minimum 2µs that the limiter was built for",
+        ),
+        (
+            SetQuotaError::TooLarge { tokens: 9_000, most: 8_191 },
+            "burst and max_debt are 9000 tokens, which exceeds the maximum 8191 that the limiter was built for",
+        ),
+        (
+            SetQuotaError::LimitTooLarge { limit: 70_000, most: 65_535 },
+            "limit 70000 exceeds the maximum 65535 that the limiter can count",
         ),
         (
             SetQuotaError::FixedLimit,
@@ -76,7 +84,10 @@ fn of_windows_and_layers() {
     let both = Layered::of([Quota::per_second(5), Quota::per_minute(3)].map(TokenBucket::new), ManualClock::new());
     both.check_n(3).unwrap();
     says(&both.check().unwrap_err(), "limit 2 (3/min burst 3): rate limit exceeded, retry in 20 s");
-    says(&both.check_n(4).unwrap_err(), "limit 1 (5/s burst 5): rate limit exceeded, retry in 400 ms");
+    says(
+        &both.check_n(4).unwrap_err(),
+        "limit 2 (3/min burst 3): rate limit exceeded: more tokens asked for than the burst",
+    );
 }
 
 #[test]

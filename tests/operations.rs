@@ -265,7 +265,17 @@ proptest! {
             for model in &mut models {
                 model.pass(pass);
             }
-            let refused_by = models.iter().position(|model| model.level < i64::from(n) * TOKEN);
+            // Whether it exceeds the burst, and the ticks of the clock until it is there.
+            let refusal = |model: &Model| {
+                let (cost, rate) = (i64::from(n) * TOKEN, model.settings.rate);
+                let missing = cost - model.level;
+                (missing > 0).then(|| (cost > model.burst(), rounded_up(missing * CLOCK_TICKS as i64, rate)))
+            };
+            let refused_by = match models.each_ref().map(refusal) {
+                [None, None] => None,
+                [Some(first), second] if second.is_none_or(|second| first >= second || first.0 && second.0) => Some(0),
+                _ => Some(1),
+            };
             match layered.check_n(n) {
                 Ok(_) => {
                     prop_assert!(refused_by.is_none() || n == 0);
@@ -364,15 +374,52 @@ fn a_waiter_follows_the_quota() {
 fn quotas_that_do_not_fit_are_refused_and_change_nothing() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_hour(1), &clock);
-    assert_eq!(limiter.set_quota(Quota::per_second(1_000).burst(1)), Err(SetQuotaError::TooFast));
-    assert_eq!(limiter.set_quota(Quota::per_hour(1).burst(u32::MAX)), Err(SetQuotaError::TooLarge));
+    // What the errors name is the border.
+    let refused = limiter.set_quota(Quota::per_second(1_000).burst(1));
+    assert_eq!(refused, Err(SetQuotaError::TooFast { quota: Quota::per_second(1_000).burst(1), most: 0 }));
+    let refused = limiter.set_quota(Quota::per_hour(1_000_000).burst(1));
+    let Err(SetQuotaError::TooFast { most, .. }) = refused else { panic!("{refused:?}") };
+    assert!((1_000..2_048).contains(&most), "{most}");
+    assert!(limiter.set_quota(Quota::per_hour(most + 1).burst(1)).is_err());
+    let refused = limiter.set_quota(Quota::per_hour(1).burst(u32::MAX));
+    let Err(SetQuotaError::TooLarge { tokens, most: most_tokens }) = refused else { panic!("{refused:?}") };
+    assert_eq!(tokens, 11 * u64::from(u32::MAX));
+    let largest = Quota::per_hour(1).burst(0).max_debt(u32::try_from(most_tokens).unwrap());
+    assert!(limiter.set_quota(largest.burst(1)).is_err());
     assert_eq!(limiter.quota(), Quota::per_hour(1));
+    assert_eq!(limiter.set_quota(largest), Ok(()));
+    assert_eq!(limiter.set_quota(Quota::per_hour(most).burst(1)), Ok(()));
+    assert_eq!(limiter.set_quota(Quota::per_hour(1)), Ok(()));
     assert!(limiter.check().is_ok() && limiter.check().is_err());
     // A thousand times faster fits, and so does whatever is slower.
     assert_eq!(limiter.set_quota(Quota::per_hour(1_000).burst(100)), Ok(()));
     let fast = RateLimiter::with_clock(Quota::per_second(1_000_000), &clock);
     assert_eq!(fast.set_quota(Quota::per_hour(1)), Ok(()));
     assert_eq!(fast.set_quota(Quota::per_second(1_000_000)), Ok(()));
+}
+
+/// From the slowest to the fastest quota, with the largest burst; a `static` can have it too.
+#[test]
+fn limiter_accepts_the_quota_that_it_was_built_up_to() {
+    static LIMITER: RateLimiter = RateLimiter::new(Quota::UNLIMITED).up_to(Quota::per_second(u32::MAX));
+    assert_eq!(LIMITER.set_quota(Quota::per_second(u32::MAX)), Ok(()));
+    let slow = [Quota::per_hour(1), Quota::per_second(0), Quota::UNLIMITED, Quota::per_second(0).burst(7)];
+    let large = [Quota::per_second(1_000_000_000), Quota::per_minute(1).burst(u32::MAX), Quota::UNLIMITED];
+    for (slow, large) in slow.into_iter().flat_map(|slow| large.map(|large| (slow, large))) {
+        let clock = ManualClock::new();
+        let limiter = RateLimiter::with_clock(slow, &clock).up_to(large);
+        assert_eq!(limiter.quota(), slow);
+        for quota in [large, slow, large.burst(1), large] {
+            assert_eq!(limiter.set_quota(quota), Ok(()), "{slow} up to {large}");
+            assert_eq!(limiter.quota(), quota);
+        }
+        assert_eq!(limiter.check_n(large.capacity()).is_ok(), large.capacity() > 0);
+    }
+    // Without a limit there is nothing to make room for.
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_hour(1), &clock).up_to(Quota::UNLIMITED);
+    limiter.check().unwrap();
+    assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_hours(1)));
 }
 
 /// Threads check, charge, refund, reserve and cancel while the quota changes: what was taken stays within what the

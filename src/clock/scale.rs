@@ -62,6 +62,27 @@ impl Scale {
         ((ticks as i128 * self.mult as i64 as i128) >> (self.shift & MAX_SHIFT)) as i64
     }
 
+    /// What [`units`](Self::units) rounds off, in 2^-64 units.
+    #[inline]
+    pub(crate) const fn part(self, ticks: i64) -> u64 {
+        self.fraction((ticks as u64).wrapping_mul(self.mult))
+    }
+
+    /// The lowest `shift` bits of a product, in 2^-64 units.
+    #[inline]
+    const fn fraction(self, product: u64) -> u64 {
+        // By 64 in all where `shift` is 0.
+        (product << 1) << (MAX_SHIFT - (self.shift & MAX_SHIFT))
+    }
+
+    /// Whether `ticks` bring `units`, of which `part` was there before, in 2^-64 units. At most 2^64 units.
+    #[inline]
+    pub(crate) const fn brings(self, ticks: u64, units: u64, part: u64) -> bool {
+        let product = ticks as u128 * self.mult as u128;
+        let (_, is_whole) = self.fraction(product as u64).overflowing_add(part);
+        (product >> (self.shift & MAX_SHIFT)) as u64 + is_whole as u64 >= units
+    }
+
     /// As [`units`](Self::units), on 32 bits with half of the instructions: two shifts by less than 32 in place of one
     /// by less than 64.
     #[inline]

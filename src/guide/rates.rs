@@ -81,11 +81,8 @@
 //!
 //! | case | `retry_after` |
 //! |---|---|
-//! | always | never too short |
-//! | a token takes a whole number of clock ticks (10/s, 4,500/h on a clock of nanoseconds) | exact to the tick |
-//! | it does not (3/s, 7/s) | at most a tick too long |
-//! | after the quota was changed | at most a tick too long |
-//! | the deepest debt takes decades to repay | at most a millionth of a token's time too long |
+//! | at every rate, also after the quota was changed | exact to the clock's tick: a tick sooner the call is refused |
+//! | several limits refuse ([`Layered`](crate::Layered)) | the longest of their waits |
 //! | more tokens than the burst | `None` |
 //! | the quota refills nothing | `None` |
 //!
@@ -175,10 +172,14 @@
 //! | refusal | because | what helps |
 //! |---|---|---|
 //! | [`Busy`](crate::SetQuotaError::Busy) | somebody else is changing it | decide who changes quotas, or try again |
-//! | [`TooFast`](crate::SetQuotaError::TooFast) | more than a thousand times as fast as the one it was built with | build it with the fastest quota, then slow it down |
-//! | [`TooLarge`](crate::SetQuotaError::TooLarge) | burst and `max_debt` do not fit the word | build it with the largest, or state a smaller `max_debt` |
+//! | [`TooFast`](crate::SetQuotaError::TooFast) | more than a thousand times as fast as the one it was built with | build it [`up_to`](crate::RateLimiter::up_to) its fastest quota |
+//! | [`TooLarge`](crate::SetQuotaError::TooLarge) | burst and `max_debt` do not fit the word | build it `up_to` its largest quota, or state a smaller `max_debt` |
 //!
-//! After a refusal the quota is what it was.
+//! After a refusal the quota is what it was. The error names what was asked for and what the limiter accepts at most.
+//!
+//! A limiter counts in steps that suit the fastest quota it was built for. After a change waits are exact to the clock's
+//! tick, and no token is late by a tick or more. Where the quota is `k` times slower than the fastest one, a token may come
+//! early by less than `k` ticks: a millisecond after 1,000,000/s was set to 1/s, on a clock of nanoseconds.
 //!
 //! ```
 //! # use core::time::Duration;
@@ -192,6 +193,8 @@
 //! assert_eq!(turn.ready_in(), Some(Duration::from_millis(300)));
 //! limiter.set_quota(Quota::per_second(100).burst(5))?;
 //! assert_eq!(turn.ready_in(), Some(Duration::from_millis(30)));
-//! assert_eq!(limiter.set_quota(Quota::per_second(1_000_000)), Err(SetQuotaError::TooFast));
+//! let error = limiter.set_quota(Quota::per_second(1_000_000)).unwrap_err();
+//! assert_eq!(error.to_string(), "1000000/s exceeds the maximum 15258/s that the limiter was built for");
+//! assert!(matches!(error, SetQuotaError::TooFast { most: 15_258, .. }));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

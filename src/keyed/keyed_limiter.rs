@@ -3,7 +3,7 @@
 use super::Seed;
 use super::locks::Locks;
 use super::policy::WhenFull;
-use super::shared::Shared;
+use super::shared::{Shared, SharedDebt, SharedWord};
 use super::table::{Fingerprint, KeyedSlots, SLOTS_PER_KEY, Table, WAYS};
 use super::tiers::Tiers;
 use crate::atomic::{Backoff, const_unless_loom};
@@ -167,12 +167,13 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.take(key, n).map(|(allowed, _)| allowed)
     }
 
-    /// As [`check_n`](Self::check_n), of the key's limit and of one for all in one decision: both are taken, or none.
-    /// What is allowed is told of the one that has fewer left.
+    /// Takes `n` tokens of the key's limit and of the limit `all` in one decision: of both, or of none. [`Allowed`]
+    /// describes the one that has fewer left.
     ///
     /// # Errors
     ///
-    /// [`LayerDenied`]: the limit 0 is that of the key, 1 the one for all.
+    /// [`LayerDenied`]: layer 0 is the key's limit, layer 1 is `all`. Where both refuse, it names the one with the longer
+    /// wait.
     ///
     /// # Examples
     ///
@@ -196,9 +197,10 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         all: &RateLimiter<B, D>,
     ) -> Result<Allowed, LayerDenied> {
         let fingerprint = self.fingerprint(key);
-        let (own, receipt) = self
-            .take_of(fingerprint, key, n, true)
-            .map_err(|denied| LayerDenied::new(denied, 0, self.quota_of(fingerprint, key)))?;
+        let (own, receipt) = self.take_of(fingerprint, key, n, true).map_err(|denied| match all.refusal(n) {
+            Some(longer) if longer.outlasts(&denied) => LayerDenied::new(longer, 1, all.quota()),
+            _ => LayerDenied::new(denied, 0, self.quota_of(fingerprint, key)),
+        })?;
         match all.check_n(n) {
             Ok(shared) => Ok(if own.remaining() <= shared.remaining() { own } else { shared }),
             Err(denied) => {
@@ -216,10 +218,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         let quota = self.quota_of(fingerprint, key);
         let seen = self.visit(fingerprint, |line, word, at| (word, usage(line, quota, word, at)));
         seen.unwrap_or_else(|| {
-            let (tier, _) = self.tiers.at(|| self.tiers.of(fingerprint, self.tiers.own(key)));
-            self.visit_shared(self.share_of(fingerprint), tier, |line, at, debt| {
-                (None, usage(line, quota, debt.of_key, at))
-            })
+            self.visit_shared_of(fingerprint, key, |line, at, debt| (None, usage(line, quota, debt.of_key, at)))
         })
     }
 
@@ -270,6 +269,17 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     fn quota_of(&self, fingerprint: Fingerprint, key: &K) -> Quota {
         let of_newcomer = || self.tiers.of(fingerprint, self.tiers.own(key));
         self.tiers.at(|| self.slot_of(fingerprint).map_or_else(of_newcomer, |(_, word)| word.tier())).1.quota()
+    }
+
+    /// Decides by the shared bucket of a key without a slot, in the tier that it would have.
+    pub(super) fn visit_shared_of<T>(
+        &self,
+        fingerprint: Fingerprint,
+        key: &K,
+        decide: impl Fn(&Timeline, u64, SharedDebt) -> (Option<SharedWord>, T),
+    ) -> T {
+        let (tier, _) = self.tiers.at(|| self.tiers.of(fingerprint, self.tiers.own(key)));
+        self.visit_shared(self.share_of(fingerprint), tier, decide)
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]

@@ -101,12 +101,12 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         let (index, _) = self.tiers.at(|| index);
         let share = self.share_of(fingerprint);
         let elsewhere = self.owed_elsewhere(share, index);
-        let (quota, (epoch, line)) = self.read_tier(index);
+        let (quota, (epoch, mut line)) = self.read_tier(index);
         let shared = self.shared_word(share.bucket(), index);
         let [first, second] = self.table.candidates(fingerprint);
         let words = [first.words(), second.words()];
         // Once, after the words.
-        let at = line.position(self.clock.now());
+        let at = line.reading(self.clock.now());
         let now = Moment { index, line: &line, at };
         let victim = choose(self.offer_of(first, &words[0], &now), self.offer_of(second, &words[1], &now))?;
         if !quota.is_current(epoch) {

@@ -23,9 +23,13 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     }
 
     /// Returns the refusal that [`check_n`](Self::check_n) would answer, and takes nothing. `None` where it would be
-    /// allowed, and of a key without a slot, of which nothing is known.
+    /// allowed. A key without a slot is judged by what it may have spent from its shared bucket.
     pub(crate) fn refusal(&self, key: &K, n: u32) -> Option<Denied> {
-        let refusal = |line: &_, word, at| (word, A::take(line, word, at, n, &self.clock).err());
-        self.visit(self.fingerprint(key), refusal).flatten()
+        let fingerprint = self.fingerprint(key);
+        let refusal = |line: &_, word, at| A::take(line, word, at, n, &self.clock).err();
+        let seen = self.visit(fingerprint, |line, word, at| (word, refusal(line, word, at)));
+        seen.unwrap_or_else(|| {
+            self.visit_shared_of(fingerprint, key, |line, at, debt| (None, refusal(line, debt.of_key, at)))
+        })
     }
 }

@@ -12,8 +12,10 @@
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | LEVEL | 60 | what the algorithm keeps, as in a slot; 0 if nobody ever spent |
+//! | LEVEL | 60 | what the algorithm keeps, as in a slot |
 //! | TAG | 4 | a part of the hash of the key that spent all that is owed; 0 if several keys did |
+//!
+//! A word of 0 is that of a bucket of which nobody ever spent.
 //!
 //! **The level** of a token bucket circles after nine years of nanoseconds, not after 208 days as that of a slot: a slot is read by
 //! its owner only, while a phantom debt here would refuse every newcomer of the bucket.
@@ -160,11 +162,15 @@ impl SharedDebt {
 }
 
 impl SharedWord {
+    /// Of a bucket of which nobody ever spent.
     const UNUSED: Self = Self(0);
 
-    /// A word with the lowest bits of a bucket's word; never 0, but one unit more.
+    /// A word with the lowest bits of a bucket's word; never `UNUSED`, but one unit more.
     fn new(tag: u64, word: u64) -> Self {
-        Self(TAG.put(tag) | LEVEL.get(word).max(1))
+        match TAG.put(tag) | LEVEL.get(word) {
+            0 => Self(1),
+            word => Self(word),
+        }
     }
 
     fn tag(self) -> u64 {
@@ -219,9 +225,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     fn shared_wait(&self, bucket: Bucket, tier: usize) -> (Ticks, u64) {
         let backoff = Backoff::new();
         loop {
-            let (quota, (epoch, line)) = self.read_tier(tier);
+            let (quota, (epoch, mut line)) = self.read_tier(tier);
             let word = self.shared_word(bucket, tier);
-            let at = line.position(self.clock.now());
+            let at = line.reading(self.clock.now());
             if quota.is_current(epoch) {
                 let full = word.full::<A>(&line, at, &self.clock);
                 return (A::resets_in(&line, full, at, &self.clock), word.tag());
@@ -268,10 +274,10 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         let backoff = Backoff::new();
         loop {
             let elsewhere = self.owed_elsewhere(share, tier);
-            let (quota, (epoch, line)) = self.read_tier(tier);
+            let (quota, (epoch, mut line)) = self.read_tier(tier);
             let word = self.shared_word(share.bucket, tier);
             // After the word, as in `OneWord::look`.
-            let at = line.position(self.clock.now());
+            let at = line.reading(self.clock.now());
             if quota.is_current(epoch) {
                 let debt = self.shared_debt(share, &line, at, word, elsewhere);
                 let (after, answer) = decide(&line, at, debt);

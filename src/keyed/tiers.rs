@@ -234,7 +234,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     fn set(live: &LiveQuota, quota: Quota, clock: &C) -> Result<(), SetQuotaError> {
         if !is_kept_by::<A>(quota) {
-            return Err(SetQuotaError::TooLarge);
+            return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT });
         }
         live.set(quota, clock)
     }

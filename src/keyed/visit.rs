@@ -20,9 +20,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
             return None;
         }
         // A token bucket that is below empty is the loop's business anyway.
-        let line = if A::BY_WINDOWS { self.expecting_moved(index, line) } else { line };
+        let mut line = if A::BY_WINDOWS { self.expecting_moved(index, line) } else { line };
         // After the word; which is before the epoch, as `look` says.
-        let at = line.position(self.clock.now());
+        let at = line.reading(self.clock.now());
         let full = A::word_straight(&line, word.level(), at, &self.clock)?;
         if !quota.is_current(epoch) {
             return None;
@@ -52,9 +52,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// the slot still has that word afterwards, and so it is as if it had been read last.
     #[inline]
     pub(super) fn look(&self, word: Word) -> Option<(Timeline, u64, u64)> {
-        let (quota, (epoch, line)) = self.read_tier(word.tier());
+        let (quota, (epoch, mut line)) = self.read_tier(word.tier());
         // After the word, as in `OneWord::look`.
-        let at = line.position(self.clock.now());
+        let at = line.reading(self.clock.now());
         let full = A::word(&line, word.level(), at, &self.clock);
         quota.is_current(epoch).then_some((line, at, full))
     }

@@ -26,6 +26,10 @@ pub trait Algorithm: sealed::Sealed {
     #[doc(hidden)]
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied>;
 
+    /// Returns the refusal that a check of `n` tokens would get now, if any. Writes nothing.
+    #[doc(hidden)]
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied>;
+
     /// Tells how much is used, and takes nothing.
     fn usage(&self, clock: &impl Clock) -> Usage;
 

@@ -126,13 +126,23 @@ impl Denied {
         Self { level: Level { resets_in, remaining, frequency }, wait }
     }
 
-    /// The shortest wait after which the same call could succeed if nobody else takes tokens first.
+    /// Returns the shortest wait after which the same call succeeds if nobody else takes tokens first.
     ///
-    /// Never too short. Exact to the clock's tick where a token takes a whole number of ticks, else at most a tick too
-    /// long. `None` if no wait helps: the call asks for more than the burst, or the quota never refills.
+    /// Exact to the clock's tick, and never too short: a tick sooner the call is refused. (A wait of more than 2^62 ticks
+    /// may be too long.) `None` if no wait helps: the call asks for more than the burst, or the quota never refills.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.exceeds_burst() { None } else { self.wait.duration(self.level.frequency) }
+    }
+
+    /// Whether the caller waits longer because of this refusal than because of `other`. What exceeds the burst outlasts
+    /// a quota that refills nothing, and that every wait.
+    pub(crate) fn outlasts(&self, other: &Self) -> bool {
+        let rank = |denied: &Self| {
+            let wait = denied.retry_after();
+            (denied.exceeds_burst(), wait.is_none(), wait)
+        };
+        rank(self) > rank(other)
     }
 
     /// Whether the call asked for more tokens than the burst, so that it can never succeed.

@@ -156,6 +156,10 @@ impl Algorithm for FixedWindow {
         windows::roll_back(&self.0, WORD, n, taken, clock);
     }
 
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        windows::refusal(&self.0, WORD, n, clock)
+    }
+
     fn usage(&self, clock: &impl Clock) -> Usage {
         windows::usage(&self.0, WORD, clock)
     }

@@ -9,8 +9,9 @@ use core::fmt;
 /// Several limits that a call has to pass together: ten a second *and* a thousand an hour, say. All of them are taken,
 /// or none.
 ///
-/// The limits are asked in their order; give the narrowest first, so that what is refused most often costs least. When
-/// a later one refuses, the earlier ones get back what they gave, less what has been refilled since.
+/// The limits are asked in their order. Put the narrowest first, so that what is refused most often costs least. When
+/// one refuses, the earlier ones get back what they gave, less what has been refilled since, and the later ones are only
+/// looked at: the refusal names the limit with the longest wait.
 ///
 /// No limit ever allows more than it would alone, counting the calls that were allowed by all. A call may be refused
 /// because of another that is being taken back at that moment.
@@ -26,7 +27,8 @@ use core::fmt;
 /// assert_eq!(both.check().unwrap_err().layer(), 0);
 /// clock.advance(core::time::Duration::from_secs(1));
 /// assert!(both.check_n(5).is_ok());
-/// assert_eq!(both.check().unwrap_err().to_string(), "limit 2 (15/h burst 15): rate limit exceeded, retry in 239 s");
+/// let denied = both.check_n(6).unwrap_err(); // the first limit would wait for 100 ms
+/// assert_eq!(denied.to_string(), "limit 2 (15/h burst 15): rate limit exceeded, retry in 1439 s");
 /// ```
 #[derive(Debug)]
 pub struct Layered<const N: usize, A = TokenBucket, C = DefaultClock> {
@@ -62,17 +64,17 @@ impl<const N: usize, A: Algorithm, C: Clock> Layered<N, A, C> {
     ///
     /// # Errors
     ///
-    /// [`LayerDenied`], which names the first limit that refused.
+    /// [`LayerDenied`], which names the refusing limit with the longest wait.
     pub fn check(&self) -> Result<Allowed, LayerDenied> {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens of every limit if all of them have so many, else none of any. What is allowed is told of the
-    /// limit that has the fewest left.
+    /// Takes `n` tokens of every limit if all of them have so many, else none of any. [`Allowed`] describes the limit
+    /// that has the fewest left.
     ///
     /// # Errors
     ///
-    /// [`LayerDenied`], which names the first limit that refused.
+    /// [`LayerDenied`], which names the refusing limit with the longest wait.
     pub fn check_n(&self, n: u32) -> Result<Allowed, LayerDenied> {
         let mut taken = [None; N];
         let mut tightest: Option<Allowed> = None;
@@ -90,11 +92,26 @@ impl<const N: usize, A: Algorithm, C: Clock> Layered<N, A, C> {
                             layer.roll_back(n, receipt, &self.clock);
                         }
                     }
-                    return Err(LayerDenied::new(denied, index, layer.quota()));
+                    return Err(self.longest_refusal(n, denied, index));
                 }
             }
         }
         Ok(tightest.unwrap_or_else(Allowed::unlimited))
+    }
+
+    /// The refusal with the longest wait, among `denied` of the limit `index` and what the limits after it say now. The
+    /// limits before it allowed the call.
+    #[cold]
+    fn longest_refusal(&self, n: u32, denied: Denied, index: usize) -> LayerDenied {
+        let (mut longest, mut named) = (denied, index);
+        for (index, layer) in self.layers.iter().enumerate().skip(index + 1) {
+            if let Some(denied) = layer.refusal(n, &self.clock)
+                && denied.outlasts(&longest)
+            {
+                (longest, named) = (denied, index);
+            }
+        }
+        LayerDenied::new(longest, named, self.layers[named].quota())
     }
 
     /// Tells how much of each limit is used, in their order, and takes nothing.
@@ -113,7 +130,10 @@ impl<const N: usize, A: Algorithm, C: Clock> Layered<N, A, C> {
     }
 }
 
-/// The refusal of one of several limits: nothing was taken from any.
+/// The refusal of a call on several limits: nothing was taken from any.
+///
+/// Where several limits refuse, it is that of the limit with the longest wait. A limit that can never allow the call
+/// outlasts every wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LayerDenied {
@@ -127,24 +147,27 @@ impl LayerDenied {
         Self { denied, layer, quota }
     }
 
-    /// Which limit refused, counted from 0 in their order.
+    /// Returns which limit the caller waits for, counted from 0 in their order: of those that refuse, the one with the
+    /// longest wait, and the first of those whose waits are equal.
     #[must_use]
     pub fn layer(&self) -> usize {
         self.layer
     }
 
-    /// The quota of the limit that refused.
+    /// Returns the quota of that limit.
     pub fn quota(&self) -> Quota {
         self.quota
     }
 
-    /// Its refusal.
+    /// Returns the refusal of that limit.
     #[must_use]
     pub fn denied(&self) -> Denied {
         self.denied
     }
 
-    /// The wait after which that limit would allow the same call; the others may refuse then.
+    /// Returns the shortest wait after which all limits allow the same call, if nobody else takes tokens first.
+    ///
+    /// Never too short. `None` if no wait helps: the call asks for more than a burst, or a quota never refills.
     #[must_use]
     pub fn retry_after(&self) -> Option<core::time::Duration> {
         self.denied.retry_after()

@@ -62,6 +62,10 @@ impl Algorithm for LeakyBucket {
         self.0.roll_back(n, taken, clock);
     }
 
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        self.0.refusal(n, clock)
+    }
+
     fn usage(&self, clock: &impl Clock) -> Usage {
         self.0.usage(clock)
     }
@@ -140,9 +144,8 @@ impl<C: Clock> LeakyQueue<C> {
     /// As [`enter`](Self::enter) for a request that is as large as `n`: who comes after it leaves `n` intervals later.
     /// One of no size leaves at once.
     ///
-    /// The wait is rounded up to the clock's tick: exact where requests are a whole number of ticks apart, else at most
-    /// a tick too long (or off by the 2^-58th part of the time in which the quota's deepest debt is refilled, if that
-    /// is longer: with ticks of a nanosecond, if the debt takes a decade).
+    /// The wait is rounded up to the clock's tick. (It is off by the 2^-58th part of the time in which the quota's deepest
+    /// debt is refilled, if that is longer than a tick: with ticks of a nanosecond, if the debt takes a decade.)
     ///
     /// # Errors
     ///

@@ -91,6 +91,10 @@ impl Algorithm for LeasingBucket {
         self.bucket.roll_back(n, taken, clock);
     }
 
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        self.bucket.refusal(n, clock)
+    }
+
     /// Of the bucket, without the budget.
     fn usage(&self, clock: &impl Clock) -> Usage {
         self.bucket.usage(clock)

@@ -50,6 +50,11 @@ impl OneWord {
         }
     }
 
+    /// Makes room for the quota `largest`, before the first use.
+    pub(super) const fn make_room_for(&mut self, largest: Quota) {
+        self.quota.make_room_for(largest);
+    }
+
     pub(super) const fn quota(&self) -> &LiveQuota {
         &self.quota
     }
@@ -76,14 +81,14 @@ impl OneWord {
     }
 
     #[inline]
-    fn look(&self, epoch: usize, line: Timeline, clock: &impl Clock) -> Option<Moment> {
+    fn look(&self, epoch: usize, mut line: Timeline, clock: &impl Clock) -> Option<Moment> {
         // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest
         // debt, never a thread that was stopped between the two. loom-tests: bucket::a_stale_reading_heals_nothing.
         // ORDERING: Relaxed, because the Acquire fence in `is_current` follows it, and pairs with the Release of
         // `replace`: who reads a word that was written in a later epoch sees that epoch there, and does not judge the
         // word by the older quota. loom-tests: live_quota::an_old_record_heals_nothing.
         let word = self.word.load(Ordering::Relaxed);
-        let at = line.position(clock.now());
+        let at = line.reading(clock.now());
         self.quota.is_current(epoch).then_some(Moment { line, word, at })
     }
 

@@ -63,6 +63,31 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     }
 }
 
+impl<C: Clock> RateLimiter<TokenBucket, C> {
+    /// Makes room for the quota `largest`, before the first use. Default: for the quota that the limiter is built with.
+    ///
+    /// [`set_quota`](Self::set_quota) then accepts `largest`, and every quota that is no faster and whose burst and
+    /// [`max_debt`](Quota::max_debt) are no larger. Tokens are counted in steps that suit the faster of the two quotas:
+    /// a token may come early by what that one brings in a tick of the clock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let (trial, paid) = (Quota::per_minute(10), Quota::per_second(1_000_000));
+    /// let limiter = RateLimiter::with_clock(trial, ManualClock::new()).up_to(paid);
+    /// limiter.set_quota(paid)?;
+    /// assert!(limiter.check_n(1_000).is_ok());
+    /// # Ok::<(), damper::SetQuotaError>(())
+    /// ```
+    #[must_use]
+    pub const fn up_to(mut self, largest: Quota) -> Self {
+        self.algorithm = self.algorithm.up_to(largest);
+        self
+    }
+}
+
 impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     const_unless_loom! {
         /// A limiter of any algorithm, on any clock.
@@ -136,6 +161,11 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         self.algorithm.take(n, &self.clock).map(|allowed| allowed.with_soft_limit(self.soft_limit))
     }
 
+    /// The refusal that [`check_n`](Self::check_n) would give now, if any; writes nothing.
+    pub(crate) fn refusal(&self, n: u32) -> Option<Denied> {
+        self.algorithm.refusal(n, &self.clock)
+    }
+
     /// Tells how much of the limit is used, and takes nothing.
     ///
     /// # Examples
@@ -167,13 +197,17 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     ///
     /// No check waits for it, and none sees a part of it. Levels are kept in tokens: what is missing from a full bucket
     /// stays missing, and is repaid at the new rate. Across the change at most the larger burst and what both quotas
-    /// bring are allowed. Afterwards a wait may be told a tick too long; and if the rate was lowered far, a token may
-    /// come early by what the fastest tick before was worth.
+    /// bring are allowed.
+    ///
+    /// Waits stay exact to the clock's tick, and no token is late by a tick or more. Where the quota is `k` times slower
+    /// than the one that the limiter was built with (or [`up_to`](Self::up_to)), a token may come early by less than `k`
+    /// ticks: built for 1,000,000/s and set to 1/s, by less than a millisecond on a clock of nanoseconds.
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`] if somebody else is changing the quota, or if this one does not fit the limiter: a thousand
-    /// times faster than the one that it was built with always does. The quota then stays.
+    /// [`SetQuotaError`] if another thread is changing the quota, or if this one does not fit the limiter; the quota then
+    /// stays. A thousand times faster than the one that it was built with always fits; for more, build it
+    /// [`up_to`](Self::up_to) its fastest quota.
     ///
     /// # Examples
     ///

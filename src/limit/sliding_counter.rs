@@ -30,8 +30,8 @@ const COUNT_BITS: core::ops::RangeInclusive<u32> = 16..=24;
 /// window before was spread evenly over it.
 ///
 /// `current + previous · (1 - elapsed)` may not exceed the limit, `elapsed` being the part of the current window that
-/// has passed. Computed exactly, in whole numbers; nothing is late, or more than a tick early, and `retry_after` is at
-/// most a tick too long. (After a change to longer windows, a tick times as many as they have grown by.) The bursts of
+/// has passed. Computed exactly, in whole numbers; nothing is late, or more than a tick early, and `retry_after` is
+/// exact to the tick. (After a change to longer windows, a tick times as many as they have grown by.) The bursts of
 /// a [`FixedWindow`](super::FixedWindow) at a boundary are gone, at the same cost. What was not spread evenly is
 /// misjudged: where everything was taken at the end of the window before, just less than twice the limit may be allowed
 /// in a time of one window, when it is taken as soon as it is there.
@@ -196,7 +196,7 @@ impl windows::View for View {
         // Allowed from where `count · (rest - 1)` fits `room`. `count` is the larger of the two, or they would be
         // allowed now or when the next window begins at the latest: so `rest` is at most a window.
         let rest = (u128::from(room) << line.fraction_bits()) / u128::from(count.max(1)) + 1;
-        line.wait_unaligned(end.saturating_sub(rest as u64))
+        line.wait(end.saturating_sub(rest as u64))
     }
 }
 
@@ -238,6 +238,10 @@ impl Algorithm for SlidingCounter {
         windows::roll_back(&self.word, self.layout, n, taken, clock);
     }
 
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        windows::refusal(&self.word, self.layout, n, clock)
+    }
+
     fn usage(&self, clock: &impl Clock) -> Usage {
         windows::usage(&self.word, self.layout, clock)
     }
@@ -248,7 +252,8 @@ impl Algorithm for SlidingCounter {
 
     fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
         if u64::from(quota.limit()) > self.layout.current.max() && !quota.is_unlimited() {
-            return Err(SetQuotaError::TooLarge);
+            // At most 2^24 - 1.
+            return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: self.layout.current.max() as u32 });
         }
         self.word.quota().set(quota, clock)
     }

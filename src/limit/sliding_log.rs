@@ -109,14 +109,14 @@ impl SlidingLog {
     }
 
     fn try_check(&self, n: u32, clock: &impl Clock) -> Attempt {
-        let (epoch, line) = self.quota.read(clock);
+        let (epoch, mut line) = self.quota.read(clock);
         // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees what was seen of the
         // slots when it was put there, and takes no stamp for a later one that has the same two bits. loom-tests:
         // sliding_log::who_sees_the_head_sees_the_slots.
         let head = self.head.load(Ordering::Acquire);
         let place = Place::of(head);
         if n == 0 || line.is_unlimited() {
-            let at = line.position(clock.now());
+            let at = line.reading(clock.now());
             if !self.quota.is_current(epoch) {
                 return Attempt::Again;
             }
@@ -153,7 +153,7 @@ impl SlidingLog {
             }
         }
         // The slots first, then the clock: then only a clock that stepped back finds a stamp far ahead of it.
-        let at = line.position(clock.now());
+        let at = line.reading(clock.now());
         if !self.quota.is_current(epoch) {
             return Attempt::Again;
         }
@@ -191,6 +191,55 @@ impl SlidingLog {
             return Attempt::FromTheFuture(denied);
         }
         Attempt::Done(Err(denied))
+    }
+
+    /// Whether a check of `n` tokens would be refused now; `None` if others came between. A token that was
+    /// taken and has no stamp yet counts as taken now.
+    fn try_refusal(&self, n: u32, clock: &impl Clock) -> Option<Result<(), Denied>> {
+        let (epoch, mut line) = self.quota.read(clock);
+        // ORDERING: Acquire, as in `try_check`.
+        let place = Place::of(self.head.load(Ordering::Acquire));
+        let (limit, window) = (self.ring.len(), line.window());
+        let (mut newest, mut is_unstamped) = (None, false);
+        for next in (0..(n as usize).min(limit)).map(|n| self.ring.after(place, n)) {
+            // ORDERING: Relaxed, because the fence in `is_current` follows.
+            let stamp = match Slot::of(self.ring.slot(next).load(Ordering::Relaxed), next.lap) {
+                Slot::LapBefore(stamp) => stamp,
+                Slot::SameLap(stamp) => stamp.wrapping_sub(window),
+                Slot::Older => {
+                    is_unstamped = true;
+                    continue;
+                }
+                Slot::Newer => return None,
+            };
+            if newest.is_none_or(|newest| age(stamp, newest) > 0) {
+                newest = Some(stamp);
+            }
+        }
+        // The slots first, then the clock, as in `try_check`.
+        let at = line.reading(clock.now());
+        if !self.quota.is_current(epoch) {
+            return None;
+        }
+        if n == 0 || line.is_unlimited() {
+            return Some(Ok(()));
+        }
+        let age = match newest {
+            _ if is_unstamped => 0,
+            None => window as i64,
+            Some(newest) => match age(at, newest) {
+                // A check would heal the stamp first.
+                age if age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) => 0,
+                age => age,
+            },
+        };
+        let wait = match (window as i64).saturating_sub(age) {
+            _ if n as usize > limit => Ticks::ZERO,
+            ..=0 => return Some(Ok(())),
+            units => line.wait(units as u64),
+        };
+        let remaining = self.ring.free(window, at, place, (n as usize - 1).min(limit));
+        Some(Err(Denied::counted(&line, remaining, self.resets_in(&line, at, place), wait)))
     }
 
     /// Stamps the slot of the token at `next`, which holds `word`, on behalf of who took it a lap before; unless the
@@ -305,6 +354,16 @@ impl Algorithm for SlidingLog {
                 Ok(_) => return,
                 Err(newer) => head = newer,
             }
+        }
+    }
+
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        let backoff = Backoff::new();
+        loop {
+            if let Some(answer) = self.try_refusal(n, clock) {
+                return answer.err();
+            }
+            backoff.spin();
         }
     }
 

@@ -57,6 +57,13 @@ impl TokenBucket {
         }
     }
 
+    /// Makes room for the quota `largest`, as [`RateLimiter::up_to`](super::RateLimiter::up_to) does.
+    #[must_use]
+    pub const fn up_to(mut self, largest: Quota) -> Self {
+        self.word.make_room_for(largest);
+        self
+    }
+
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
@@ -215,6 +222,14 @@ impl Algorithm for TokenBucket {
             same if same == word => Step::Keep(()),
             after => Step::Put(after, ()),
         });
+    }
+
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        self.word.decide(clock, |&Moment { ref line, word, at }| {
+            // A check would heal the word first.
+            let word = line.heal(word, at, clock).unwrap_or(word);
+            Step::Keep(line.take(word, at, n).err().map(|refusal| Denied::new(line, word, at, refusal)))
+        })
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {

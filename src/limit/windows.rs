@@ -49,7 +49,8 @@ pub(super) trait View: Sized {
     }
 
     /// With `n` more, which are not 0, of a quota with a limit.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
     fn take(self, line: &Timeline, n: u32) -> Result<(Self, Allowed), Denied> {
         let remaining = self.left(line);
         if n <= remaining {
@@ -130,6 +131,11 @@ pub(super) fn roll_back(word: &OneWord, layout: impl Layout, n: u32, taken: Take
         }
         Step::Put(less(layout, word, n), ())
     });
+}
+
+/// The refusal that a check of `n` tokens would get now, if any.
+pub(super) fn refusal(word: &OneWord, layout: impl Layout, n: u32, clock: &impl Clock) -> Option<Denied> {
+    word.decide(clock, |moment| Step::Keep(decide(layout, moment, n, clock).1.err()))
 }
 
 pub(super) fn usage(word: &OneWord, layout: impl Layout, clock: &impl Clock) -> Usage {

@@ -1,6 +1,8 @@
 //! Why a quota means nothing.
 
+use super::Quota;
 use core::fmt;
+use core::time::Duration;
 
 /// Why a [`Quota`](super::Quota) was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +31,40 @@ impl core::error::Error for QuotaError {}
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SetQuotaError {
-    /// Somebody else is changing the quota at this moment.
+    /// Another thread is changing the quota at this moment.
     Busy,
-    /// Too fast for the fixed point of the limiter's word, which was chosen for the quota that it was built with: a
-    /// thousand times faster always fits, more than two thousand times never. A limiter that is to become this fast is
-    /// built with its fastest quota, and slowed down.
-    TooFast,
-    /// The burst and the deepest debt, or the limit of a window, are too large for the limiter's word.
-    TooLarge,
+    /// The quota is too fast for the steps in which the limiter counts, which suit the quota that it was built with: a
+    /// thousand times faster always fits, more than two thousand times never. Build it
+    /// [`up_to`](crate::RateLimiter::up_to) its fastest quota.
+    TooFast {
+        /// The quota that was asked for.
+        quota: Quota,
+        /// The largest limit that the limiter accepts for the window of that quota.
+        most: u32,
+    },
+    /// The window is too short for the steps in which a limiter by windows counts time, which suit the window that it was
+    /// built with. Build it with its shortest window.
+    WindowTooShort {
+        /// The window that was asked for.
+        window: Duration,
+        /// The shortest window that the limiter accepts.
+        least: Duration,
+    },
+    /// The burst and [`max_debt`](crate::Quota::max_debt) are more tokens than fit the limiter's word. Build it
+    /// [`up_to`](crate::RateLimiter::up_to) its largest quota, or state a smaller `max_debt`.
+    TooLarge {
+        /// The burst and `max_debt` that were asked for, in tokens.
+        tokens: u64,
+        /// The most that both together may be.
+        most: u64,
+    },
+    /// The limit of a window is more than the limiter can count.
+    LimitTooLarge {
+        /// The limit that was asked for.
+        limit: u32,
+        /// The largest limit that the limiter accepts.
+        most: u32,
+    },
     /// The limit is another one than that which the limiter was built with, and its algorithm has a place for each
     /// token: only the window can be changed.
     FixedLimit,
@@ -47,15 +75,29 @@ pub enum SetQuotaError {
 
 impl fmt::Display for SetQuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Busy => "the quota is being changed by somebody else",
-            Self::TooFast => "the quota is too fast for the precision that the limiter was built with: build it with its fastest quota",
-            Self::TooLarge => {
-                "the burst and the deepest debt, or the limit, are too large for what the limiter was built with"
+        match self {
+            Self::Busy => f.write_str("another thread is changing the quota"),
+            Self::TooFast { quota, most } => {
+                let (asked, most) = (quota.rate(quota.limit()), quota.rate(*most));
+                write!(f, "{asked} exceeds the maximum {most} that the limiter was built for")
             }
-            Self::FixedLimit => "the limit of this limiter is fixed by what it was built with, only its window can be changed",
-            Self::BurstWithinBudget => "the burst must be more than the budget of leases or stripes that the limiter was built with",
-        })
+            Self::WindowTooShort { window, least } => {
+                write!(f, "a window of {window:?} is below the minimum {least:?} that the limiter was built for")
+            }
+            Self::TooLarge { tokens, most } => write!(
+                f,
+                "burst and max_debt are {tokens} tokens, which exceeds the maximum {most} that the limiter was built for"
+            ),
+            Self::LimitTooLarge { limit, most } => {
+                write!(f, "limit {limit} exceeds the maximum {most} that the limiter can count")
+            }
+            Self::FixedLimit => f.write_str(
+                "the limit of this limiter is fixed by what it was built with, only its window can be changed",
+            ),
+            Self::BurstWithinBudget => f.write_str(
+                "the burst must be more than the budget of leases or stripes that the limiter was built with",
+            ),
+        }
     }
 }
 

@@ -16,8 +16,8 @@
 //! **The shape of a line** is one of the words of a record:
 //!
 //! ```text
-//!  63           58 57      26 25  15 14        14 13      13 12      6 5    0
-//! | FRACTION BITS | FREQUENCY | SPARE | UNLIMITED | ALIGNED | PACE SHIFT | SHIFT |
+//!  63           58 57      26 25  14 13        13 12        6 5    0
+//! | FRACTION BITS | FREQUENCY | SPARE | UNLIMITED | PACE SHIFT | SHIFT |
 //! ```
 //!
 //! What a check needs is at the ends, where it costs least to get at.
@@ -31,9 +31,8 @@ use core::fmt;
 
 const SHIFT: Field = Field::lowest(6);
 const PACE_SHIFT: Field = SHIFT.then(7);
-const ALIGNED: Field = PACE_SHIFT.then(1);
-const UNLIMITED: Field = ALIGNED.then(1);
-const SPARE: Field = UNLIMITED.then(11);
+const UNLIMITED: Field = PACE_SHIFT.then(1);
+const SPARE: Field = UNLIMITED.then(12);
 const FREQUENCY: Field = SPARE.then(32);
 const FRACTION_BITS: Field = FREQUENCY.then(6);
 const _: () = assert!(FRACTION_BITS.end() == u64::BITS, "fields must tile the word");
@@ -56,6 +55,8 @@ const UNLIMITED_EPOCH: usize = 1 << (usize::BITS - 1);
 pub struct LiveQuota {
     measure: Measure,
     initial: Quota,
+    /// A quota that fits whatever the initial one is.
+    largest: Quota,
     /// Tokens that are missing from a full bucket at the start.
     missing: u32,
     /// One more than the tick at which the line starts; 0 while that is not settled.
@@ -86,6 +87,7 @@ struct Rest {
     sizes: Versioned64,
     window: Versioned64,
     max_debt: Versioned64,
+    behind: Versioned64,
 }
 
 impl Record {
@@ -124,23 +126,20 @@ impl Record {
             origin: self.origin.load(Ordering::Relaxed),
             start: self.start.load(Ordering::Relaxed),
             scale: Scale { mult: self.mult.load(Ordering::Relaxed), shift: SHIFT.get(shape) as u32 },
-            pace: Pace {
-                mult: self.pace.load(Ordering::Relaxed),
-                shift: PACE_SHIFT.get(shape) as u32,
-                aligned: ALIGNED.get(shape) != 0,
-            },
+            pace: Pace { mult: self.pace.load(Ordering::Relaxed), shift: PACE_SHIFT.get(shape) as u32 },
             fraction_bits: FRACTION_BITS.get(shape) as u32,
             frequency: Frequency::from_bits(FREQUENCY.get(shape) as u32),
             full: self.full.load(Ordering::Relaxed),
             deepest_debt: 0,
             deepest_ever: 0,
             unlimited: false,
+            part: 0,
+            behind: 0,
         }
     }
 
     fn store(&self, line: &Timeline) {
         let shape = UNLIMITED.put(u64::from(line.unlimited))
-            | ALIGNED.put(u64::from(line.pace.aligned))
             | FRACTION_BITS.put(line.fraction_bits.into())
             | PACE_SHIFT.put(line.pace.shift.into())
             | SHIFT.put(line.scale.shift.into())
@@ -163,7 +162,12 @@ impl Record {
 impl Rest {
     const_unless_loom! {
         const fn empty() -> Self {
-            Self { sizes: Versioned64::new(0), window: Versioned64::new(0), max_debt: Versioned64::new(0) }
+            Self {
+                sizes: Versioned64::new(0),
+                window: Versioned64::new(0),
+                max_debt: Versioned64::new(0),
+                behind: Versioned64::new(0),
+            }
         }
     }
 
@@ -176,11 +180,12 @@ impl Rest {
         Quota::from_parts(LIMIT.get(sizes) as u32, window, BURST.get(sizes) as u32, max_debt)
     }
 
-    fn store(&self, quota: &Quota) {
+    fn store(&self, quota: &Quota, line: &Timeline) {
         let sizes = LIMIT.put(quota.limit().into()) | BURST.put(quota.capacity().into());
         self.sizes.store(sizes, Ordering::Relaxed);
         self.window.store(quota.window_nanos(), Ordering::Relaxed);
         self.max_debt.store(quota.own_max_debt().map_or(u64::MAX, u64::from), Ordering::Relaxed);
+        self.behind.store(line.behind, Ordering::Relaxed);
     }
 }
 
@@ -191,6 +196,7 @@ impl LiveQuota {
             Self {
                 measure,
                 initial: quota,
+                largest: quota,
                 missing,
                 first: AtomicU64::new(0),
                 epoch: AtomicUsize::new(UNANCHORED),
@@ -207,6 +213,11 @@ impl LiveQuota {
             self.measure = measure;
             self
         }
+    }
+
+    /// Makes room for `largest`, before the first use.
+    pub(crate) const fn make_room_for(&mut self, largest: Quota) {
+        self.largest = largest;
     }
 
     /// The epoch and its line, which counts if [`is_current`](Self::is_current) says so afterwards. `clock` must be the
@@ -279,7 +290,9 @@ impl LiveQuota {
             let line = self.initial_line(clock);
             epoch = self.publish(epoch, &self.initial, &line);
         }
-        let old = self.record(epoch).load();
+        // ORDERING: Relaxed: only who holds the claim stores it.
+        let behind = self.rests[Self::turn(epoch)].behind.load(Ordering::Relaxed);
+        let old = Timeline { behind, ..self.record(epoch).load() };
         let changed = old.changed(self.measure, &quota, clock.frequency())?;
         let new = changed.starting(clock.now(), &old);
         if !new.is_slower_than(&old) {
@@ -301,7 +314,7 @@ impl LiveQuota {
         // stored below sees the epoch before this one there.
         fence(Ordering::Release);
         self.record(epoch).store(line);
-        self.rests[Self::turn(epoch)].store(quota);
+        self.rests[Self::turn(epoch)].store(quota, line);
         // ORDERING: Release publishes the record; pairs with the Acquire in `read`.
         self.epoch.store(epoch, Ordering::Release);
         epoch
@@ -340,7 +353,8 @@ impl LiveQuota {
             Ok(_) => first,
             Err(settled) => settled,
         };
-        Timeline::new(self.measure, &self.initial, clock.frequency(), first.wrapping_sub(1), self.missing)
+        let start = first.wrapping_sub(1);
+        Timeline::new(self.measure, &self.initial, &self.largest, clock.frequency(), start, self.missing)
     }
 
     #[inline]

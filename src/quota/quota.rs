@@ -67,9 +67,10 @@ impl Quota {
         }
     }
 
-    /// Allows everything, and counts nothing: for a limit that is switched off. A limiter that is built with it can
-    /// later be set to some ten thousand tokens a second at the most; one that is to be faster is built with its
-    /// fastest quota.
+    /// Allows everything, and counts nothing: for a limit that is switched off.
+    ///
+    /// A limiter that is built with it can later be set to some ten thousand tokens a second at most. For more, build it
+    /// [`up_to`](crate::RateLimiter::up_to) its fastest quota.
     pub const UNLIMITED: Self = Self::new(u32::MAX, 0);
 
     /// Whether this is [`UNLIMITED`](Quota::UNLIMITED), whatever its burst.
@@ -122,6 +123,11 @@ impl Quota {
         self.burst
     }
 
+    /// `limit` tokens in the window of this quota.
+    pub(super) const fn rate(&self, limit: u32) -> Rate {
+        Rate { limit, window: self.window }
+    }
+
     /// A quota again from what `limit`, `window_nanos`, `capacity` and `own_max_debt` said.
     pub(crate) const fn from_parts(limit: u32, window: u64, burst: u32, max_debt: Option<u32>) -> Self {
         Self { limit, burst, window, max_debt }
@@ -169,14 +175,25 @@ impl fmt::Display for Quota {
         if self.is_unlimited() {
             return f.write_str("unlimited");
         }
+        write!(f, "{} burst {}", self.rate(self.limit), self.burst)
+    }
+}
+
+/// So many tokens per window, in words.
+pub(super) struct Rate {
+    limit: u32,
+    window: u64,
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/", self.limit)?;
         match self.window {
-            SECOND => f.write_str("s")?,
-            MINUTE => f.write_str("min")?,
-            HOUR => f.write_str("h")?,
+            SECOND => f.write_str("s"),
+            MINUTE => f.write_str("min"),
+            HOUR => f.write_str("h"),
             // Exact, unlike what is shown of a wait.
-            _ => write!(f, "{:?}", self.window())?,
+            nanos => write!(f, "{:?}", Duration::from_nanos(nanos)),
         }
-        write!(f, " burst {}", self.burst)
     }
 }

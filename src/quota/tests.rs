@@ -34,7 +34,7 @@ const FREQUENCY: u64 = 1_000;
 impl World {
     fn new(quota: Quota, costs: &[u32]) -> Self {
         Self {
-            line: Timeline::new(Measure::Tokens, &quota, FREQUENCY, 0, 0),
+            line: Timeline::new(Measure::Tokens, &quota, &quota, FREQUENCY, 0, 0),
             quota,
             word: 0,
             now: 1_000,

@@ -5,7 +5,7 @@ use damper::{ManualClock, Quota, RateLimiter};
 /// All amounts are in tokens times `scale`, so that a tick brings a whole number.
 #[derive(Debug)]
 pub(crate) struct ExactBucket {
-    /// Tokens times this are whole numbers: the window in nanoseconds times the frequency.
+    /// Tokens times this are whole numbers.
     scale: i128,
     /// What a tick brings.
     tick: i128,
@@ -17,8 +17,26 @@ impl ExactBucket {
     /// A full bucket of `quota` on a clock of `frequency` ticks per second.
     pub(crate) fn new(quota: Quota, frequency: u64) -> Self {
         let scale = i128::try_from(quota.window().as_nanos()).unwrap() * i128::from(frequency);
-        let burst = i128::from(quota.capacity()) * scale;
-        Self { scale, tick: i128::from(quota.limit()) * 1_000_000_000, burst, level: burst }
+        let tick = i128::from(quota.limit()) * 1_000_000_000;
+        let common = divisor(scale, tick);
+        let burst = i128::from(quota.capacity()) * (scale / common);
+        Self { scale: scale / common, tick: tick / common, burst, level: burst }
+    }
+
+    /// Puts another quota in force. What is missing from a full bucket stays missing.
+    pub(crate) fn change(&mut self, quota: Quota, frequency: u64) {
+        let next = Self::new(quota, frequency);
+        let common = divisor(self.scale, next.scale);
+        let (factor, missing) = (self.scale / common, (self.burst - self.level) * (next.scale / common));
+        let burst = next.burst * factor;
+        *self = Self { scale: next.scale * factor, tick: next.tick * factor, burst, level: burst - missing };
+    }
+
+    /// Whether `n` tokens are there, or will be after so many ticks of `other`.
+    pub(crate) fn will_have_by_ticks_of(&self, n: u32, ticks: i128, other: &Self) -> bool {
+        let common = divisor(self.scale, other.scale);
+        let missing = (i128::from(n) * self.scale - self.level) * (other.scale / common);
+        missing <= ticks * other.tick * (self.scale / common)
     }
 
     /// Lets `ticks` pass.
@@ -65,11 +83,11 @@ impl ExactBucket {
     pub(crate) fn tokens_in_a_tick(&self) -> u64 {
         u64::try_from(self.tick / self.scale).unwrap()
     }
+}
 
-    /// Whether a token takes a whole number of ticks.
-    pub(crate) fn is_aligned(&self) -> bool {
-        self.tick != 0 && self.scale % self.tick == 0
-    }
+/// The greatest common divisor of numbers that are not both 0.
+fn divisor(a: i128, b: i128) -> i128 {
+    if b == 0 { a } else { divisor(b, a % b) }
 }
 
 /// How the clock moves before a call.
