@@ -189,7 +189,8 @@ fn who_has_taken_nothing_lately_gives_his_slot() {
 fn those_without_a_slot_share_one_limit() {
     fn shared<A: KeyedAlgorithm>() {
         let clock = ManualClock::new();
-        let limits = builder(Quota::per_second(5), &clock).capacity(10).algorithm::<A>().build().unwrap();
+        let builder = builder(Quota::per_second(5), &clock).capacity(10).shared_buckets(1);
+        let limits = builder.algorithm::<A>().build().unwrap();
         let admitted = (0..1_000).filter(|key| limits.check(key).is_ok()).count();
         assert_eq!(admitted, limits.len() + 5);
         clock.advance(Duration::from_secs(2));
@@ -204,8 +205,12 @@ fn who_had_no_slot_gets_no_second_limit_with_one() {
     fn no_second<A: KeyedAlgorithm>() {
         let clock = ManualClock::new();
         clock.advance(Duration::from_secs(7));
-        let limits = builder(Quota::per_second(5), &clock).capacity(10).algorithm::<A>().build().unwrap();
-        let without = (0..1_000).filter(|key| limits.check(key).is_ok() && limits.peek(key).used() == 0);
+        let builder = builder(Quota::per_second(5), &clock).capacity(10).shared_buckets(1);
+        let limits = builder.algorithm::<A>().build().unwrap();
+        let without = (0..1_000).filter(|key| {
+            let overflows = limits.overflows();
+            limits.check(key).is_ok() && limits.overflows() > overflows
+        });
         assert_eq!(without.count(), 5, "a limit for all that have no slot");
         // All slots are free, and still the window is the same.
         (0..1_000).for_each(|key| limits.reset(&key));

@@ -52,7 +52,7 @@ fn check_flawed(flaw: Flaw, model: impl Fn() + Send + Sync + 'static) {
 
 type Limits = Arc<KeyedLimiter<u64, Stopped, BuildHasherDefault<Identity>>>;
 
-/// Keys with a lock each.
+/// Keys with a lock each, where there are three shared buckets, and with different tags.
 const A: u64 = 1;
 const B: u64 = 2;
 const C: u64 = 3;
@@ -64,10 +64,16 @@ fn quota(burst: u32) -> Quota {
 
 /// A table with a set of so many ways; all have `quota`, but those in tier 1 twice as much.
 fn ways(ways: u64, when_full: WhenFull, quota: Quota) -> Limits {
+    sharing(3, ways, when_full, quota)
+}
+
+/// The same with so many shared buckets.
+fn sharing(buckets: usize, ways: u64, when_full: WhenFull, quota: Quota) -> Limits {
     let twice = Quota::per_hour(2).burst(2 * quota.capacity()).max_debt(0);
     let limits = KeyedLimiter::<u64>::builder(quota)
         .tiers([twice], |_| 0)
         .capacity(1)
+        .shared_buckets(2 * buckets)
         .when_full(when_full)
         .clock(Stopped(7))
         .hasher(BuildHasherDefault::default())
@@ -479,7 +485,7 @@ fn an_old_quota_forgets_no_overflow_unless_flawed() {
 }
 
 fn an_old_quota_forgets_no_overflow_model() {
-    let limits = ways(0, WhenFull::SharedOverflow, quota(1));
+    let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(1));
     let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
     limits.set_quota(Quota::per_hour(1).burst(1).max_debt(8)).unwrap();
     // What is booked counts as taken.
@@ -492,7 +498,7 @@ fn an_old_quota_forgets_no_overflow_model() {
 #[test]
 fn an_old_quota_forgets_no_newcomer_in_the_overflow() {
     check_preemptions(2, || {
-        let limits = ways(0, WhenFull::SharedOverflow, quota(1));
+        let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(1));
         let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
         limits.set_quota(quota(9)).unwrap();
         let taken = 8 * u32::from(limits.check_n(&B, 8).is_ok()) + rival.join().unwrap();
@@ -521,7 +527,7 @@ fn an_old_quota_evicts_no_indebted_key() {
 #[test]
 fn a_roll_back_of_a_shared_bucket_is_no_one_else_s() {
     check_preemptions(2, || {
-        let limits = ways(0, WhenFull::SharedOverflow, quota(6));
+        let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(6));
         let none = RateLimiter::with_clock(quota(1), Stopped(7));
         none.check().unwrap();
         let rival = beside(&limits, move |limits| limits.check_n_with(&A, 1, &none).is_ok());
