@@ -228,10 +228,8 @@ fn all_operations_of_a_key() {
     let usage = limits.peek("a");
     assert_eq!((usage.limit(), usage.used(), usage.window()), (5, 4, Some(Duration::from_millis(500))));
     assert_eq!(usage.resets_in(), Some(Duration::from_millis(400)));
-    limits.refund("a", 2);
-    assert_eq!(limits.peek("a").used(), 2);
-    limits.refund("b", 2);
-    assert_eq!(limits.len(), 1);
+    assert_eq!((limits.refund("a", 2), limits.peek("a").used()), (2, 2));
+    assert_eq!((limits.refund("b", 2), limits.len()), (0, 1), "it has no slot");
     assert_eq!(limits.charge("a", 100), 10, "the burst and 7 are the deepest debt");
     assert_eq!(limits.check("a").unwrap_err().retry_after(), Some(Duration::from_millis(800)));
     assert_eq!(limits.charge("b", 3), 3, "of the bucket that keys without a slot share");
@@ -503,10 +501,7 @@ proptest! {
                     prop_assert_eq!(answer(limits.check_n(&key, n), expected), expected);
                 }
                 Step::Charge(n) => prop_assert_eq!(limits.charge(&key, n), model.charge(key, n)),
-                Step::Refund(n) => {
-                    limits.refund(&key, n);
-                    model.refund(key, n);
-                }
+                Step::Refund(n) => prop_assert_eq!(limits.refund(&key, n), model.refund(key, n)),
                 Step::Reset => {
                     limits.reset(&key);
                     model.reset(key);
