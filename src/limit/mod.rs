@@ -36,6 +36,8 @@ mod sliding_log;
 mod standing;
 #[cfg(feature = "std")]
 mod striped;
+#[cfg(test)]
+mod tests;
 mod token_bucket;
 mod usage;
 mod waiting;
