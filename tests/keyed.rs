@@ -215,6 +215,17 @@ fn an_idle_victim_loses_nothing() {
 }
 
 #[test]
+fn refund_of_a_key_repays_its_debt() {
+    let clock = ManualClock::new();
+    let limits = KeyedLimiter::<str>::builder(Quota::per_hour(1).burst(2).max_debt(3)).clock(&clock).build().unwrap();
+    limits.check_n("a", 2).unwrap();
+    assert_eq!((limits.charge("a", 3), limits.refund("a", 1)), (3, 1));
+    assert_eq!(limits.check("a").unwrap_err().retry_after(), Some(Duration::from_hours(3)));
+    // Also in a position of which many bits are the fraction of a token.
+    assert_eq!((limits.refund("a", 1 << 24), limits.peek("a").remaining()), (4, 2));
+}
+
+#[test]
 fn all_operations_of_a_key() {
     let clock = ManualClock::new();
     let limits =

@@ -99,6 +99,17 @@ fn refund_beyond_full_gives_back_what_was_missing() {
     assert_eq!(limiter.peek().used(), 0);
 }
 
+/// A position has 64 bits, of which a slow quota uses many for the fraction of a token.
+#[test]
+fn large_refund_fills_the_bucket_of_a_slow_quota() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_hour(1).burst(2), &clock);
+    for n in (2..32).map(|log2| 1 << log2) {
+        limiter.check_n(2).unwrap();
+        assert_eq!(limiter.refund(n), 2, "{n}");
+    }
+}
+
 /// A quota that is slowed a thousand times bends the line where it is, refunds included.
 #[test]
 fn refunds_outlast_a_change_of_the_quota() {

@@ -3,9 +3,9 @@
 //! A refund moves the line of tokens forward instead of the word back. So waiters come earlier, a newcomer sees it too,
 //! and nobody overtakes. The position at a reading of the clock is `line(now) + offset`; the offset only grows.
 //!
-//! - A decision reads the word, then the clock, then the offset. An offset older than the word would take a legal debt
-//!   for one from before a clock stepped back, and heal it. One older than the clock's reading would give back again
-//!   what was refunded before that reading.
+//! - A decision reads the word, then the clock, then the offset. With an offset older than the word, a legal debt would
+//!   look like one from before a clock stepped back, and be healed. With one older than the reading of the clock,
+//!   refunds from before that reading would widen the envelope.
 //! - A refund reads the offset, then the word, then the clock, and swaps the offset if it is still the same. It adds no
 //!   more than the distance from the position to the word, so that no bucket is filled beyond full.
 //! - A roll-back lowers the word, and measures what was repaid since on the line without the offset: a refund between

@@ -180,6 +180,9 @@ impl TokenBucket {
     /// Blocks until what was reserved is there, by the quota in force.
     #[cfg(feature = "std")]
     pub(super) fn wait(&self, reserved: Reserved, clock: &impl Clock) {
+        if self.ready_in(reserved, clock) == Some(Duration::ZERO) {
+            return;
+        }
         // Before the look at the offset: a refund after it sees that this thread waits. loom-tests:
         // waiting::a_refund_wakes_who_waits.
         let _waiter = self.changes.waiter();

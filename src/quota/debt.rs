@@ -101,8 +101,9 @@ impl Timeline {
     /// What a bucket has room for of `n` tokens, in units.
     #[inline]
     pub(crate) const fn refundable(&self, word: u64, at: u64, n: u32) -> u64 {
-        let (missing, back) = (Self::debt(word, at), self.units(n));
-        if back < missing { back } else { missing }
+        let missing = Self::debt(word, at);
+        // Tested in tokens: shifted, a large `n` would lose its high bits.
+        if n as u64 > missing >> self.fraction_bits { missing } else { self.units(n) }
     }
 
     /// So many units in tokens, rounded up; of no more than a `u32` of tokens.
