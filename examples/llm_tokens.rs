@@ -1,7 +1,7 @@
 //! A budget of language model tokens: reserve an estimate before the call, and settle when the bill comes.
 //!
-//! The estimate is the prompt plus the longest answer allowed. Most answers are shorter: the rest is refunded, unless somebody
-//! is waiting for tokens already. Some estimates are too low: the excess is charged, into debt if it has to be.
+//! The estimate is the prompt plus the longest answer allowed. Most answers are shorter: the rest is refunded, and whoever waits
+//! for tokens gets them sooner. Some estimates are too low: the excess is charged, into debt if it has to be.
 
 use damper::{Clock, Denied, ManualClock, Quota, RateLimiter, TokenBucket};
 use std::time::Duration;
@@ -39,6 +39,16 @@ fn main() -> Result<(), Denied> {
     assert_eq!(ask(8_000, 3_000)?, (0, 7_000, 0), "5,000 came back");
     assert_eq!(ask(6_000, 9_000)?, (0, 0, 2_000), "2,000 more than there were");
     assert_eq!(ask(3_000, 3_000)?, (5, 0, 0), "2,000 owed and 3,000 to come, at 1,000 a second");
+
+    // Another call waits while this one runs, and needs less than it reserved: the other gets the rest at once.
+    let first = budget.reserve(4_000)?;
+    let second = budget.reserve(3_000)?;
+    let waits = || [first.ready_in(), second.ready_in()].map(|wait| wait.map(|wait| wait.as_secs()));
+    assert_eq!(waits(), [Some(4), Some(7)]);
+    clock.advance(Duration::from_secs(4));
+    assert_eq!(budget.refund(3_000), 3_000); // the bill was 1,000
+    assert_eq!((waits(), budget.debt()), ([Some(0), Some(0)], 0));
+    println!("estimated 4000, used 1000: the next in line waits no longer");
 
     let denied = ask(9_000, 9_000).expect_err("nine seconds are more than five");
     println!("estimated 9000: {denied}");

@@ -317,6 +317,17 @@ fn an_idle_victim_loses_nothing() {
 }
 
 #[test]
+fn refund_of_a_key_repays_its_debt() {
+    let clock = ManualClock::new();
+    let limits = KeyedLimiter::<str>::builder(Quota::per_hour(1).burst(2).max_debt(3)).clock(&clock).build().unwrap();
+    limits.check_n("a", 2).unwrap();
+    assert_eq!((limits.charge("a", 3), limits.refund("a", 1)), (3, 1));
+    assert_eq!(limits.check("a").unwrap_err().retry_after(), Some(Duration::from_hours(3)));
+    // Also in a position of which many bits are the fraction of a token.
+    assert_eq!((limits.refund("a", 1 << 24), limits.peek("a").remaining()), (4, 2));
+}
+
+#[test]
 fn all_operations_of_a_key() {
     let clock = ManualClock::new();
     let limits =
@@ -330,10 +341,8 @@ fn all_operations_of_a_key() {
     let usage = limits.peek("a");
     assert_eq!((usage.limit(), usage.used(), usage.window()), (5, 4, Some(Duration::from_millis(500))));
     assert_eq!(usage.resets_in(), Some(Duration::from_millis(400)));
-    limits.refund("a", 2);
-    assert_eq!(limits.peek("a").used(), 2);
-    limits.refund("b", 2);
-    assert_eq!(limits.len(), 1);
+    assert_eq!((limits.refund("a", 2), limits.peek("a").used()), (2, 2));
+    assert_eq!((limits.refund("b", 2), limits.len()), (0, 1), "it has no slot");
     assert_eq!(limits.charge("a", 100), 10, "the burst and 7 are the deepest debt");
     assert_eq!(limits.check("a").unwrap_err().retry_after(), Some(Duration::from_millis(800)));
     assert_eq!(limits.charge("b", 3), 3, "of the bucket that keys without a slot share");
@@ -627,10 +636,7 @@ proptest! {
                     prop_assert_eq!(answer(limits.check_n(&key, n), expected), expected);
                 }
                 Step::Charge(n) => prop_assert_eq!(limits.charge(&key, n), model.charge(key, n)),
-                Step::Refund(n) => {
-                    limits.refund(&key, n);
-                    model.refund(key, n);
-                }
+                Step::Refund(n) => prop_assert_eq!(limits.refund(&key, n), model.refund(key, n)),
                 Step::Reset => {
                     limits.reset(&key);
                     model.reset(key);

@@ -44,7 +44,7 @@ fn each_key_has_windows_of_its_own() {
     clock.advance(Duration::from_millis(100));
     assert!(limits.check_n(&2, 3).is_ok() && limits.check_n(&1, 3).is_ok());
 
-    limits.refund(&1, 2);
+    assert_eq!(limits.refund(&1, 2), 2);
     assert_eq!(limits.charge(&1, 7), 2, "no more than a window has");
     limits.reset(&1);
     assert_eq!(limits.peek(&1).used(), 0);
@@ -89,10 +89,10 @@ fn what_is_charged_and_refunded_counts_in_the_window() {
         limits.check(&1).unwrap();
         assert_eq!((limits.charge(&1, 3), limits.peek(&1).used()), (3, 4));
         assert_eq!((limits.charge(&1, 3), limits.peek(&1).used()), (1, 5), "no more than a window may have");
-        limits.refund(&1, 2);
-        assert_eq!(limits.peek(&1).used(), 3);
+        assert_eq!((limits.refund(&1, 2), limits.peek(&1).used()), (2, 3));
         clock.advance(Duration::from_secs(2));
         assert_eq!((limits.peek(&1).used(), limits.charge(&1, 2)), (0, 2));
+        assert_eq!((limits.refund(&1, 9), limits.peek(&1).used()), (2, 0), "no more than was taken in it");
     }
     booked::<FixedWindow>();
     booked::<SlidingCounter>();

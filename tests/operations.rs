@@ -35,6 +35,8 @@ struct Model {
     settings: Settings,
     level: i64,
     now: i64,
+    /// What refunds moved the line by.
+    refunded: i64,
 }
 
 impl Model {
@@ -70,9 +72,22 @@ impl Model {
         u32::try_from(self.level.max(0) / TOKEN).unwrap()
     }
 
-    /// The moment at which it will be full, were it left alone, as long as it is not.
-    fn full_at(&self) -> i64 {
-        self.now * self.settings.rate - self.level
+    /// Gives back up to `n` tokens; returns how many, rounded up.
+    fn refund(&mut self, n: u32) -> u32 {
+        let given = (self.burst() - self.level).min(i64::from(n) * TOKEN);
+        self.level += given;
+        self.refunded += given;
+        u32::try_from(rounded_up(given, TOKEN)).unwrap()
+    }
+
+    /// The position on the line at which what was reserved last is there. A refund leaves it where it is.
+    fn act_position(&self) -> i64 {
+        self.now * self.settings.rate + self.refunded - self.level
+    }
+
+    /// The ticks of the clock until the line comes to a position.
+    fn clock_ticks_until_position(&self, position: i64) -> i64 {
+        self.clock_ticks_until(position - self.now * self.settings.rate - self.refunded + self.level)
     }
 }
 
@@ -132,7 +147,7 @@ proptest! {
         let clock = ManualClock::with_frequency(FREQUENCY);
         let start = start.min(settings.burst);
         let limiter = RateLimiter::of(TokenBucket::with_level(settings.quota(), start), &clock);
-        let mut model = Model { settings, level: i64::from(start) * TOKEN, now: 0 };
+        let mut model = Model { settings, level: i64::from(start) * TOKEN, now: 0, refunded: 0 };
         let mut reservations: Vec<(Reservation<'_, _>, u32, i64)> = Vec::new();
         let mut changed = false;
         prop_assert!(limiter.check_n(0).is_ok(), "which starts the line");
@@ -182,12 +197,7 @@ proptest! {
                     prop_assert!(expected == 0 || model.take(expected, model.deepest()));
                     prop_assert_eq!(limiter.charge(n), expected);
                 }
-                Step::Refund(n) => {
-                    if model.level >= 0 {
-                        model.level = model.burst().min(model.level + i64::from(n) * TOKEN);
-                    }
-                    limiter.refund(n);
-                }
+                Step::Refund(n) => prop_assert_eq!(limiter.refund(n), model.refund(n)),
                 Step::Reserve(n, longest) => {
                     let reserved = match longest {
                         Some(longest) => limiter.reserve_within(n, TICK * longest),
@@ -209,7 +219,7 @@ proptest! {
                         } else {
                             prop_assert_eq!(reserved.ready_in(), Some(Duration::ZERO));
                         }
-                        reservations.push((reserved, n, model.full_at()));
+                        reservations.push((reserved, n, model.act_position()));
                     }
                 }
                 Step::Cancel(oldest) => {
@@ -218,9 +228,9 @@ proptest! {
                     } else {
                         reservations.pop()
                     };
-                    if let Some((reservation, n, full_at)) = reservation {
+                    if let Some((reservation, n, position)) = reservation {
                         // Nothing was taken since, and it is not there yet.
-                        let expected = n > 0 && model.level < 0 && (changed || full_at == model.full_at());
+                        let expected = n > 0 && model.level < 0 && (changed || position == model.act_position());
                         let cancelled = reservation.cancel();
                         prop_assert!(cancelled == expected || changed, "{} where {} was expected", cancelled, expected);
                         if cancelled {
@@ -240,6 +250,11 @@ proptest! {
                     reservations.clear();
                 }
             }
+            for (reservation, n, position) in &reservations {
+                let wait = if *n == 0 { 0 } else { model.clock_ticks_until_position(*position) };
+                let told = reservation.ready_in();
+                prop_assert!(is_wait(told, wait, changed), "{:?} for {} ticks", told, wait);
+            }
             let usage = limiter.peek();
             prop_assert_eq!(usage.remaining(), model.tokens());
             prop_assert_eq!(usage.used() + usage.remaining(), usage.limit());
@@ -255,7 +270,7 @@ proptest! {
     ) {
         let clock = ManualClock::with_frequency(FREQUENCY);
         let layered = Layered::with_clock([settings.0.quota(), settings.1.quota()], &clock);
-        let mut models = [settings.0, settings.1].map(|settings| Model { settings, level: 0, now: 0 });
+        let mut models = [settings.0, settings.1].map(|settings| Model { settings, level: 0, now: 0, refunded: 0 });
         for model in &mut models {
             model.level = model.burst();
         }

@@ -97,11 +97,10 @@ fn run<A: KeyedAlgorithm>(input: &CrowdedInput) {
                 assert!(booked <= n.into());
                 ledger.keys[usize::from(key % KEYS)].charge(booked);
             }
-            Step::Refund(key, n) if ledger.is_clearly_in_debt_or_not(key % KEYS) => {
-                limits.refund(&(key % KEYS), n.into());
+            Step::Refund(key, n) => {
+                assert!(limits.refund(&(key % KEYS), n.into()) <= n.into());
                 ledger.refund(key % KEYS, n.into());
             }
-            Step::Refund(..) => {}
             Step::Reset(key) => {
                 limits.reset(&(key % KEYS));
                 ledger.reset(key % KEYS);
@@ -213,17 +212,10 @@ impl Ledger {
         }
     }
 
-    /// Whether it is certain if something is given back: not to who is in debt.
-    fn is_clearly_in_debt_or_not(&self, key: u8) -> bool {
-        self.keys[usize::from(key)].level.abs() > self.produced(EARLY_TICKS)
-    }
-
     fn refund(&mut self, key: u8, n: u32) {
         let (full, own) = (self.full, &mut self.keys[usize::from(key)]);
-        if own.level >= 0 || self.when_full != WhenFull::DenyNew {
-            own.level = full.min(own.level + i128::from(n) * SECOND);
-            own.is_exhausted = false;
-        }
+        own.level = full.min(own.level + i128::from(n) * SECOND);
+        own.is_exhausted = false;
         self.left += i128::from(n) * SECOND;
     }
 

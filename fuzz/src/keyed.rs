@@ -106,10 +106,7 @@ pub fn keyed(input: KeyedInput) {
             Step::Check(n) => check(limits.check_n(&key, n.into()), model.check(key, n.into())),
             Step::CheckAny(n) => check(limits.check_n(&key, n), model.check(key, n)),
             Step::Charge(n) => assert_eq!(limits.charge(&key, n.into()), model.charge(key, n.into())),
-            Step::Refund(n) => {
-                limits.refund(&key, n.into());
-                model.refund(key, n.into());
-            }
+            Step::Refund(n) => assert_eq!(limits.refund(&key, n.into()), model.refund(key, n.into())),
             Step::Reset => {
                 limits.reset(&key);
                 model.reset(key);

@@ -180,11 +180,143 @@ fn charges_and_refunds_balance_model() {
         let limiter = Arc::clone(&limiter);
         thread::spawn(move || limiter.charge(3))
     };
-    // Before the charge one of the two is given back; after it the bucket is in debt, and nothing is.
-    limiter.refund(1);
+    assert_eq!(limiter.charge(1), 1);
+    // Whether the bucket is in debt by then or not.
+    assert_eq!(limiter.refund(1), 1);
     assert_eq!(rival.join().unwrap(), 3);
-    assert_eq!(limiter.peek().remaining(), 0);
-    assert!(limiter.debt() <= 1, "two taken and three charged, less one given back or none");
+    assert_eq!(limiter.debt(), 1, "two taken and four charged, less one given back");
+}
+
+/// Two threads give back the two tokens that are missing: together no more than those. [The offset moved by an addition
+/// in the place of the swap.]
+#[test]
+fn refunds_fill_no_bucket_twice() {
+    check_preemptions(3, refunds_fill_no_bucket_twice_model);
+}
+
+#[test]
+#[should_panic(expected = "two were missing")]
+fn refunds_fill_no_bucket_twice_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, refunds_fill_no_bucket_twice_model);
+}
+
+fn refunds_fill_no_bucket_twice_model() {
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(3), Stopped(7)));
+    limiter.check_n(2).unwrap();
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || limiter.refund(2))
+    };
+    let given = limiter.refund(2) + rival.join().unwrap();
+    assert_eq!(given, 2, "two were missing");
+    assert_eq!(limiter.peek().remaining(), 3);
+}
+
+/// Each of two threads gives back what it took: no token is lost, though one of them may see the other's refund. [The
+/// offset read Relaxed before the word, or swapped Relaxed.]
+#[test]
+fn refunds_lose_no_token() {
+    check_preemptions(3, refunds_lose_no_token_model);
+}
+
+#[test]
+#[should_panic(expected = "both are given back")]
+fn refunds_lose_no_token_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, refunds_lose_no_token_model);
+}
+
+fn refunds_lose_no_token_model() {
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(3), Stopped(7)));
+    limiter.check().unwrap();
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || {
+            limiter.check().unwrap();
+            limiter.refund(1)
+        })
+    };
+    let given = limiter.refund(1) + rival.join().unwrap();
+    assert_eq!(given, 2, "both are given back");
+    assert_eq!(limiter.peek().remaining(), 3);
+}
+
+/// A token is given back while one thread waits and another checks: the waiter gets it, and the newcomer does not
+/// overtake. [The word moved back in the place of the line forward.]
+#[test]
+fn a_refund_serves_the_waiter_first() {
+    check_preemptions(3, || {
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
+        limiter.check().unwrap();
+        let waiter = limiter.reserve(1).unwrap();
+        let newcomer = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.check().is_ok())
+        };
+        assert_eq!(limiter.refund(1), 1);
+        assert!(!newcomer.join().unwrap(), "nobody overtakes");
+        assert_eq!(waiter.ready_in(), Some(Duration::ZERO), "the waiter is served");
+        assert_eq!(limiter.peek().remaining(), 0);
+    });
+}
+
+/// Two tokens are taken, given back while two threads check, and taken again: in all no more than the burst and what was
+/// given back. [A `store` in the place of the exchange.]
+#[test]
+fn a_refund_beside_checks_stays_in_the_envelope() {
+    check_preemptions(3, a_refund_beside_checks_stays_in_the_envelope_model);
+}
+
+#[test]
+#[should_panic(expected = "in the envelope")]
+fn a_refund_beside_checks_stays_in_the_envelope_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, a_refund_beside_checks_stays_in_the_envelope_model);
+}
+
+fn a_refund_beside_checks_stays_in_the_envelope_model() {
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2), Stopped(7)));
+    limiter.check_n(2).unwrap();
+    let rivals: Vec<_> = (0..2)
+        .map(|_| {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || u32::from(limiter.check().is_ok()))
+        })
+        .collect();
+    let given = limiter.refund(1);
+    let taken: u32 = rivals.into_iter().map(|rival| rival.join().unwrap()).sum();
+    assert_eq!(given, 1);
+    assert!(taken <= given, "in the envelope");
+    assert_eq!(limiter.peek().remaining(), given - taken);
+}
+
+/// A thread that reads a word which another wrote by a refund does not take it for one from before a clock stepped back:
+/// what was taken stays taken. [The offset read before the word; the word exchanged Relaxed.]
+#[test]
+fn an_old_offset_heals_nothing() {
+    check_preemptions(2, an_old_offset_heals_nothing_model);
+}
+
+#[test]
+#[should_panic(expected = "what is taken stays taken")]
+fn an_old_offset_heals_nothing_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, an_old_offset_heals_nothing_model);
+}
+
+fn an_old_offset_heals_nothing_model() {
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2).max_debt(0), Stopped(7)));
+    limiter.check_n(2).unwrap();
+    let refused = {
+        let limiter = Arc::clone(&limiter);
+        // More than there ever are; and a refusal is what heals.
+        thread::spawn(move || limiter.reserve(3).is_err())
+    };
+    let taker = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || if limiter.check_n(2).is_ok() { 2 } else { 0 })
+    };
+    assert_eq!(limiter.refund(2), 2);
+    assert!(refused.join().unwrap());
+    let taken = taker.join().unwrap();
+    assert_eq!(limiter.peek().remaining(), 2 - taken, "what is taken stays taken");
 }
 
 /// A reservation is cancelled while another is made: it is given back only if it was the last, so that the other's time

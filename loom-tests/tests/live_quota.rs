@@ -147,6 +147,26 @@ fn a_change_heals_nothing() {
     });
 }
 
+/// A token is given back while the line is slowed a thousand times: all of it, for the slow line has not brought what is
+/// missing. [A refund that does not look again whether the quota is the same.]
+#[test]
+fn a_refund_beside_a_change_is_not_lost() {
+    check_preemptions(3, || {
+        let (limiter, clock) = limiter(Quota::per_second(1_000).burst(10));
+        limiter.check_n(10).unwrap();
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.refund(1))
+        };
+        limiter.set_quota(Quota::per_second(1).burst(10)).unwrap();
+        clock.advance(Duration::from_secs(5));
+        assert_eq!(rival.join().unwrap(), 1, "five are missing");
+        let missing = limiter.peek().resets_in().unwrap();
+        // A unit is a millionth of a token here.
+        assert!(missing.abs_diff(Duration::from_secs(4)) <= Duration::from_micros(10), "{missing:?}");
+    });
+}
+
 /// Two changers: each of them succeeds or is told that the other is busy, and what is in force is one of the quotas.
 /// [`set` without the claim.]
 #[test]

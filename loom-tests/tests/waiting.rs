@@ -1,4 +1,4 @@
-//! Waiting: who gives up while others come, and who blocks while the quota changes. In brackets: the weakening of the
+//! Waiting: who gives up while others come, and who blocks while the quota changes or tokens are given back. In brackets: the weakening of the
 //! code under which each model was seen to fail.
 #![cfg(loom)]
 
@@ -94,6 +94,25 @@ fn a_change_wakes_all_who_wait() {
         for waiter in waiters {
             waiter.join().unwrap();
         }
+    });
+}
+
+/// Who blocks for a token that never drips in, while it is given back: it is woken, whatever it was about to do. [A
+/// refund that tells nobody, or tells before it moves the line; without the fence, there or in the waiter; a waiter that
+/// counts itself after its look.]
+#[test]
+fn a_refund_wakes_who_waits() {
+    check_preemptions(3, || {
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(0).burst(1), Stopped(7)));
+        limiter.check().unwrap();
+        let waiter = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.wait().unwrap())
+        };
+        assert_eq!(limiter.refund(1), 1);
+        waiter.join().unwrap();
+        // Whether it had to wait for the token or came after it was given back.
+        assert_eq!((limiter.debt(), limiter.peek().remaining()), (0, 0));
     });
 }
 

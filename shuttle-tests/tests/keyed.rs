@@ -91,7 +91,8 @@ impl Keyed {
 
     fn refund(&self) {
         let (key, n) = (random(KEYS), 1 + random(2) as u32);
-        let (between, ()) = timed(&self.time, || self.limits.refund(&key, n));
+        let (between, given) = timed(&self.time, || self.limits.refund(&key, n));
+        assert!(given <= n);
         self.history.returned(between, n);
     }
 

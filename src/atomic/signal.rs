@@ -4,6 +4,7 @@
 use super::model::{Condvar, Mutex, MutexGuard};
 #[cfg(not(any(loom, shuttle)))]
 use super::native::{Condvar, Mutex, MutexGuard};
+use super::{AtomicUsize, Ordering, fence};
 use core::time::Duration;
 use std::sync::PoisonError;
 
@@ -12,12 +13,45 @@ use std::sync::PoisonError;
 pub(crate) struct Signal {
     changes: Mutex<u64>,
     changed: Condvar,
+    /// The threads that have a [`Waiter`].
+    waiters: AtomicUsize,
+}
+
+/// Counts a thread that may wait, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiter<'a>(&'a Signal);
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed: counted too long, a thread costs a needless signal.
+        self.0.waiters.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Signal {
     super::const_unless_loom! {
         pub(crate) const fn new() -> Self {
-            Self { changes: Mutex::new(0), changed: Condvar::new() }
+            Self { changes: Mutex::new(0), changed: Condvar::new(), waiters: AtomicUsize::new(0) }
+        }
+    }
+
+    /// Counts this thread as one that may wait for what [`raise_for_waiters`](Self::raise_for_waiters) tells.
+    pub(crate) fn waiter(&self) -> Waiter<'_> {
+        // ORDERING: Relaxed, with the SeqCst fence that pairs with the one in `raise_for_waiters`: either this thread
+        // sees the change when it looks afterwards, or the other one sees that it waits. loom-tests:
+        // waiting::a_refund_wakes_who_waits.
+        self.waiters.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        Waiter(self)
+    }
+
+    /// As [`raise`](Self::raise), if a thread waits. Without one no lock is taken.
+    pub(crate) fn raise_for_waiters(&self) {
+        // ORDERING: the SeqCst fence comes between the change, which was made before, and this look at the waiters; it
+        // pairs with the one in `waiter`. loom-tests: waiting::a_refund_wakes_who_waits.
+        fence(Ordering::SeqCst);
+        if self.waiters.load(Ordering::Relaxed) > 0 {
+            self.raise();
         }
     }
 

@@ -111,21 +111,27 @@
 //! goes no deeper than [`Quota::max_debt`](crate::Quota::max_debt), ten bursts unless you say otherwise; `charge`
 //! returns what it booked, and what is beyond is lost, so let `max_debt` be larger than the largest cost.
 //!
-//! [`refund`](crate::RateLimiter::refund) gives back what was taken and not needed. What the limit promises is then
-//! meant net of refunds: only you know that they were not used. More than a full bucket holds is lost; and so is what
-//! is refunded while the level is below zero, because others have been told when their turn is.
+//! [`refund`](crate::RateLimiter::refund) gives back what was taken and not needed, and returns how much it gave back.
+//! What the limit promises is then meant net of refunds: only you know that they were not used. If others wait, a
+//! refund makes them come earlier, in their order; nobody overtakes them. Only what a full bucket has no room for is
+//! lost.
+//!
+//! So a budget can be reserved and settled: language model tokens, say. Reserve an estimate, wait until it is there,
+//! and when the bill comes `refund` the rest or `charge` the excess. The whole quota is used, however many workers wait
+//! for it. The example `llm_tokens` shows it.
 //!
 //! ```
 //! # use damper::{ManualClock, Quota, RateLimiter};
 //! # let clock = ManualClock::new();
 //! let limiter = RateLimiter::with_clock(Quota::per_second(10).max_debt(20), &clock);
 //! limiter.check_n(4)?;
-//! limiter.refund(1);
+//! assert_eq!(limiter.refund(1), 1);
 //! assert_eq!(limiter.peek().remaining(), 7);
 //! assert_eq!(limiter.charge(100), 27); // the seven, and twenty of debt
 //! assert_eq!(limiter.debt(), 20);
-//! limiter.refund(5); // nothing
-//! assert_eq!(limiter.debt(), 20);
+//! assert_eq!(limiter.refund(5), 5); // repays a part of the debt
+//! assert_eq!(limiter.debt(), 15);
+//! assert_eq!(limiter.refund(100), 25); // the rest of it, and a full bucket
 //! # Ok::<(), damper::Denied>(())
 //! ```
 //!

@@ -43,6 +43,9 @@
 //! `ready_by(|wait| { clock.advance(wait); core::future::ready(()) })`; blocking waits sleep in real time, whatever the
 //! clock.
 //!
+//! A [`refund`](crate::RateLimiter::refund) or a change of the quota moves everybody who waits. A thread that blocks is
+//! woken by it. A future is not registered anywhere: it looks again when its time comes, and at least once a second.
+//!
 //! `pace` and `pace_sink` (feature `futures`) make the items of a stream or sink wait.
 //!
 //! # A lease is a budget

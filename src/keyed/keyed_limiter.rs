@@ -222,10 +222,16 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         })
     }
 
-    /// Gives back `n` tokens that this key took and did not need; more than a full bucket holds are lost, and so are
-    /// those of a key without a slot. While the bucket is below empty, nothing is given back.
-    pub fn refund(&self, key: &K, n: u32) {
-        self.visit(self.fingerprint(key), |line, word, at| (A::refund(line, word, at, n), ()));
+    /// Gives back up to `n` tokens that this key took and did not need, and returns how many it gave back.
+    ///
+    /// A debt is repaid first. What a full bucket or an idle window has no room for is lost; of a token that was missing
+    /// in part only that part is given back, and counts as one. For a key without a slot it does nothing and returns 0.
+    pub fn refund(&self, key: &K, n: u32) -> u32 {
+        let given = self.visit(self.fingerprint(key), |line, word, at| {
+            let (given, after) = A::refund(line, word, at, n);
+            (after, given)
+        });
+        given.unwrap_or(0)
     }
 
     /// Books `n` tokens of this key after the fact, whether they are there or not, and returns how many it booked: what

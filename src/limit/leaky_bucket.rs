@@ -151,7 +151,7 @@ impl<C: Clock> LeakyQueue<C> {
     ///
     /// [`Denied`] if the queue overflows, or `n` exceeds what it can hold.
     pub fn enter_n(&self, n: u32) -> Result<Duration, Denied> {
-        self.word.decide(&self.clock, |&Moment { ref line, word, at }| match line.take(word, at, n) {
+        self.word.decide(&self.clock, |&Moment { ref line, word, at, .. }| match line.take(word, at, n) {
             Ok(after) if after == word => Step::Keep(Ok(Duration::ZERO)),
             Ok(after) => match line.wait(Timeline::debt(word, at)).duration(line.frequency()) {
                 Some(wait) => Step::Put(after, Ok(wait)),
@@ -163,7 +163,7 @@ impl<C: Clock> LeakyQueue<C> {
 
     /// How many are in the queue, the one that is leaving included.
     pub fn level(&self) -> u32 {
-        self.word.decide(&self.clock, |&Moment { ref line, word, at }| Step::Keep(line.level(word, at)))
+        self.word.decide(&self.clock, |&Moment { ref line, word, at, .. }| Step::Keep(line.level(word, at)))
     }
 
     /// The quota in force.

@@ -234,8 +234,8 @@ impl<L: LeasingRef> Lease<L> {
         Ok(())
     }
 
-    /// Gives the tokens that it holds back to the bucket: for a lease that will be idle. What a full bucket does not
-    /// take is lost.
+    /// Gives the tokens that it holds back to the bucket, also to one that is in debt: for a lease that will be idle.
+    /// What a full bucket has no room for is lost.
     pub fn give_back(&mut self) {
         if self.held > 0 {
             let (leasing, clock) = self.limiter.limiter().parts();

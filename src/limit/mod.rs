@@ -7,6 +7,7 @@
 //! | `log_ring` | the words of a sliding log |
 //! | `windows` | what the algorithms share that count by windows |
 //! | `standing` | which window of a word counts at a reading |
+//! | `drip` | what refunds add to a line |
 //! | `one_word` | the loop around a decision on one word, under a quota that may change |
 //! | `reservation` | tokens taken now, to be used when they are there |
 //! | `waiting` | until they are there, in order |
@@ -18,6 +19,7 @@
 mod algorithm;
 mod answer;
 mod budget;
+mod drip;
 mod fixed_window;
 mod layered;
 mod leaky_bucket;
@@ -34,6 +36,8 @@ mod sliding_log;
 mod standing;
 #[cfg(feature = "std")]
 mod striped;
+#[cfg(test)]
+mod tests;
 mod token_bucket;
 mod usage;
 mod waiting;

@@ -1,5 +1,6 @@
 //! What the algorithms share whose whole state is one word: the live quota, the word, and the loop around a decision.
 
+use super::drip::{Drip, Lead};
 use crate::atomic::{AtomicU64, Backoff, Ordering, const_unless_loom};
 use crate::clock::Clock;
 use crate::quota::{LiveQuota, Measure, Quota, Timeline};
@@ -10,8 +11,10 @@ const SPINS: u32 = 4;
 
 /// A word and the quota that says what it means.
 #[derive(Debug)]
-pub(super) struct OneWord {
+pub(super) struct OneWord<L = ()> {
     word: AtomicU64,
+    /// Beside the word, so that a check finds both in one cache line.
+    lead: L,
     quota: LiveQuota,
 }
 
@@ -20,8 +23,10 @@ pub(super) struct OneWord {
 pub(super) struct Moment {
     pub(super) line: Timeline,
     pub(super) word: u64,
-    /// The position of the clock's reading.
+    /// The position of the clock's reading, offset included.
     pub(super) at: u64,
+    /// How far the line was ahead of its clock.
+    pub(super) offset: u64,
 }
 
 /// What a decision does to the word.
@@ -39,17 +44,51 @@ impl OneWord {
     const_unless_loom! {
         /// A word of 0 under `quota`, on a line that `measure` says, with `missing` tokens missing at the start.
         pub(super) const fn new(quota: Quota, measure: Measure, missing: u32) -> Self {
-            Self { word: AtomicU64::new(0), quota: LiveQuota::new(quota, measure, missing) }
+            Self { word: AtomicU64::new(0), lead: (), quota: LiveQuota::new(quota, measure, missing) }
         }
     }
 
     const_unless_loom! {
         /// The same, before its first use, on a line that `measure` says.
         pub(super) const fn measured_in(self, measure: Measure) -> Self {
-            Self { word: self.word, quota: self.quota.measured_in(measure) }
+            Self { word: self.word, lead: (), quota: self.quota.measured_in(measure) }
+        }
+    }
+}
+
+impl OneWord<Drip> {
+    const_unless_loom! {
+        /// As [`new`](OneWord::new), in tokens, on a line that refunds move.
+        pub(super) const fn refundable(quota: Quota, missing: u32) -> Self {
+            Self {
+                word: AtomicU64::new(0),
+                lead: Drip::new(),
+                quota: LiveQuota::new(quota, Measure::Tokens, missing),
+            }
         }
     }
 
+    /// Moves the line forward by up to `n` tokens, no further than to the word; returns how many, rounded up.
+    pub(super) fn refund(&self, n: u32, clock: &impl Clock) -> u32 {
+        let backoff = Backoff::new();
+        loop {
+            let (epoch, line) = self.quota.read(clock);
+            // Before the word: if the swap succeeds the offset was the same throughout.
+            let offset = self.lead.before_refund();
+            if let Some((line, word, at)) = self.read(epoch, line, clock) {
+                let units = line.refundable(word, at.wrapping_add(offset), n);
+                if units == 0 || self.lead.advance(offset, units) {
+                    return line.tokens(units);
+                }
+            }
+            for _ in 0..SPINS {
+                backoff.spin();
+            }
+        }
+    }
+}
+
+impl<L: Lead> OneWord<L> {
     /// Makes room for the quota `largest`, before the first use.
     pub(super) const fn make_room_for(&mut self, largest: Quota) {
         self.quota.make_room_for(largest);
@@ -81,7 +120,16 @@ impl OneWord {
     }
 
     #[inline]
-    fn look(&self, epoch: usize, mut line: Timeline, clock: &impl Clock) -> Option<Moment> {
+    fn look(&self, epoch: usize, line: Timeline, clock: &impl Clock) -> Option<Moment> {
+        let (line, word, at) = self.read(epoch, line, clock)?;
+        // After the word and the clock, as `drip` says.
+        let offset = self.lead.offset();
+        Some(Moment { line, word, at: at.wrapping_add(offset), offset })
+    }
+
+    /// The line, the word and the position of the clock's reading, without the offset.
+    #[inline]
+    fn read(&self, epoch: usize, mut line: Timeline, clock: &impl Clock) -> Option<(Timeline, u64, u64)> {
         // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest
         // debt, never a thread that was stopped between the two. loom-tests: bucket::a_stale_reading_heals_nothing.
         // ORDERING: Relaxed, because the Acquire fence in `is_current` follows it, and pairs with the Release of
@@ -89,7 +137,7 @@ impl OneWord {
         // word by the older quota. loom-tests: live_quota::an_old_record_heals_nothing.
         let word = self.word.load(Ordering::Relaxed);
         let at = line.reading(clock.now());
-        self.quota.is_current(epoch).then_some(Moment { line, word, at })
+        self.quota.is_current(epoch).then_some((line, word, at))
     }
 
     /// Decides by what is read at one moment, until a decision stands: nobody changed the quota or the word meanwhile.

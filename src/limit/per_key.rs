@@ -53,8 +53,8 @@ pub trait PerKey {
     /// How much of `n` can be booked after the fact, and the word after that.
     fn charge(line: &Timeline, word: u64, at: u64, n: u32) -> (u32, u64);
 
-    /// The word after giving back up to `n` tokens.
-    fn refund(line: &Timeline, word: u64, at: u64, n: u32) -> u64;
+    /// How many of `n` tokens are given back, rounded up, and the word after that.
+    fn refund(line: &Timeline, word: u64, at: u64, n: u32) -> (u32, u64);
 
     /// How much of the limit is used.
     fn usage(line: &Timeline, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage;
@@ -121,8 +121,8 @@ impl PerKey for TokenBucket {
         line.charge(word, at, n)
     }
 
-    fn refund(line: &Timeline, word: u64, at: u64, n: u32) -> u64 {
-        line.refund(word, at, n)
+    fn refund(line: &Timeline, word: u64, at: u64, n: u32) -> (u32, u64) {
+        line.give_back(word, at, n)
     }
 
     fn usage(line: &Timeline, quota: Quota, word: u64, at: u64, _: &impl Clock) -> Usage {

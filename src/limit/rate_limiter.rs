@@ -268,12 +268,35 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.algorithm.debt(&self.clock)
     }
 
-    /// Gives back `n` tokens that were taken and not needed; more than a full bucket holds are lost.
+    /// Gives back up to `n` tokens that were taken and not needed, and returns how many it gave back.
     ///
-    /// Only you know that they were not used: what the limit allows is meant net of them. While the bucket is below
-    /// empty, because somebody waits or owes, nothing is given back.
-    pub fn refund(&self, n: u32) {
-        self.algorithm.refund(n, &self.clock);
+    /// They go to those who wait, in their order; if nobody waits, to the next call. Tokens that a full bucket has no
+    /// room for are lost: then it returns fewer than `n`. Of a token that was missing in part only that part is given
+    /// back, and counts as one.
+    ///
+    /// Only you know that they were not used: in any stretch of time the limiter allows as many tokens more as refunds
+    /// returned in it. A thread that waits is woken at once; a future looks again within a second, or earlier if its
+    /// own time comes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let budget = RateLimiter::with_clock(Quota::per_second(10), &clock);
+    /// budget.check_n(10)?; // an estimate
+    /// let waiter = budget.reserve(4)?;
+    /// assert_eq!(waiter.ready_in(), Some(Duration::from_millis(400)));
+    /// assert_eq!(budget.refund(7), 7); // only three were used
+    /// assert_eq!(waiter.ready_in(), Some(Duration::ZERO));
+    /// assert_eq!(budget.peek().remaining(), 3);
+    /// assert_eq!(budget.refund(100), 7); // full again
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn refund(&self, n: u32) -> u32 {
+        self.algorithm.refund(n, &self.clock)
     }
 
     /// Takes `n` tokens now, to be used when they are there; who reserves first is served first.

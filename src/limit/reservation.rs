@@ -28,7 +28,8 @@ impl<'a, C: Clock> Reservation<'a, C> {
         self.bucket.ready_in(self.reserved, self.clock)
     }
 
-    /// Blocks the thread until the tokens are there. A change of the quota wakes it, and it waits by the new one.
+    /// Blocks the thread until the tokens are there. A refund or a change of the quota wakes it, and it waits by what is
+    /// in force then.
     #[cfg(feature = "std")]
     pub fn wait(self) {
         self.bucket.wait(self.reserved, self.clock);

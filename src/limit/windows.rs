@@ -105,7 +105,7 @@ fn check_slow(word: &OneWord, layout: impl Layout, n: u32, clock: &impl Clock) -
 #[inline(always)]
 fn decide(
     layout: impl Layout,
-    &Moment { ref line, word, at }: &Moment,
+    &Moment { ref line, word, at, .. }: &Moment,
     n: u32,
     clock: &impl Clock,
 ) -> (u64, Result<(Allowed, Taken), Denied>) {
@@ -140,7 +140,7 @@ pub(super) fn refusal(word: &OneWord, layout: impl Layout, n: u32, clock: &impl 
 
 pub(super) fn usage(word: &OneWord, layout: impl Layout, clock: &impl Clock) -> Usage {
     let quota = word.quota().quota();
-    word.decide(clock, |&Moment { ref line, word, at }| {
+    word.decide(clock, |&Moment { ref line, word, at, .. }| {
         Step::Keep(layout.view(line, word, at, clock).usage(line, quota))
     })
 }
@@ -218,8 +218,10 @@ impl<W: Windowed> PerKey for W {
         (booked, word + u64::from(booked))
     }
 
-    fn refund(_: &Timeline, word: u64, _: u64, n: u32) -> u64 {
-        less(W::LEVEL, word, n)
+    fn refund(_: &Timeline, word: u64, _: u64, n: u32) -> (u32, u64) {
+        let after = less(W::LEVEL, word, n);
+        // At most `n`.
+        ((word - after) as u32, after)
     }
 
     fn usage(line: &Timeline, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage {

@@ -98,24 +98,26 @@ impl Timeline {
         (n, if n == 0 { word } else { at.wrapping_add(owed + self.units(n)) })
     }
 
-    /// The word after giving back up to `n` tokens; nothing is given back while somebody waits, or tokens are owed.
+    /// What a bucket has room for of `n` tokens, in units.
     #[inline]
-    pub(crate) const fn refund(&self, word: u64, at: u64, n: u32) -> u64 {
-        let owed = Self::debt(word, at);
-        if owed > self.full {
-            return word;
-        }
-        let back = self.units(n);
-        word.wrapping_sub(if back < owed { back } else { owed })
+    pub(crate) const fn refundable(&self, word: u64, at: u64, n: u32) -> u64 {
+        let missing = Self::debt(word, at);
+        // Tested in tokens: shifted, a large `n` would lose its high bits.
+        if n as u64 > missing >> self.fraction_bits { missing } else { self.units(n) }
     }
 
-    /// The word after giving back `n` tokens that were held and not used, whatever is owed; a full bucket gets no
-    /// fuller.
+    /// So many units in tokens, rounded up; of no more than a `u32` of tokens.
     #[inline]
-    pub(crate) const fn give_back(&self, word: u64, at: u64, n: u32) -> u64 {
-        let owed = Self::debt(word, at);
-        let back = self.units(n);
-        word.wrapping_sub(if back < owed { back } else { owed })
+    pub(crate) const fn tokens(&self, units: u64) -> u32 {
+        units.div_ceil(1 << self.fraction_bits) as u32
+    }
+
+    /// How many of `n` tokens are given back, rounded up, and the word after that, whatever is owed; a full bucket gets
+    /// no fuller.
+    #[inline]
+    pub(crate) const fn give_back(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
+        let back = self.refundable(word, at, n);
+        (self.tokens(back), word.wrapping_sub(back))
     }
 
     /// The word after reserving `n` tokens, which may lead into debt but for no longer than `longest`.

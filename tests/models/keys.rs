@@ -210,12 +210,11 @@ impl Keys {
         booked as u32
     }
 
-    pub(crate) fn refund(&mut self, key: u64, n: u32) {
-        if let Some(known) = self.known.get_mut(&key)
-            && known.debt.rounded_up() <= self.tiers[known.tier].full()
-        {
-            known.debt = known.debt.less(i64::from(n) * TOKEN);
-        }
+    pub(crate) fn refund(&mut self, key: u64, n: u32) -> u32 {
+        let Some(known) = self.known.get_mut(&key) else { return 0 };
+        let given = known.debt.rounded_up().min(i64::from(n) * TOKEN);
+        known.debt = known.debt.less(i64::from(n) * TOKEN);
+        (given + TOKEN - 1).div_euclid(TOKEN) as u32
     }
 
     pub(crate) fn reset(&mut self, key: u64) {

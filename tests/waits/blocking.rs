@@ -48,6 +48,19 @@ fn a_faster_quota_wakes_who_waits() {
 }
 
 #[test]
+fn refund_wakes_a_thread_that_waits() {
+    // Nothing drips in, so only refunds bring tokens.
+    let limiter = empty(Quota::per_second(0).burst(2), Monotonic);
+    let first = wait_in_a_thread(&limiter);
+    let second = wait_in_a_thread(&limiter);
+    assert_eq!(limiter.refund(1), 1);
+    assert_eq!(first.recv_timeout(FOR_EVER), Ok(()));
+    assert_eq!(second.recv_timeout(Duration::from_millis(20)), Err(RecvTimeoutError::Timeout));
+    assert_eq!(limiter.refund(1), 1);
+    assert_eq!(second.recv_timeout(FOR_EVER), Ok(()));
+}
+
+#[test]
 fn a_slower_quota_lets_wait_longer() {
     let clock = Arc::new(ManualClock::with_frequency(1_000));
     let limiter = empty(Quota::per_second(10).burst(1), Arc::clone(&clock));

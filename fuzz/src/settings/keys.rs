@@ -131,7 +131,7 @@ impl KeysInput {
                     }
                 }
                 Call::Charge(n) => assert!(limits.charge(&key, n) <= n),
-                Call::Refund(n) => limits.refund(&key, n),
+                Call::Refund(n) => assert!(limits.refund(&key, n) <= n),
                 Call::Reset => limits.reset(&key),
                 Call::SetTier(tier) => match limits.set_tier(&key, tier) {
                     Ok(()) => assert!(tier < count),

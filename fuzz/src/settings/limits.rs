@@ -114,7 +114,7 @@ impl LimitsInput {
                     assert!(limiter.charge(n) <= n);
                     assert!(limiter.debt() == 0 || limiter.peek().remaining() == 0);
                 }
-                Call::Refund(n) => limiter.refund(n),
+                Call::Refund(n) => assert!(limiter.refund(n) <= n),
                 Call::Reserve(n, longest, is_cancelled) => {
                     let reserved = match longest {
                         Some(longest) => limiter.reserve_within(n, longest.duration()),

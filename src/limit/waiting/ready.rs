@@ -8,14 +8,14 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use pin_project_lite::pin_project;
 
-/// The longest sleep before another look: a change of the quota reaches who waits within this.
+/// The longest sleep before another look: within this a waiter notices a refund or a change of the quota.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 pin_project! {
     /// Waits for tokens, and is ready when they are there and taken. Made by [`Turn::ready_by`](super::Turn::ready_by).
     ///
     /// It takes its place in the order when it is first polled. It sleeps until its tokens are there, and for at most a
-    /// second at a time, so that a change of the quota reaches it.
+    /// second at a time: so a refund or a change of the quota reaches it within a second, whatever it was told before.
     ///
     /// A clock that steps back by more than it should makes it wait for as much longer; checks are healed, and who has
     /// been told a moment is not.

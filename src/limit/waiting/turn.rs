@@ -45,7 +45,7 @@ impl<'a, C: Clock> Turn<'a, C> {
 
     /// Blocks the thread until the tokens are there and taken.
     ///
-    /// A change of the quota wakes it, and it waits by the new one.
+    /// A refund or a change of the quota wakes it, and it waits by what is in force then.
     ///
     /// # Errors
     ///
