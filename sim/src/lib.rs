@@ -3,4 +3,6 @@
 //! An envelope says what a limiter never exceeds. It does not say who is refused. These simulations do, and their bounds are
 //! tests (`cargo test -p damper-sim`). `cargo run --release -p damper-sim` prints the tables.
 
+#![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
+
 pub mod crowd;

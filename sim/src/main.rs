@@ -1,5 +1,7 @@
 //! Prints what becomes of clients when a keyed limiter's table is full, for all policies and for other sizes.
 
+#![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
+
 use damper::{Quota, WhenFull};
 use damper_sim::crowd::Crowd;
 
@@ -58,8 +60,8 @@ fn main() {
         };
         let larger = 4.0 / half_slots as f64;
         let [a, b, c] = [1.0, 1.5, 2.0].map(|load| crowd(Quota::per_hour(20), 20).refused_at_load(load * larger, 3).0);
-        let [d, e, f] = floods.map(|(quota, rate)| crowd(quota, 1).refused_in_flood(rate).0);
+        let [slow, fast, fastest] = floods.map(|(quota, rate)| crowd(quota, 1).refused_in_flood(rate).0);
         let split = format!("{} and {buckets}", half_slots as f64 / 2.0);
-        println!("{split:>15} {a:>7.3} {b:>7.3} {c:>7.3} {d:>13.2} {e:>13.2} {f:>15.2}");
+        println!("{split:>15} {a:>7.3} {b:>7.3} {c:>7.3} {slow:>13.2} {fast:>13.2} {fastest:>15.2}");
     }
 }

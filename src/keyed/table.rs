@@ -134,7 +134,7 @@ impl Fingerprint {
     /// A number of 1 to `most`, which is small, independent of the sets and of `scaled_to`.
     pub(super) fn tag(self, most: u64) -> u64 {
         let bits = self.get().wrapping_mul(OTHER_MIXER) >> 16 & 0xFFFF;
-        1 + (bits * most >> 16)
+        1 + ((bits * most) >> 16)
     }
 
     /// With its bits mixed, the upper ones best: a hasher of the caller's own may leave them uneven.

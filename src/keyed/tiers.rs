@@ -19,10 +19,6 @@ use {
 #[cfg(feature = "alloc")]
 pub(super) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
 
-#[cfg_attr(
-    feature = "alloc",
-    expect(clippy::large_enum_variant, reason = "one tier is the rule, and is found without a pointer")
-)]
 pub(super) enum Tiers<K: ?Sized> {
     One(LiveQuota, PhantomData<fn(&K)>),
     #[cfg(feature = "alloc")]

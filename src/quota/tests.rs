@@ -133,7 +133,7 @@ impl World {
                 self.word = next;
                 self.admitted.push(admitted);
             }
-            Err(_) if skew == 0 && Timeline::debt(word, at) > self.line.deepest_debt_in_units() => {
+            Err(_) if skew == 0 && Timeline::debt(word, at) > self.line.deepest_ever << self.line.fraction_bits => {
                 self.complaint = Some("a legal debt is healed");
             }
             _ => {}
