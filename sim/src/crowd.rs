@@ -112,6 +112,17 @@ impl Crowd {
         counted.percent()
     }
 
+    /// The share of clients that find no slot while so many are busy, beside the capacity.
+    #[must_use]
+    pub fn without_a_slot_at_load(self, load: f64) -> Percent {
+        let mut run = Run::new(self);
+        let (rate, busy) = (self.clients_per_second(load), self.refill(self.calls));
+        run.stream(rate, busy, &mut Tally::default());
+        let (clients, overflows) = (run.clients, run.limits.overflows());
+        run.stream(rate, busy * 4, &mut Tally::default());
+        Percent(100.0 * (run.limits.overflows() - overflows) as f64 / (run.clients - clients) as f64)
+    }
+
     /// The share of innocent first calls that are refused while an attacker sends calls with so many new keys a second.
     ///
     /// Innocent clients come at a hundredth of that rate. The flood lasts for two refills of a burst, and the second counts:

@@ -13,6 +13,14 @@ fn assert_refused(crowd: Crowd, load: f64, refills: u32, most: f64) {
     assert!(refused <= Percent(most), "{crowd:?} at a load of {load}: {refused:?} of at most {most}");
 }
 
+/// With as many busy clients as the capacity, 35 newcomers in 10,000 find no slot while clients come and go.
+#[test]
+fn few_newcomers_find_no_slot() {
+    let without = crowd(Quota::per_hour(20), 1, 8_192).without_a_slot_at_load(1.0);
+    println!("{without:?} without a slot");
+    assert!(without > Percent(0.25) && without < Percent(0.45), "{without:?} is not 0.35 %");
+}
+
 #[test]
 fn a_full_table_refuses_hardly_anyone_one_call() {
     for quota in [Quota::per_hour(20), Quota::per_minute(5).burst(5), Quota::per_second(50).burst(100)] {
