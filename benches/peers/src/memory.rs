@@ -8,8 +8,9 @@ pub(crate) const NAME: &str = "keyed_bytes_1m";
 
 const KEYS: u64 = 1_000_000;
 
-/// The most bytes that a key should take.
-const MOST: f64 = 40.0;
+/// The most bytes that a key should take: 48, slots and shared buckets, and half a MiB in all for the locks and for whatever
+/// else the process touches for the first time.
+const MOST: f64 = 48.5;
 
 /// Measured once: it does not vary.
 pub(crate) fn measure() -> Row {
