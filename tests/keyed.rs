@@ -13,6 +13,7 @@ use models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
 use models::seed::seed;
 use models::skewed::Skewed;
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::net::IpAddr;
@@ -155,14 +156,128 @@ fn newcomers_inherit_the_longest_debt_of_all_tiers() {
         .unwrap();
     // Two keys owe something in the bucket, so nobody can tell whose it is.
     assert_eq!((limits.charge(&1, 1), limits.charge(&2, 3)), (1, 3), "four seconds");
-    assert_eq!(limits.peek(&100).used(), 41, "40 tokens of the fast tier, rounded up");
+    assert_eq!(limits.peek(&100).used(), 40, "tokens of the fast tier");
     assert_eq!(limits.charge(&101, 10), 10, "on top of them: five seconds in all");
-    assert_eq!(limits.peek(&3).used(), 6, "5 tokens of the slow tier, rounded up");
-    assert_eq!(limits.check(&102).unwrap().remaining(), 48);
-    assert_eq!(limits.check(&3).unwrap().remaining(), 3);
+    assert_eq!(limits.peek(&3).used(), 5, "tokens of the slow tier");
+    assert_eq!(limits.check(&102).unwrap().remaining(), 49);
+    assert_eq!(limits.check(&3).unwrap().remaining(), 4);
     clock.advance(Duration::from_secs(6));
     assert_eq!(limits.check(&103).unwrap().remaining(), 99);
     assert_eq!(limits.check(&4).unwrap().remaining(), 9);
+}
+
+/// A tier that refills nothing keeps tokens, where others keep times.
+#[test]
+fn moves_from_and_to_a_tier_without_refill_keep_the_tokens() {
+    let clock = ManualClock::new();
+    let (never, seconds) = (Quota::per_second(0).burst(5), Quota::per_second(1).burst(5));
+    let limits = KeyedLimiter::<u64>::builder(never).tiers([never, seconds], |_| 0).clock(&clock).build().unwrap();
+    assert!(limits.check_n(&1, 3).is_ok());
+    for tier in [1, 2, 0, 2, 1, 1] {
+        limits.set_tier(&1, tier).unwrap();
+        assert_eq!(limits.peek(&1).used(), 3, "in tier {tier}");
+    }
+    limits.set_tier(&1, 2).unwrap();
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(limits.peek(&1).used(), 1);
+}
+
+/// However often a key is moved, its debt takes as long to be repaid, to the tick.
+#[test]
+fn moves_between_tiers_add_no_debt() {
+    for (hertz, fast) in [(1, 3), (1_000, 10), (32_768, 7), (1_000_000_000, 1_000)] {
+        let clock = ManualClock::with_frequency(hertz);
+        let (slow, fast) = (Quota::per_second(1).burst(10), Quota::per_second(fast).burst(10));
+        let limits = KeyedLimiter::<u64>::builder(slow).tiers([fast], |_| 0).clock(&clock).build().unwrap();
+        clock.advance_ticks(12_345);
+        assert!(limits.check_n(&1, 10).is_ok());
+        for step in 1..=1_000 {
+            limits.set_tier(&1, step % 2).unwrap();
+        }
+        assert_eq!(limits.peek(&1).resets_in(), Some(Duration::from_secs(10)), "on a clock of {hertz} Hz");
+    }
+}
+
+/// A debt for ever that is moved to a tier does not change what a clock that stepped back costs the other keys there.
+#[test]
+fn a_debt_for_ever_keeps_no_tier_from_forgetting() {
+    let lockout = |is_moved: bool| {
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_secs(10_000));
+        let tier_of = |key: &u64| usize::from(*key != 1);
+        let limits = KeyedLimiter::<u64>::builder(Quota::per_second(0).burst(1))
+            .tiers([Quota::per_second(1).burst(5)], tier_of)
+            .clock(&clock)
+            .build()
+            .unwrap();
+        assert!(limits.check(&1).is_ok());
+        if is_moved {
+            limits.set_tier(&1, 1).unwrap();
+        }
+        assert!(limits.check_n(&2, 5).is_ok());
+        clock.step_back(Duration::from_secs(9_000));
+        limits.check(&2).err().and_then(|denied| denied.retry_after())
+    };
+    assert_eq!(lockout(true), lockout(false));
+}
+
+/// Calls back once, at a reading of the clock.
+struct Meanwhile<F>(Cell<Option<F>>);
+
+impl<F: FnOnce()> Clock for Meanwhile<F> {
+    fn now(&self) -> u64 {
+        if let Some(call) = self.0.take() {
+            call();
+        }
+        1_000
+    }
+    fn frequency(&self) -> u64 {
+        1_000_000_000
+    }
+}
+
+/// Refuses a call that the limit for all refuses, while something else happens.
+fn refused_meanwhile<K: ?Sized + std::hash::Hash>(
+    limits: &KeyedLimiter<K, &ManualClock>,
+    (key, n): (&K, u32),
+    meanwhile: impl FnOnce(),
+) {
+    let clock = Meanwhile(Cell::new(None));
+    let all = RateLimiter::with_clock(Quota::per_hour(1).burst(5), &clock);
+    all.check().unwrap();
+    clock.0.set(Some(meanwhile));
+    assert!(limits.check_n_with(key, n, &all).is_err());
+}
+
+#[test]
+fn what_was_free_is_not_given_back() {
+    let clock = ManualClock::new();
+    let limits = KeyedLimiter::<u64>::builder(Quota::UNLIMITED).clock(&clock).build().unwrap();
+    refused_meanwhile(&limits, (&1, 5), || {
+        limits.set_quota(Quota::per_hour(1).burst(5)).unwrap();
+        assert!(limits.check_n(&1, 5).is_ok());
+    });
+    assert!(limits.check(&1).is_err(), "five of five are taken");
+}
+
+#[test]
+fn what_was_forgotten_is_not_given_back() {
+    let clock = ManualClock::new();
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(1).burst(5))
+        .capacity(1)
+        .shared_buckets(1)
+        .clock(&clock)
+        .build()
+        .unwrap();
+    let fill = || (100..104).for_each(|key| assert!(limits.check(&key).is_ok()));
+    fill();
+    refused_meanwhile(&limits, (&1, 5), || {
+        limits.clear();
+        fill();
+        assert!(limits.check_n(&2, 5).is_ok());
+    });
+    assert_eq!(limits.overflows(), 2, "both keys share a bucket");
+    assert!(limits.check(&2).is_err(), "five of five are taken");
 }
 
 /// What one key alone owes in a shared bucket costs no other newcomer anything.
@@ -391,7 +506,7 @@ fn tiers_and_overrides() {
     limits.set_tier(&10, 1).unwrap();
     assert!(limits.check(&10).is_err());
     clock.advance(Duration::from_secs(5));
-    assert_eq!(limits.check(&10).unwrap().remaining(), 48);
+    assert_eq!(limits.check(&10).unwrap().remaining(), 49);
     limits.clear_tier(&10);
     let usage = limits.peek(&10);
     assert_eq!((usage.limit(), usage.remaining()), (10, 4));

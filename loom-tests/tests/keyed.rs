@@ -507,6 +507,33 @@ fn an_old_quota_forgets_no_newcomer_in_the_overflow() {
     });
 }
 
+/// A key that owes more than a key of the fast tier ever could is moved there while a newcomer of that tier looks for a slot:
+/// the debt is no sign of a clock that stepped back, and the slot stays. [The debts that were moved asked for before the words.]
+#[test]
+fn a_moved_debt_is_not_taken_for_idle() {
+    check_preemptions(2, || {
+        let fast = Quota::per_second(1_000).burst(4).max_debt(0);
+        let limits = KeyedLimiter::<u64>::builder(quota(4))
+            .tiers([fast], |key| usize::from(*key != A))
+            .capacity(1)
+            .shared_buckets(6)
+            .clock(Stopped(7))
+            .hasher(BuildHasherDefault::<Identity>::default())
+            .build()
+            .unwrap();
+        limits.check_n(&A, 4).unwrap();
+        (101..104).for_each(|other| assert!(limits.check_n(&other, 4).is_ok()));
+        let limits = Arc::new(limits);
+        let rival = {
+            let limits = Arc::clone(&limits);
+            thread::spawn(move || limits.check(&B).is_ok())
+        };
+        limits.set_tier(&A, 1).unwrap();
+        assert!(rival.join().unwrap(), "from the shared bucket");
+        assert!(limits.check(&A).is_err(), "four hours are owed");
+    });
+}
+
 /// A newcomer looks for a slot under the old quota, by which a known key's debt under the new one is out of range: the known
 /// key keeps its slot and its debt. [A newcomer that does not ask whether its quota is current.]
 #[test]

@@ -45,8 +45,9 @@ use core::marker::PhantomData;
 ///
 /// A bucket's position has 56 bits, which circle after 208 days of nanoseconds (sooner, where a quota was made much
 /// faster): a key that nobody used for so long may for the time of one refill be judged more strictly. A clock that
-/// steps back by more than it should, and further than the deepest debt, fills the buckets. Of windows the number wraps
-/// instead: after 2^24 of a fixed window, 2^16 of a sliding counter.
+/// steps back by more than it should, and further than the deepest debt, fills the buckets. Where readings of the clock
+/// differ between threads, a bucket that one of them finds full may be forgotten, and give another what the rate brings in
+/// that difference once more. Of windows the number wraps instead: after 2^24 of a fixed window, 2^16 of a sliding counter.
 ///
 /// # Examples
 ///
@@ -80,8 +81,25 @@ pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> 
 pub(super) struct Receipt {
     pub(super) at: u64,
     pub(super) tier: usize,
-    /// Of the overflow bucket, not of the key's own.
-    pub(super) is_shared: bool,
+    pub(super) place: Place,
+}
+
+/// Whose tokens were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Nobody's: the call cost nothing, under a quota without a limit or for no tokens.
+    Nowhere,
+    /// Those of the key's slot.
+    Slot,
+    /// Those of the shared bucket, which was cleared so many times before.
+    Shared { clears: u64 },
+}
+
+impl Place {
+    /// `self`, if the word changed.
+    pub(super) fn unless_same(self, before: u64, after: u64) -> Self {
+        if after == before { Self::Nowhere } else { self }
+    }
 }
 
 pub(super) type Taken = Result<(Allowed, Receipt), Denied>;
@@ -309,7 +327,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
             let taken = if is_seen {
                 self.visit_in_tier(fingerprint, |tier, line, word, at| match A::take(line, word, at, n, &self.clock) {
                     Ok((after, allowed)) => {
-                        (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier, is_shared: false })))
+                        let place = Place::Slot.unless_same(word, after);
+                        (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier, place })))
                     }
                     Err(denied) => (word, Err(denied)),
                 })

@@ -14,10 +14,12 @@ pub(super) struct Counts {
     pub(super) evictions: u64,
     pub(super) overflows: u64,
     pub(super) refused_newcomers: u64,
+    /// How often a shared bucket of this lock was cleared.
+    pub(super) clears: u64,
 }
 
 impl Counts {
-    const NONE: Self = Self { keys: 0, evictions: 0, overflows: 0, refused_newcomers: 0 };
+    const NONE: Self = Self { keys: 0, evictions: 0, overflows: 0, refused_newcomers: 0, clears: 0 };
 }
 
 /// A lock for each part of the shared buckets, and so of the keys. It is held while a key is given a slot, so that a key never

@@ -3,15 +3,15 @@
 //! All of this runs under the lock of a part of the keys, so that no key gets two slots; the slots themselves belong to
 //! keys of every part, and what is read of them counts only if the exchange that claims one of them succeeds.
 
-use super::keyed_limiter::{KeyedLimiter, Receipt, Taken};
+use super::keyed_limiter::{KeyedLimiter, Place, Receipt, Taken};
 use super::locks::Counts;
 use super::policy::WhenFull;
 use super::shared::{Share, SharedDebt};
 use super::slot::{Slot, Word};
 use super::table::{Fingerprint, Set, WAYS};
 use crate::atomic::Backoff;
-use crate::clock::{Clock, Ticks};
-use crate::limit::{Denied, KeyedAlgorithm};
+use crate::clock::Clock;
+use crate::limit::{Denied, KeyedAlgorithm, Owed};
 use crate::quota::Timeline;
 
 /// How many slots of nobody, or of who owes nothing, a first set has to have at least, so that nobody looks at the
@@ -101,10 +101,12 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         let (index, _) = self.tiers.at(|| index);
         let share = self.share_of(fingerprint);
         let elsewhere = self.owed_elsewhere(share, index);
-        let (quota, (epoch, mut line)) = self.read_tier(index);
+        let (quota, (epoch, line)) = self.read_tier(index);
         let shared = self.shared_word(share.bucket(), index);
         let [first, second] = self.table.candidates(fingerprint);
         let words = [first.words(), second.words()];
+        // A key that was moved to this tier since the line was read brought a debt that this knows of.
+        let mut line = self.expecting_moved(index, line);
         // Once, after the words.
         let at = line.reading(self.clock.now());
         let now = Moment { index, line: &line, at };
@@ -127,7 +129,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
                 Some(Err(Denied::counted(&line, 0, wait, wait)))
             }
             // What is always allowed, or never.
-            WhenFull::DenyNew => self.replace(&victim, fingerprint, n, &now, A::owing(&line, at, Ticks::NEVER), counts),
+            WhenFull::DenyNew => {
+                self.replace(&victim, fingerprint, n, &now, A::owing(&line, at, Owed::EVERYTHING), counts)
+            }
         }
     }
 
@@ -173,7 +177,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     #[cold]
     fn heir_from_other_tier(&self, word: Word, now: &Moment<'_>) -> Option<u64> {
         let (line, at, full) = self.look(word)?;
-        Some(A::owing(now.line, now.at, A::resets_in(&line, full, at, &self.clock)))
+        Some(A::owing(now.line, now.at, A::owed(&line, full, at, &self.clock).inherited()))
     }
 
     /// Gives a slot to a newcomer whose bucket has this word before, if that leaves enough tokens.
@@ -202,7 +206,8 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
             }
             claim.publish(Some(fingerprint), index, after);
         }
-        Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, is_shared: false })))
+        let place = Place::Slot.unless_same(before, after);
+        Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, place })))
     }
 
     /// Decides by the bucket that a key shares which has no slot.
@@ -219,6 +224,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         if after != debt.all {
             self.store_shared_word(share.bucket(), index, debt.spent(after));
         }
-        Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, is_shared: true }))
+        let place = Place::Shared { clears: counts.clears }.unless_same(debt.all, after);
+        Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, place }))
     }
 }

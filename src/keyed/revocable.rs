@@ -22,8 +22,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.roll_back(self.fingerprint(key), n, receipt);
     }
 
-    /// Returns the refusal that [`check_n`](Self::check_n) would answer, and takes nothing. `None` where it would be
-    /// allowed. A key without a slot is judged by what it may have spent from its shared bucket.
+    /// Returns the refusal that [`check_n`](Self::check_n) would answer by the key's own debt, and takes nothing. `None` where
+    /// that would allow it. A key without a slot is judged by what it may have spent from its shared bucket, not by whether
+    /// there is a slot for it.
     pub(crate) fn refusal(&self, key: &K, n: u32) -> Option<Denied> {
         let fingerprint = self.fingerprint(key);
         let refusal = |line: &_, word, at| A::take(line, word, at, n, &self.clock).err();

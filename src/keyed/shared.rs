@@ -31,12 +31,12 @@
 //! **A lock** of first sights guards each bucket: a spend, an inheritance, a charge, a roll-back and a clear of one bucket
 //! exclude one another. `peek` reads without it.
 
-use super::keyed_limiter::{KeyedLimiter, Receipt};
+use super::keyed_limiter::{KeyedLimiter, Place, Receipt};
 use super::locks::Counts;
 use super::table::Fingerprint;
 use crate::atomic::{AtomicU64, Backoff, Field, Guarded, Ordering};
-use crate::clock::{Clock, Ticks};
-use crate::limit::{KeyedAlgorithm, SHARED_LEVEL_BITS};
+use crate::clock::Clock;
+use crate::limit::{KeyedAlgorithm, Owed, SHARED_LEVEL_BITS};
 use crate::quota::Timeline;
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
@@ -78,10 +78,10 @@ pub(super) struct Share {
 /// What the words of all tiers but one owe.
 #[derive(Clone, Copy)]
 pub(super) struct Elsewhere {
-    /// How long until all of them are full.
-    longest: Ticks,
+    /// The debt that takes longest to be repaid.
+    longest: Owed,
     /// The same of those that the key may have spent of.
-    of_key: Ticks,
+    of_key: Owed,
     /// Whether another key spent of what is owed.
     has_others: bool,
 }
@@ -209,20 +209,20 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// What all tiers' words but one owe. Read before the clock is read for that one's line.
     pub(super) fn owed_elsewhere(&self, share: Share, tier: usize) -> Elsewhere {
-        let mut elsewhere = Elsewhere { longest: Ticks::ZERO, of_key: Ticks::ZERO, has_others: false };
+        let mut elsewhere = Elsewhere { longest: Owed::NOTHING, of_key: Owed::NOTHING, has_others: false };
         for other in (0..self.tiers.len()).filter(|&other| other != tier) {
-            let (wait, tag) = self.shared_wait(share.bucket, other);
-            elsewhere.longest = elsewhere.longest.max(wait);
+            let (owed, tag) = self.owed_in_tier(share.bucket, other);
+            elsewhere.longest = elsewhere.longest.max(owed);
             if share.has(tag) {
-                elsewhere.of_key = elsewhere.of_key.max(wait);
+                elsewhere.of_key = elsewhere.of_key.max(owed);
             }
-            elsewhere.has_others |= wait > Ticks::ZERO && tag != share.tag;
+            elsewhere.has_others |= owed > Owed::NOTHING && tag != share.tag;
         }
         elsewhere
     }
 
-    /// The wait until one tier's word of a bucket is full, and its tag.
-    fn shared_wait(&self, bucket: Bucket, tier: usize) -> (Ticks, u64) {
+    /// What one tier's word of a bucket owes, and its tag.
+    fn owed_in_tier(&self, bucket: Bucket, tier: usize) -> (Owed, u64) {
         let backoff = Backoff::new();
         loop {
             let (quota, (epoch, mut line)) = self.read_tier(tier);
@@ -230,7 +230,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
             let at = line.reading(self.clock.now());
             if quota.is_current(epoch) {
                 let full = word.full::<A>(&line, at, &self.clock);
-                return (A::resets_in(&line, full, at, &self.clock), word.tag());
+                return (A::owed(&line, full, at, &self.clock), word.tag());
             }
             backoff.spin();
         }
@@ -246,17 +246,17 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         elsewhere: Elsewhere,
     ) -> SharedDebt {
         let (own, own_tag) = (word.full::<A>(line, at, &self.clock), word.tag());
-        let wait = A::resets_in(line, own, at, &self.clock);
-        let longer = |here: u64, wait: Ticks, elsewhere: Ticks| {
-            if elsewhere > wait { A::owing(line, at, elsewhere) } else { here }
+        let owed = A::owed(line, own, at, &self.clock);
+        let longer = |here: u64, owed: Owed, elsewhere: Owed| {
+            if elsewhere > owed { A::owing(line, at, elsewhere) } else { here }
         };
-        let (of_key, wait_of_key) = if share.has(own_tag) { (own, wait) } else { (A::idle(line, at), Ticks::ZERO) };
-        let has_others = elsewhere.has_others || wait > Ticks::ZERO && own_tag != share.tag;
+        let (of_key, owed_of_key) = if share.has(own_tag) { (own, owed) } else { (A::idle(line, at), Owed::NOTHING) };
+        let has_others = elsewhere.has_others || owed > Owed::NOTHING && own_tag != share.tag;
         SharedDebt {
             own,
             own_tag,
-            all: longer(own, wait, elsewhere.longest),
-            of_key: longer(of_key, wait_of_key, elsewhere.of_key),
+            all: longer(own, owed, elsewhere.longest),
+            of_key: longer(of_key, owed_of_key, elsewhere.of_key),
             tag_after: if has_others { SEVERAL } else { share.tag },
         }
     }
@@ -301,10 +301,13 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Gives back to its shared bucket what a key took there, less what has been refilled since.
     pub(super) fn roll_back_shared(&self, key: Fingerprint, n: u32, receipt: Receipt) {
         let share = self.share_of(key);
-        self.locks.of(share.bucket).write(|_| {
-            self.visit_shared(share, receipt.tier, |line, at, debt| {
-                (Some(debt.less(A::roll_back(line, debt.own, at, n, receipt.at))), ())
-            });
+        self.locks.of(share.bucket).write(|counts| {
+            // What was forgotten since is not there any more: what is may be another key's.
+            if receipt.place == (Place::Shared { clears: counts.clears }) {
+                self.visit_shared(share, receipt.tier, |line, at, debt| {
+                    (Some(debt.less(A::roll_back(line, debt.own, at, n, receipt.at))), ())
+                });
+            }
         });
     }
 
@@ -312,7 +315,8 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     pub(super) fn clear_shared(&self) {
         let tiers = self.tiers.len();
         for bucket in (0..self.shared.buckets(tiers)).map(Bucket) {
-            self.locks.of(bucket).write(|_| {
+            self.locks.of(bucket).write(|counts| {
+                counts.clears += 1;
                 (0..tiers).for_each(|tier| self.store_shared_word(bucket, tier, SharedWord::UNUSED));
             });
         }

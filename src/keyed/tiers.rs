@@ -155,10 +155,15 @@ impl<K: ?Sized> Tiers<K> {
 }
 
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
-    /// Moves this key to a tier, whatever its own would be. What is missing from its bucket takes as long to be refilled as
-    /// before, also where that is longer than the deepest debt of the new tier (but at most a quarter of the circle of
-    /// positions: 52 days of nanoseconds, or less where a quota was made much faster). Remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called, in
-    /// memory of its own: for few keys.
+    /// Moves this key to a tier, whatever its own would be.
+    ///
+    /// What is missing from its bucket takes as long to be refilled as before, also where that is longer than the deepest debt
+    /// of the new tier. Where one of the two tiers refills nothing, as many tokens are missing as before. A stay in an unlimited
+    /// tier forgives everything. (No debt is kept that lasts longer than a quarter of the circle of positions: 52 days of
+    /// nanoseconds, or less where a quota was made much faster.)
+    ///
+    /// The tier is remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called, in memory of its own:
+    /// for few keys.
     ///
     /// # Errors
     ///
@@ -202,11 +207,15 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     fn move_to(&self, fingerprint: Fingerprint, tier: usize) {
         let backoff = Backoff::new();
         while let Some((slot, now)) = self.slot_of(fingerprint) {
+            if now.tier() == tier {
+                return;
+            }
             let Some((old, at, word)) = self.look(now) else { continue };
-            let wait = A::resets_in(&old, word, at, &self.clock);
-            let (new, (epoch, line)) = self.read_tier(tier);
-            self.tiers.expect_debt_of(tier, A::reach(&line, wait));
-            let moved = now.in_tier(tier).at_level(A::owing(&line, line.position(self.clock.now()), wait));
+            let owed = A::owed(&old, word, at, &self.clock);
+            let (new, (epoch, mut line)) = self.read_tier(tier);
+            self.tiers.expect_debt_of(tier, A::reach(&line, owed));
+            let at = line.reading(self.clock.now());
+            let moved = now.in_tier(tier).at_level(A::owing(&line, at, owed));
             if new.is_current(epoch) && slot.replace(now, moved) {
                 return;
             }

@@ -1,6 +1,6 @@
 //! What is decided about the bucket of a key that has a slot.
 
-use super::keyed_limiter::{KeyedLimiter, Receipt, Taken};
+use super::keyed_limiter::{KeyedLimiter, Place, Receipt, Taken};
 use super::slot::{Slot, Word};
 use super::table::{Fingerprint, Set};
 use crate::atomic::Backoff;
@@ -30,7 +30,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         // No closures here: a call that is given the line makes all the others keep it in memory.
         match A::take(&line, full, at, n, &self.clock) {
             Ok((after, allowed)) if slot.replace(word, word.at_level(after)) => {
-                Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, is_shared: false })))
+                Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, place: Place::Slot })))
             }
             Err(denied) if slot.still_has(word) => Some(Err(denied)),
             _ => None,
@@ -94,14 +94,16 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// Gives back what was taken, less what has been refilled since.
     pub(super) fn roll_back(&self, fingerprint: Fingerprint, n: u32, receipt: Receipt) {
-        if receipt.is_shared {
-            self.roll_back_shared(fingerprint, n, receipt);
-        } else {
-            self.visit_in_tier(fingerprint, |tier, line, word, at| {
-                // The receipt's position is on the line of its tier, and means nothing on another.
-                let is_same = tier == receipt.tier;
-                (if is_same { A::roll_back(line, word, at, n, receipt.at) } else { word }, ())
-            });
+        match receipt.place {
+            Place::Nowhere => {}
+            Place::Shared { .. } => self.roll_back_shared(fingerprint, n, receipt),
+            Place::Slot => {
+                self.visit_in_tier(fingerprint, |tier, line, word, at| {
+                    // The receipt's position is on the line of its tier, and means nothing on another.
+                    let is_same = tier == receipt.tier;
+                    (if is_same { A::roll_back(line, word, at, n, receipt.at) } else { word }, ())
+                });
+            }
         }
     }
 }

@@ -51,7 +51,7 @@ pub use layered::{LayerDenied, Layered};
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{Lease, LeaseError, LeasingBucket, LeasingRef};
 pub use per_key::KeyedAlgorithm;
-pub(crate) use per_key::{LEVEL_BITS, SHARED_LEVEL_BITS};
+pub(crate) use per_key::{LEVEL_BITS, Owed, SHARED_LEVEL_BITS};
 pub use rate_limiter::RateLimiter;
 pub use reservation::Reservation;
 pub use sliding_counter::{SlidingCounter, SlidingCounterError};

@@ -68,11 +68,14 @@ pub trait PerKey {
     /// The word of a bucket that owes nothing.
     fn idle(line: &Timeline, at: u64) -> u64;
 
-    /// The word of a bucket that owes no less than what takes so long, up to a quarter of the circle of levels.
-    fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64;
+    /// What is owed, in terms that hold for another quota too.
+    fn owed(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> Owed;
+
+    /// The word of a bucket that owes no less, up to a quarter of the circle of levels.
+    fn owing(line: &Timeline, at: u64, owed: Owed) -> u64;
 
     /// The most tokens (or windows) that such a bucket may owe.
-    fn reach(line: &Timeline, wait: Ticks) -> u64;
+    fn reach(line: &Timeline, owed: Owed) -> u64;
 }
 
 impl PerKey for TokenBucket {
@@ -114,7 +117,8 @@ impl PerKey for TokenBucket {
     }
 
     fn roll_back(line: &Timeline, word: u64, at: u64, n: u32, receipt: u64) -> u64 {
-        line.roll_back(word, at, n, receipt)
+        // Nobody waits in the table, so tokens can be given back below empty too.
+        line.take_back(word, at, n, receipt)
     }
 
     fn charge(line: &Timeline, word: u64, at: u64, n: u32) -> (u32, u64) {
@@ -143,16 +147,56 @@ impl PerKey for TokenBucket {
         at
     }
 
-    fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64 {
-        match wait {
-            Ticks::ZERO => at,
-            wait => at.wrapping_add(line.units_in(wait).min(MOST_OWED)),
-        }
+    fn owed(line: &Timeline, word: u64, at: u64, _: &impl Clock) -> Owed {
+        Owed { wait: line.resets_in(word, at), tokens: u128::from(Timeline::debt(word, at)) << line.bits_below_units() }
     }
 
-    fn reach(line: &Timeline, wait: Ticks) -> u64 {
-        line.units_in(wait).min(MOST_OWED).div_ceil(1 << line.fraction_bits())
+    fn owing(line: &Timeline, at: u64, owed: Owed) -> u64 {
+        at.wrapping_add(debt(line, owed))
     }
+
+    fn reach(line: &Timeline, owed: Owed) -> u64 {
+        debt(line, owed).div_ceil(1 << line.fraction_bits())
+    }
+}
+
+/// What a bucket owes, so that it can be told on the line of another quota: by time, or by tokens where one of the two
+/// refills nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owed {
+    /// How long it takes to be full.
+    pub(crate) wait: Ticks,
+    /// In 2^-61 tokens: the finest unit of a line.
+    tokens: u128,
+}
+
+impl Owed {
+    pub(crate) const NOTHING: Self = Self { wait: Ticks::ZERO, tokens: 0 };
+
+    /// More than anybody can have.
+    pub(crate) const EVERYTHING: Self = Self { wait: Ticks::NEVER, tokens: u128::MAX };
+
+    /// What a successor owes that repays the debt on its own line: everything, if it would be repaid never.
+    pub(crate) fn inherited(self) -> Self {
+        if self.wait == Ticks::NEVER { Self::EVERYTHING } else { self }
+    }
+
+    /// A debt in windows, which end whatever their limit is.
+    pub(crate) const fn for_windows(wait: Ticks) -> Self {
+        Self { wait, tokens: 0 }
+    }
+}
+
+/// A debt in units of a line.
+fn debt(line: &Timeline, Owed { wait, tokens }: Owed) -> u64 {
+    let units = if wait == Ticks::ZERO {
+        0
+    } else if wait == Ticks::NEVER || line.refills_nothing() {
+        u64::try_from(tokens.div_ceil(1 << line.bits_below_units())).unwrap_or(u64::MAX)
+    } else {
+        line.units_for(wait)
+    };
+    units.min(MOST_OWED)
 }
 
 /// How far a level is ahead of a position.

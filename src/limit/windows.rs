@@ -3,7 +3,7 @@
 
 use super::algorithm::Taken;
 use super::one_word::{Moment, OneWord, Step};
-use super::per_key::PerKey;
+use super::per_key::{Owed, PerKey};
 use super::standing::Standing;
 use super::{Allowed, Denied, Usage};
 use crate::atomic::Field;
@@ -240,7 +240,11 @@ impl<W: Windowed> PerKey for W {
         W::LEVEL.number().put(at >> line.fraction_bits())
     }
 
-    fn owing(line: &Timeline, at: u64, wait: Ticks) -> u64 {
+    fn owed(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> Owed {
+        Owed::for_windows(Self::resets_in(line, word, at, clock))
+    }
+
+    fn owing(line: &Timeline, at: u64, Owed { wait, .. }: Owed) -> u64 {
         if wait == Ticks::ZERO {
             return Self::idle(line, at);
         }
@@ -252,7 +256,7 @@ impl<W: Windowed> PerKey for W {
         number.put(here.wrapping_add(ahead)) | W::LEVEL.current().put(line.limit().into())
     }
 
-    fn reach(line: &Timeline, wait: Ticks) -> u64 {
+    fn reach(line: &Timeline, Owed { wait, .. }: Owed) -> u64 {
         // The window that is ahead, and the one it lies in.
         (line.units_in(wait) >> line.fraction_bits()).saturating_add(1).min(most_ahead(line, W::LEVEL.number()))
     }

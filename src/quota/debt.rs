@@ -65,10 +65,13 @@ impl Timeline {
     /// since: the line has repaid that already. Nothing is given back while somebody waits, or tokens are owed.
     #[inline]
     pub(crate) const fn roll_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
+        if self.is_below_zero(word, at) { word } else { self.take_back(word, at, n, since) }
+    }
+
+    /// The same, also while tokens are owed: where nobody waits.
+    #[inline]
+    pub(crate) const fn take_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         let owed = Self::debt(word, at);
-        if owed > self.full {
-            return word;
-        }
         let passed = at.wrapping_sub(since) as i64;
         let repaid = if passed > 0 { passed as u64 } else { 0 };
         let back = self.units(n).saturating_sub(repaid);

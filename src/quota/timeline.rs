@@ -25,7 +25,7 @@
 //! |---|---|---|
 //! | a wait | exact to the tick | it is counted from the reading, with the *part* of a unit that has passed since its position |
 //! | a token | late by less than a tick after a change, and never otherwise | a line that is bent goes on from the part of a unit where the last one was, in whole ticks; what is less than a tick is kept in `behind` for the next change |
-//! | a token | early by less than a unit | a full bucket is taken from at a position, which is rounded down |
+//! | a token | early by less than a unit, and by less than a tick of the old line more where the quota changes in between | a full bucket is taken from at a position, which is rounded down; a changed line catches up on what is in `behind` |
 
 use super::measure::Measure;
 use super::pace::Pace;
@@ -200,6 +200,26 @@ impl Timeline {
     /// The units that so many ticks bring, rounded up.
     pub(crate) const fn units_in(&self, ticks: Ticks) -> u64 {
         self.scale.saturating_units(ticks.count()).saturating_add(1)
+    }
+
+    /// The fewest units for which the [`wait`](Self::wait) is at least so long, up to two more; of a line that refills.
+    pub(crate) fn units_for(&self, wait: Ticks) -> u64 {
+        // Between so many ticks and the wait back lie the part of a unit at the reading, and what is cut off: less than two.
+        let least = self.scale.saturating_units(wait.count());
+        (0..2)
+            .map(|more| least.saturating_add(more))
+            .find(|&units| self.wait(units) >= wait)
+            .unwrap_or(least.saturating_add(2))
+    }
+
+    /// Whether no wait brings anything.
+    pub(crate) const fn refills_nothing(&self) -> bool {
+        self.scale.mult == 0
+    }
+
+    /// How many bits a unit is above 2^-61, in tokens.
+    pub(crate) const fn bits_below_units(&self) -> u32 {
+        61 - self.fraction_bits
     }
 
     /// The shortest wait from the [`reading`](Self::reading) after which the position is `units` further. (From its

@@ -1,7 +1,7 @@
 //! The keyed limiter as a map of slow buckets: each key's debt as a whole number, in a map that never forgets.
 //!
-//! Debts are in 64ths of an eighth of a token. The rates are powers of two, so that a tick brings a whole number of
-//! those and a debt that is moved from tier to tier stays one; what the limiter rounds is much less.
+//! Debts are in 4096ths of an eighth of a token. The rates are powers of two, so that a tick brings a whole number of
+//! those and a debt that is moved from tier to tier stays one.
 
 use damper::Quota;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ pub(crate) const CLOCK_TICKS: u64 = 1 << 20;
 /// A tick of the model is a millisecond.
 pub(crate) const FREQUENCY: u64 = 1_000 * CLOCK_TICKS;
 const TOKEN: i64 = 8 * PART;
-const PART: i64 = 64;
+const PART: i64 = 4096;
 const TIERS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
@@ -40,33 +40,18 @@ impl Settings {
     }
 }
 
-/// What is missing from a full bucket.
+/// What is missing from a full bucket, in parts.
 #[derive(Clone, Copy, Debug, Default)]
-struct Debt {
-    parts: i64,
-    /// Whether it is a trifle more, because it was moved between tiers and rounded up.
-    and_more: bool,
-}
+struct Debt(i64);
 
 impl Debt {
     fn less(self, parts: i64) -> Self {
-        if self.parts < parts || self.parts == parts && !self.and_more {
-            Self::default()
-        } else {
-            Self { parts: self.parts - parts, ..self }
-        }
+        Self((self.0 - parts).max(0))
     }
 
     /// On another tier: what takes as long to be repaid.
     fn moved(self, old: Settings, new: Settings) -> Self {
-        match self.parts * new.rate() / old.rate() {
-            0 => Self::default(),
-            parts => Self { parts, and_more: true },
-        }
-    }
-
-    fn rounded_up(self) -> i64 {
-        self.parts + i64::from(self.and_more)
+        Self(self.0 * new.rate() / old.rate())
     }
 }
 
@@ -88,6 +73,7 @@ impl Shared {
 struct Key {
     tier: usize,
     debt: Debt,
+    is_moved: bool,
 }
 
 /// What a call is answered.
@@ -144,22 +130,25 @@ impl Keys {
     pub(crate) fn check(&mut self, key: u64, n: u32) -> Answer {
         let tier = self.tier(key);
         let settings = self.tiers[tier];
-        let mut now = self.known.get(&key).copied().unwrap_or_else(|| Key { tier, debt: self.inherited(key, tier) });
-        let remaining = |debt: Debt| (settings.full() - debt.rounded_up()).max(0).div_euclid(TOKEN);
-        let after = Debt { parts: now.debt.parts + i64::from(n) * TOKEN, ..now.debt };
+        let mut now = self.known.get(&key).copied().unwrap_or_else(|| Key {
+            tier,
+            debt: self.inherited(key, tier),
+            is_moved: false,
+        });
+        let remaining = |debt: Debt| (settings.full() - debt.0).max(0).div_euclid(TOKEN);
+        let after = Debt(now.debt.0 + i64::from(n) * TOKEN);
         if n == 0 {
             Answer::Allowed { remaining: remaining(now.debt) }
         } else if n > settings.burst {
             Answer::ExceedsBurst { remaining: remaining(now.debt) }
-        } else if after.rounded_up() <= settings.full() {
+        } else if after.0 <= settings.full() {
             now.debt = after;
             self.known.insert(key, now);
             Answer::Allowed { remaining: remaining(after) }
         } else {
             // A tick of the model is a million nanoseconds; a clock's is less than one.
-            let short = (after.parts - settings.full()) as u128 * 1_000_000;
-            let more = if now.debt.and_more { 1_000 } else { 3 };
-            Answer::Denied { remaining: remaining(now.debt), wait: (short / settings.rate() as u128, more) }
+            let short = (after.0 - settings.full()) as u128 * 1_000_000;
+            Answer::Denied { remaining: remaining(now.debt), wait: (short / settings.rate() as u128, 3) }
         }
     }
 
@@ -167,18 +156,18 @@ impl Keys {
     fn inherited(&self, key: u64, tier: usize) -> Debt {
         let Some(shared) = self.shared else { return Debt::default() };
         let debt = |other: usize| if shared[other].may_be_of(key) { shared[other].debt } else { Debt::default() };
-        let takes = |other: &usize| debt(*other).parts as f64 / self.tiers[*other].rate() as f64;
+        let takes = |other: &usize| debt(*other).0 as f64 / self.tiers[*other].rate() as f64;
         match (0..TIERS).max_by(|one, other| takes(one).total_cmp(&takes(other))).unwrap() {
-            longest if longest == tier || debt(longest).parts == 0 => debt(tier),
+            longest if longest == tier || debt(longest).0 == 0 => debt(tier),
             longest => debt(longest).moved(self.tiers[longest], self.tiers[tier]),
         }
     }
 
-    /// Whether a key would be booked in the shared bucket beside a debt of another tier, where what is rounded up could be
-    /// seen.
+    /// Whether a key would be booked in the shared bucket beside a debt of another tier: moved again and again, debts might be
+    /// no whole number of parts.
     pub(crate) fn mixes_tiers(&self, key: u64) -> bool {
         let tier = self.tier(key);
-        let owes = |shared: [Shared; TIERS]| (0..TIERS).any(|other| other != tier && shared[other].debt.parts > 0);
+        let owes = |shared: [Shared; TIERS]| (0..TIERS).any(|other| other != tier && shared[other].debt.0 > 0);
         !self.known.contains_key(&key) && self.shared.is_some_and(owes)
     }
 
@@ -186,7 +175,7 @@ impl Keys {
     pub(crate) fn peek(&self, key: u64) -> (u32, i64) {
         let tier = self.tier(key);
         let settings = self.tiers[tier];
-        let debt = self.known.get(&key).map_or_else(|| self.inherited(key, tier), |known| known.debt).rounded_up();
+        let debt = self.known.get(&key).map_or_else(|| self.inherited(key, tier), |known| known.debt).0;
         (settings.burst, (settings.full() - debt).max(0).div_euclid(TOKEN))
     }
 
@@ -196,23 +185,23 @@ impl Keys {
             (Some(known), _) => &mut known.debt,
             (None, Some(shared)) => {
                 let shared = &mut shared[tier];
-                if n > 0 && shared.debt.rounded_up() + TOKEN <= self.tiers[tier].deepest() {
-                    let is_alone = shared.debt.parts == 0 || shared.owner == Some(key);
+                if n > 0 && shared.debt.0 + TOKEN <= self.tiers[tier].deepest() {
+                    let is_alone = shared.debt.0 == 0 || shared.owner == Some(key);
                     shared.owner = is_alone.then_some(key);
                 }
                 &mut shared.debt
             }
             (None, None) => return 0,
         };
-        let room = (self.tiers[tier].deepest() - debt.rounded_up()).max(0).div_euclid(TOKEN);
+        let room = (self.tiers[tier].deepest() - debt.0).max(0).div_euclid(TOKEN);
         let booked = room.min(i64::from(n));
-        debt.parts += booked * TOKEN;
+        debt.0 += booked * TOKEN;
         booked as u32
     }
 
     pub(crate) fn refund(&mut self, key: u64, n: u32) -> u32 {
         let Some(known) = self.known.get_mut(&key) else { return 0 };
-        let given = known.debt.rounded_up().min(i64::from(n) * TOKEN);
+        let given = known.debt.0.min(i64::from(n) * TOKEN);
         known.debt = known.debt.less(i64::from(n) * TOKEN);
         (given + TOKEN - 1).div_euclid(TOKEN) as u32
     }
@@ -236,9 +225,9 @@ impl Keys {
         self.tiers[tier] = settings;
     }
 
-    /// Whether a key's debt was moved and is not repaid yet: moved again, what was rounded up could be seen.
+    /// Whether a key's debt was moved and is not repaid yet: moved again, it might be no whole number of parts.
     pub(crate) fn was_moved(&self, key: u64) -> bool {
-        self.known.get(&key).is_some_and(|known| known.debt.and_more)
+        self.known.get(&key).is_some_and(|known| known.is_moved && known.debt.0 > 0)
     }
 
     /// Gives a key a tier, or takes it away: its debt takes as long to be repaid as before.
@@ -251,6 +240,7 @@ impl Keys {
         if let Some(known) = self.known.get_mut(&key) {
             known.debt = known.debt.moved(self.tiers[known.tier], self.tiers[tier]);
             known.tier = tier;
+            known.is_moved = true;
         }
     }
 }
