@@ -156,8 +156,11 @@ impl Keys {
     fn inherited(&self, key: u64, tier: usize) -> Debt {
         let Some(shared) = self.shared else { return Debt::default() };
         let debt = |other: usize| if shared[other].may_be_of(key) { shared[other].debt } else { Debt::default() };
-        let takes = |other: &usize| debt(*other).0 as f64 / self.tiers[*other].rate() as f64;
-        match (0..TIERS).max_by(|one, other| takes(one).total_cmp(&takes(other))).unwrap() {
+        // Which takes longer: a / b < c / d where a · d < c · b.
+        let longer = |one: &usize, other: &usize| {
+            (debt(*one).0 * self.tiers[*other].rate()).cmp(&(debt(*other).0 * self.tiers[*one].rate()))
+        };
+        match (0..TIERS).max_by(longer).unwrap() {
             longest if longest == tier || debt(longest).0 == 0 => debt(tier),
             longest => debt(longest).moved(self.tiers[longest], self.tiers[tier]),
         }
