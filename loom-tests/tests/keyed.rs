@@ -390,11 +390,10 @@ fn a_change_of_tier_loses_no_debt_model() {
     let remaining = rival.join().unwrap();
     let usage = limits.peek(&A);
     assert_eq!(usage.limit(), 8, "all of it is owed");
-    // An hour for a token of tier 0, which brings two of tier 1; and a fraction of one, for what is moved is rounded
-    // up.
+    // An hour for a token of tier 0, which brings two of tier 1.
     match remaining {
-        2 => assert_eq!(usage.remaining(), 3, "all of it is owed"),
-        4 => assert_eq!(usage.remaining(), 4, "all of it is owed"),
+        2 => assert_eq!(usage.remaining(), 4, "all of it is owed"),
+        5 => assert_eq!(usage.remaining(), 5, "all of it is owed"),
         other => panic!("{other} left"),
     }
 }

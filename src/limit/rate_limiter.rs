@@ -64,27 +64,29 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 }
 
 impl<C: Clock> RateLimiter<TokenBucket, C> {
-    /// Makes room for the quota `largest`, before the first use. Default: for the quota that the limiter is built with.
-    ///
-    /// [`set_quota`](Self::set_quota) then accepts `largest`, and every quota that is no faster and whose burst and
-    /// [`max_debt`](Quota::max_debt) are no larger. Tokens are counted in steps that suit the faster of the two quotas:
-    /// a token may come early by what that one brings in a tick of the clock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use damper::{ManualClock, Quota, RateLimiter};
-    ///
-    /// let (trial, paid) = (Quota::per_minute(10), Quota::per_second(1_000_000));
-    /// let limiter = RateLimiter::with_clock(trial, ManualClock::new()).up_to(paid);
-    /// limiter.set_quota(paid)?;
-    /// assert!(limiter.check_n(1_000).is_ok());
-    /// # Ok::<(), damper::SetQuotaError>(())
-    /// ```
-    #[must_use]
-    pub const fn up_to(mut self, largest: Quota) -> Self {
-        self.algorithm = self.algorithm.up_to(largest);
-        self
+    const_unless_loom! {
+        /// Makes room for the quota `largest`, before the first use. Default: for the quota that the limiter is built with.
+        ///
+        /// [`set_quota`](Self::set_quota) then accepts `largest`, and every quota that is no faster and whose burst and
+        /// [`max_debt`](Quota::max_debt) are no larger. Tokens are counted in steps that suit the faster of the two quotas:
+        /// a token may come early by what that one brings in a tick of the clock.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use damper::{ManualClock, Quota, RateLimiter};
+        ///
+        /// let (trial, paid) = (Quota::per_minute(10), Quota::per_second(1_000_000));
+        /// let limiter = RateLimiter::with_clock(trial, ManualClock::new()).up_to(paid);
+        /// limiter.set_quota(paid)?;
+        /// assert!(limiter.check_n(1_000).is_ok());
+        /// # Ok::<(), damper::SetQuotaError>(())
+        /// ```
+        #[must_use]
+        pub const fn up_to(mut self, largest: Quota) -> Self {
+            self.algorithm = self.algorithm.up_to(largest);
+            self
+        }
     }
 }
 

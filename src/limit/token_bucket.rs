@@ -58,11 +58,13 @@ impl TokenBucket {
         }
     }
 
-    /// Makes room for the quota `largest`, as [`RateLimiter::up_to`](super::RateLimiter::up_to) does.
-    #[must_use]
-    pub const fn up_to(mut self, largest: Quota) -> Self {
-        self.word.make_room_for(largest);
-        self
+    const_unless_loom! {
+        /// Makes room for the quota `largest`, as [`RateLimiter::up_to`](super::RateLimiter::up_to) does.
+        #[must_use]
+        pub const fn up_to(mut self, largest: Quota) -> Self {
+            self.word.make_room_for(largest);
+            self
+        }
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
