@@ -1,6 +1,8 @@
 //! Several limits in one decision, through the public API. How they give back what another refuses is in
 //! `operations.rs`, `algorithms.rs` and `sliding_log.rs`.
 
+#![cfg(feature = "std")]
+
 mod models {
     #[expect(dead_code, reason = "the tests of one limiter ask the model for more")]
     pub(crate) mod bucket;

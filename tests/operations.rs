@@ -416,7 +416,9 @@ fn quotas_that_do_not_fit_are_refused_and_change_nothing() {
 /// From the slowest to the fastest quota, with the largest burst; a `static` can have it too.
 #[test]
 fn limiter_accepts_the_quota_that_it_was_built_up_to() {
-    static LIMITER: RateLimiter = RateLimiter::new(Quota::UNLIMITED).up_to(Quota::per_second(u32::MAX));
+    static CLOCK: ManualClock = ManualClock::new();
+    static LIMITER: RateLimiter<damper::TokenBucket, &ManualClock> =
+        RateLimiter::with_clock(Quota::UNLIMITED, &CLOCK).up_to(Quota::per_second(u32::MAX));
     assert_eq!(LIMITER.set_quota(Quota::per_second(u32::MAX)), Ok(()));
     let slow = [Quota::per_hour(1), Quota::per_second(0), Quota::UNLIMITED, Quota::per_second(0).burst(7)];
     let large = [Quota::per_second(1_000_000_000), Quota::per_minute(1).burst(u32::MAX), Quota::UNLIMITED];

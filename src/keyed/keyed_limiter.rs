@@ -80,7 +80,8 @@ pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receipt {
     pub(super) at: u64,
-    pub(super) tier: usize,
+    /// There are at most 16.
+    pub(super) tier: u8,
     pub(super) place: Place,
 }
 
@@ -92,7 +93,7 @@ pub(super) enum Place {
     /// Those of the key's slot.
     Slot,
     /// Those of the shared bucket, which was cleared so many times before.
-    Shared { clears: u64 },
+    Shared { clears: u32 },
 }
 
 impl Place {
@@ -328,7 +329,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
                 self.visit_in_tier(fingerprint, |tier, line, word, at| match A::take(line, word, at, n, &self.clock) {
                     Ok((after, allowed)) => {
                         let place = Place::Slot.unless_same(word, after);
-                        (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier, place })))
+                        (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, place })))
                     }
                     Err(denied) => (word, Err(denied)),
                 })

@@ -14,8 +14,8 @@ pub(super) struct Counts {
     pub(super) evictions: u64,
     pub(super) overflows: u64,
     pub(super) refused_newcomers: u64,
-    /// How often a shared bucket of this lock was cleared.
-    pub(super) clears: u64,
+    /// How often a shared bucket of this lock was cleared; wraps.
+    pub(super) clears: u32,
 }
 
 impl Counts {

@@ -207,7 +207,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
             claim.publish(Some(fingerprint), index, after);
         }
         let place = Place::Slot.unless_same(before, after);
-        Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, place })))
+        Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index as u8, place })))
     }
 
     /// Decides by the bucket that a key shares which has no slot.
@@ -225,6 +225,6 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
             self.store_shared_word(share.bucket(), index, debt.spent(after));
         }
         let place = Place::Shared { clears: counts.clears }.unless_same(debt.all, after);
-        Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, place }))
+        Ok((allowed, Receipt { at: A::receipt(after, at), tier: index as u8, place }))
     }
 }

@@ -246,17 +246,18 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         elsewhere: Elsewhere,
     ) -> SharedDebt {
         let (own, own_tag) = (word.full::<A>(line, at, &self.clock), word.tag());
-        let owed = A::owed(line, own, at, &self.clock);
-        let longer = |here: u64, owed: Owed, elsewhere: Owed| {
-            if elsewhere > owed { A::owing(line, at, elsewhere) } else { here }
+        let is_owed = A::weight(line, own, at, &self.clock) > 0;
+        let longer = |here: u64, elsewhere: Owed| {
+            let is_longer = elsewhere > Owed::NOTHING && elsewhere > A::owed(line, here, at, &self.clock);
+            if is_longer { A::owing(line, at, elsewhere) } else { here }
         };
-        let (of_key, owed_of_key) = if share.has(own_tag) { (own, owed) } else { (A::idle(line, at), Owed::NOTHING) };
-        let has_others = elsewhere.has_others || owed > Owed::NOTHING && own_tag != share.tag;
+        let of_key = if share.has(own_tag) { own } else { A::idle(line, at) };
+        let has_others = elsewhere.has_others || is_owed && own_tag != share.tag;
         SharedDebt {
             own,
             own_tag,
-            all: longer(own, owed, elsewhere.longest),
-            of_key: longer(of_key, owed_of_key, elsewhere.of_key),
+            all: longer(own, elsewhere.longest),
+            of_key: longer(of_key, elsewhere.of_key),
             tag_after: if has_others { SEVERAL } else { share.tag },
         }
     }
@@ -304,7 +305,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.locks.of(share.bucket).write(|counts| {
             // What was forgotten since is not there any more: what is may be another key's.
             if receipt.place == (Place::Shared { clears: counts.clears }) {
-                self.visit_shared(share, receipt.tier, |line, at, debt| {
+                self.visit_shared(share, receipt.tier.into(), |line, at, debt| {
                     (Some(debt.less(A::roll_back(line, debt.own, at, n, receipt.at))), ())
                 });
             }
@@ -316,7 +317,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         let tiers = self.tiers.len();
         for bucket in (0..self.shared.buckets(tiers)).map(Bucket) {
             self.locks.of(bucket).write(|counts| {
-                counts.clears += 1;
+                counts.clears = counts.clears.wrapping_add(1);
                 (0..tiers).for_each(|tier| self.store_shared_word(bucket, tier, SharedWord::UNUSED));
             });
         }

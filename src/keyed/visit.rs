@@ -30,7 +30,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         // No closures here: a call that is given the line makes all the others keep it in memory.
         match A::take(&line, full, at, n, &self.clock) {
             Ok((after, allowed)) if slot.replace(word, word.at_level(after)) => {
-                Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index, place: Place::Slot })))
+                Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: index as u8, place: Place::Slot })))
             }
             Err(denied) if slot.still_has(word) => Some(Err(denied)),
             _ => None,
@@ -100,7 +100,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
             Place::Slot => {
                 self.visit_in_tier(fingerprint, |tier, line, word, at| {
                     // The receipt's position is on the line of its tier, and means nothing on another.
-                    let is_same = tier == receipt.tier;
+                    let is_same = tier == usize::from(receipt.tier);
                     (if is_same { A::roll_back(line, word, at, n, receipt.at) } else { word }, ())
                 });
             }

@@ -82,7 +82,7 @@ fn request() -> Asked {
 }
 
 fn request_grpc() -> Asked {
-    let mut request = Request::new(Empty::new());
+    let mut request = Request::post("/").body(Empty::new()).expect("the path is one");
     request.headers_mut().insert(CONTENT_TYPE, GRPC);
     let remote_addr = Some(([192, 0, 2, 7], 5_000).into());
     request.extensions_mut().insert(TcpConnectInfo { local_addr: None, remote_addr });

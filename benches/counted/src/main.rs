@@ -50,7 +50,7 @@ fn all() -> impl Iterator<Item = &'static Row> {
 
 /// A call that does not answer true at first: before anybody counts, it is made until it does.
 fn prepared(mut call: Call) -> Call {
-    while !call() {}
+    assert!((0..1_000_000).any(|_| call()), "a call becomes of the kind that is counted");
     call
 }
 
