@@ -100,7 +100,10 @@ impl<K: ?Sized> Tiers<K> {
     }
 
     /// Remembers that a key brings along so deep a debt to a tier.
-    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
+    #[cfg_attr(
+        not(feature = "alloc"),
+        expect(unused_variables, clippy::unused_self, reason = "there is one tier only")
+    )]
     fn expect_debt_of(&self, tier: usize, debt: u64) {
         #[cfg(feature = "alloc")]
         if let Self::Several(several) = self {
