@@ -23,7 +23,7 @@ const HEAD: u32 = 100;
 const PHASES: u32 = 46;
 /// The name of a plot, above it.
 const NAME: u32 = 34;
-/// What the bars of a plot are drawn in.
+/// The height of a plot, in pixels.
 const PLOT: u32 = 150;
 /// The labels of the vertical axis.
 const AXIS: u32 = 70;
@@ -35,7 +35,7 @@ const INK: RGBColor = RGBColor(31, 35, 40);
 const PALE: RGBColor = RGBColor(89, 99, 110);
 const GRID: RGBColor = RGBColor(234, 238, 242);
 
-/// What became of requests: its name, its colour, and how many they are.
+/// An outcome of requests: its name, its colour and its count.
 type Fate = (&'static str, RGBColor, fn(&Counts) -> u64);
 
 /// In the order in which they are stacked. The colours differ for the colour-blind too, and from those of the breaker.

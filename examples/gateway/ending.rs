@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_are_told_even_if_nobody_can_read_them() {
+    fn other_errors_keep_their_message_and_status() {
         let ending = Ending::of_error(&io::Error::other("no space"));
         assert_eq!((&ending, ending.status()), (&Ending::Failed("no space".to_owned()), 1));
         _ = ending.report(&mut Closed);

@@ -24,7 +24,7 @@ impl Drop for Bar {
 ///
 /// # Errors
 ///
-/// When nobody reads the lines any more. Other errors of stderr are no reason to end a run.
+/// When the reader of stderr is gone. Other errors of stderr do not end a run.
 pub(crate) async fn show(plan: &Plan, start: Instant, tally: &Tally, watch: &BreakerWatch) -> io::Result<()> {
     if stderr().is_terminal() {
         let bar = Bar(ProgressBar::new(plan.length().as_millis() as u64));

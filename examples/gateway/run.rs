@@ -90,7 +90,7 @@ pub(crate) async fn run(
     for (number, client) in clients.into_iter().enumerate() {
         load.spawn(client.run(plan.shots(number), start, Arc::clone(&tally)));
     }
-    // The progress ends after the load, or early because nobody reads it any more: then the run ends too.
+    // The progress ends after the load, or early if the reader of stderr is gone. Then the run ends too.
     let load = async {
         load.join_all().await;
         Ok(())

@@ -50,7 +50,7 @@ impl Counts {
     }
 }
 
-/// What became of the requests of a [`BIN`], the flooding client's apart.
+/// The outcomes of the requests of a [`BIN`], counted apart for the flooding client and the others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bin {
     pub(crate) flooder: Counts,

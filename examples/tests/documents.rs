@@ -1,4 +1,4 @@
-//! What the documents show is what there is: pictures can be read, and listings are those of the files.
+//! Checks the documents: pictures are legible, and listings equal the files that they show.
 
 mod svg;
 

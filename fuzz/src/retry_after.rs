@@ -37,7 +37,7 @@ fn reads_as_the_model(value: &[u8], date: u64) {
     assert_eq!(read, expected, "{}", value.escape_ascii());
 }
 
-/// What is read of a value, unless no header can have it.
+/// Parses a value; `None` if a header cannot contain it.
 fn wait(value: &[u8], date: u64) -> Option<Option<u64>> {
     let mut headers = HeaderMap::new();
     headers.insert(RETRY_AFTER, HeaderValue::from_bytes(value).ok()?);

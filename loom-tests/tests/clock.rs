@@ -132,7 +132,7 @@ fn coarse_clock_read_late_forgets_no_debt() {
         clock.advance(Duration::from_millis(100));
         let mine = limiter.check_n(2).is_ok();
         let theirs = rival.join().unwrap();
-        // What the refresh brings finds room only if the other thread took before it.
+        // The tokens of the refresh fit only if the other thread took its own before.
         assert!(
             !mine || (theirs == 0 && limiter.check().is_err()),
             "more than the burst at once, {theirs} by the other"

@@ -548,10 +548,10 @@ fn an_old_quota_evicts_no_indebted_key() {
     });
 }
 
-/// What one key rolls back of the bucket that it shares leaves there what another spends meanwhile. [A roll-back without the
-/// lock.]
+/// One key rolls back a spend from a shared bucket while another key spends there: the other spend stays. [A roll-back
+/// without the lock.]
 #[test]
-fn a_roll_back_of_a_shared_bucket_is_no_one_else_s() {
+fn roll_back_of_a_shared_bucket_keeps_other_spends() {
     check_preemptions(2, || {
         let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(6));
         let none = RateLimiter::with_clock(quota(1), Stopped(7));
@@ -930,7 +930,7 @@ fn roll_back_after_a_change_of_tier_frees_no_other_debt_model() {
     limits.set_tier(&A, 0).unwrap();
     assert!(!rival.join().unwrap());
     let usage = limits.peek(&A);
-    // What was spent takes two hours to refill, as two tokens of tier 0 do. The call that was refused took as much again,
-    // which is not given back if the change of tier came in between.
+    // Two tokens of tier 0 take two hours to refill. The refused call took two more, and keeps them if the key changed its
+    // tier before the roll-back.
     assert!(usage.limit() == 4 && usage.used() >= 2, "two tokens are owed at least, not {}", usage.used());
 }

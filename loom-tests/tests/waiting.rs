@@ -98,7 +98,7 @@ fn a_change_wakes_all_who_wait() {
 }
 
 /// Who blocks for a token that never drips in, while it is given back: it is woken, whatever it was about to do. [A
-/// refund that tells nobody, or tells before it moves the line; without the fence, there or in the waiter; a waiter that
+/// refund that notifies no thread, or notifies before it moves the line; without the fence, there or in the waiter; a waiter that
 /// counts itself after its look.]
 #[test]
 fn a_refund_wakes_who_waits() {

@@ -113,8 +113,8 @@
 //!
 //! [`refund`](crate::RateLimiter::refund) gives back what was taken and not needed, and returns how much it gave back.
 //! What the limit promises is then meant net of refunds: only you know that they were not used. If others wait, a
-//! refund makes them come earlier, in their order; nobody overtakes them. Only what a full bucket has no room for is
-//! lost.
+//! refund makes them come earlier, in their order, and no newcomer overtakes them. Tokens beyond a full
+//! bucket are lost.
 //!
 //! So a budget can be reserved and settled: language model tokens, say. Reserve an estimate, wait until it is there,
 //! and when the bill comes `refund` the rest or `charge` the excess. The whole quota is used, however many workers wait

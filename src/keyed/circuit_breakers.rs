@@ -13,16 +13,16 @@ use core::hash::{BuildHasher, Hash};
 ///
 /// A breaker that was evicted is forgotten: the next call for its key passes, and meets a new one. So those go last
 /// that know something which is worth keeping: open ones, half-open ones with probes in flight or decided, and those
-/// that somebody set to a state (or to metrics only). An open one whose cooldown is over, and which nobody calls any
-/// more, is not among them.
+/// that was forced into a state (or set to metrics only). An open breaker whose cooldown is over and that is no longer called
+/// is not among them.
 ///
 /// # Floods of keys
 ///
 /// A client that chooses the keys, such as the hosts of URLs, cannot evict an open breaker by calling many hosts, failing
 /// ones included: their closed breakers go first. It can trip breakers of its own, with `failure_threshold` failures
-/// each. Where all breakers of a shard are worth keeping one of them goes, of those that nobody called lately. That is
-/// counted: [`store().kept_evictions()`](LruStore::kept_evictions) above 0 says that the capacity is too small, or that
-/// somebody is flooding it. A low threshold makes such a flood cheap; a capacity well above the number of hosts that you
+/// each. Where all breakers of a shard are worth keeping, the shard evicts one that was not called lately, and counts it:
+/// [`store().kept_evictions()`](LruStore::kept_evictions) above 0 says that the capacity is too small, or that
+/// the store is flooded with hosts. A low threshold makes such a flood cheap; a capacity well above the number of hosts that you
 /// call makes it expensive.
 ///
 /// For breakers that differ, or that tell somebody of their changes, take an [`LruStore`] and make each as you like.
