@@ -1,7 +1,7 @@
 //! A client behind breakers.
 
 use super::{CircuitBreakFuture, Trailers};
-use crate::breaker::{FailOnUnwind, Verdict};
+use crate::breaker::{Verdict, fail_on_unwind};
 use crate::http::{Breakers, Head, One, Readiness, WatchedBody};
 use alloc::boxed::Box;
 use core::error::Error;
@@ -76,9 +76,7 @@ where
         match self.readiness.try_acquire(&self.breakers, &Head::of(&request)) {
             Ok(permit) => {
                 let mut permit = Some(permit);
-                let guard = FailOnUnwind::new(&mut permit);
-                let future = self.service.call(request);
-                guard.over();
+                let future = fail_on_unwind(&mut permit, || self.service.call(request));
                 CircuitBreakFuture::permit(future, permit, self.classify.clone())
             }
             Err(open) => CircuitBreakFuture::refuse(open),
