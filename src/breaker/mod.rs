@@ -56,7 +56,7 @@ pub(crate) use run::OfResult;
 pub use run::Run;
 pub use status::BreakerStatus;
 #[cfg(feature = "http")]
-pub(crate) use unwind::fail_on_unwind;
+pub(crate) use unwind::FailOnUnwind;
 pub use verdict::Verdict;
 pub use window::{Window, WindowError};
 pub use word::State;

@@ -2,21 +2,27 @@
 
 use super::{BreakerRef, Permit};
 
-/// Runs a part of the call that has this permit. If that unwinds, a failure is counted, and the panic goes on.
+/// Counts a failure if a part of the call that has this permit unwinds; the panic goes on.
 ///
-/// A call that is dropped while its caller unwinds runs no part of it, and so is cancelled, as ever.
-#[inline]
-pub(crate) fn fail_on_unwind<B: BreakerRef, T>(permit: &mut Option<Permit<B>>, part: impl FnOnce() -> T) -> T {
-    let guard = Guard(permit);
-    let returned = part();
-    core::mem::forget(guard);
-    returned
+/// Stands on the stack while that part runs, and is [over](Self::over) after it. A call that is dropped while its caller
+/// unwinds has no guard, and is told apart as cancelled.
+#[must_use = "it guards while it is in scope"]
+pub(crate) struct FailOnUnwind<'a, B: BreakerRef>(&'a mut Option<Permit<B>>);
+
+impl<'a, B: BreakerRef> FailOnUnwind<'a, B> {
+    #[inline]
+    pub(crate) fn new(permit: &'a mut Option<Permit<B>>) -> Self {
+        Self(permit)
+    }
+
+    /// The part has returned.
+    #[inline]
+    pub(crate) fn over(self) {
+        core::mem::forget(self);
+    }
 }
 
-/// Stands on the stack while the part runs.
-struct Guard<'a, B: BreakerRef>(&'a mut Option<Permit<B>>);
-
-impl<B: BreakerRef> Drop for Guard<'_, B> {
+impl<B: BreakerRef> Drop for FailOnUnwind<'_, B> {
     fn drop(&mut self) {
         if let Some(permit) = self.0.take() {
             permit.failure();

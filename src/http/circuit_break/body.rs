@@ -1,6 +1,6 @@
 //! The body of an answer, whose end is waited for.
 
-use crate::breaker::{BreakerRef, Permit, Verdict, fail_on_unwind};
+use crate::breaker::{BreakerRef, FailOnUnwind, Permit, Verdict};
 use bytes::Buf;
 use core::fmt;
 use core::pin::Pin;
@@ -58,7 +58,9 @@ impl<R: Body, B: BreakerRef, V: Ending> WatchedBody<R, B, V> {
     /// Waits for the end, unless it is there: a body that is over is not asked for.
     pub(crate) fn watch(body: R, permit: Permit<B>, ending: V) -> Self {
         let mut permit = Some(permit);
-        let is_over = fail_on_unwind(&mut permit, || body.is_end_stream());
+        let guard = FailOnUnwind::new(&mut permit);
+        let is_over = body.is_end_stream();
+        guard.over();
         let mut this = Self { body, permit, ending: Some(ending), is_answered: false };
         if is_over {
             end(&mut this.permit, &mut this.ending, BodyEnd::Plain);
@@ -76,7 +78,9 @@ impl<R: Body, B: BreakerRef, V: Ending> WatchedBody<R, B, V> {
 /// Tells the verdict, once.
 fn end<B: BreakerRef, V: Ending>(permit: &mut Option<Permit<B>>, ending: &mut Option<V>, how: BodyEnd<'_>) {
     if let Some(ending) = ending.take() {
-        let verdict = fail_on_unwind(permit, || ending.verdict(how));
+        let guard = FailOnUnwind::new(permit);
+        let verdict = ending.verdict(how);
+        guard.over();
         if let Some(permit) = permit.take() {
             permit.tell(verdict);
         }
@@ -89,12 +93,11 @@ impl<R: Body, B: BreakerRef, V: Ending> Body for WatchedBody<R, B, V> {
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<R::Data>, R::Error>>> {
         let mut this = self.project();
-        let (polled, is_over) = fail_on_unwind(this.permit, || {
-            let polled = this.body.as_mut().poll_frame(context);
-            let is_data = matches!(&polled, Poll::Ready(Some(Ok(frame))) if !frame.is_trailers());
-            let is_over = is_data && this.body.is_end_stream();
-            (polled, is_over)
-        });
+        let guard = FailOnUnwind::new(this.permit);
+        let polled = this.body.as_mut().poll_frame(context);
+        let is_data = matches!(&polled, Poll::Ready(Some(Ok(frame))) if !frame.is_trailers());
+        let is_over = is_data && this.body.is_end_stream();
+        guard.over();
         let frame = ready!(polled);
         match &frame {
             Some(Ok(frame)) => match (frame.trailers_ref(), frame.data_ref()) {

@@ -1,7 +1,7 @@
 //! The calls of a service behind breakers.
 
 use super::{Classify, Moment};
-use crate::breaker::{BreakerRef, CallError, CircuitOpen, Permit, fail_on_unwind};
+use crate::breaker::{BreakerRef, CallError, CircuitOpen, FailOnUnwind, Permit};
 use crate::http::ResponseHead;
 use core::fmt;
 use core::marker::PhantomData;
@@ -58,15 +58,14 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProjection::Permitted { future, permit, classify } => {
-                let (polled, verdict) = fail_on_unwind(permit, || {
-                    let polled = future.poll(context);
-                    let verdict = match &polled {
-                        Poll::Ready(Ok(answer)) => Some(classify.verdict(Ok(&ResponseHead::of(answer)))),
-                        Poll::Ready(Err(error)) => Some(classify.verdict(Err(error))),
-                        Poll::Pending => None,
-                    };
-                    (polled, verdict)
-                });
+                let guard = FailOnUnwind::new(permit);
+                let polled = future.poll(context);
+                let verdict = match &polled {
+                    Poll::Ready(Ok(answer)) => Some(classify.verdict(Ok(&ResponseHead::of(answer)))),
+                    Poll::Ready(Err(error)) => Some(classify.verdict(Err(error))),
+                    Poll::Pending => None,
+                };
+                guard.over();
                 let result = ready!(polled);
                 // Polled again after it was ready.
                 let (Some(permit), Some(verdict)) = (permit.take(), verdict) else { return Poll::Pending };

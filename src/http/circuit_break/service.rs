@@ -3,7 +3,7 @@
 #[cfg(feature = "tower")]
 use super::Readiness;
 use super::{Breakers, CircuitBreakFuture, Classify, HeadArrives, Moment, PerHost, ServerErrors};
-use crate::breaker::{CallError, fail_on_unwind};
+use crate::breaker::{CallError, FailOnUnwind};
 use crate::http::Head;
 use core::fmt;
 use core::marker::PhantomData;
@@ -85,7 +85,9 @@ where
         match self.readiness.try_acquire(&self.breakers, &Head::of(&request)) {
             Ok(permit) => {
                 let mut permit = Some(permit);
-                let future = fail_on_unwind(&mut permit, || self.service.call(request));
+                let guard = FailOnUnwind::new(&mut permit);
+                let future = self.service.call(request);
+                guard.over();
                 CircuitBreakFuture::permit(future, permit, self.classify.clone())
             }
             Err(open) => CircuitBreakFuture::refuse(open),
@@ -110,7 +112,9 @@ where
         match self.breakers.try_acquire(&Head::of(&request)) {
             Ok(permit) => {
                 let mut permit = Some(permit);
-                let future = fail_on_unwind(&mut permit, || self.service.call(request));
+                let guard = FailOnUnwind::new(&mut permit);
+                let future = self.service.call(request);
+                guard.over();
                 CircuitBreakFuture::permit(future, permit, self.classify.clone())
             }
             Err(open) => CircuitBreakFuture::refuse(open),

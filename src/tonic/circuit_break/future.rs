@@ -2,7 +2,7 @@
 
 use super::code::verdict_on;
 use super::{Trailers, head};
-use crate::breaker::{BreakerRef, CircuitOpen, Permit, Verdict, fail_on_unwind};
+use crate::breaker::{BreakerRef, CircuitOpen, FailOnUnwind, Permit, Verdict};
 use crate::http::WatchedBody;
 use alloc::boxed::Box;
 use core::error::Error;
@@ -62,14 +62,13 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProjection::Permitted { future, permit, classify } => {
-                let (polled, verdict) = fail_on_unwind(permit, || {
-                    let polled = future.poll(context).map_err(Into::into);
-                    let verdict = match (&polled, classify.as_ref()) {
-                        (Poll::Ready(result), Some(classify)) => verdict_of(result, classify),
-                        _ => None,
-                    };
-                    (polled, verdict)
-                });
+                let guard = FailOnUnwind::new(permit);
+                let polled = future.poll(context).map_err(Into::into);
+                let verdict = match (&polled, classify.as_ref()) {
+                    (Poll::Ready(result), Some(classify)) => verdict_of(result, classify),
+                    _ => None,
+                };
+                guard.over();
                 let result = ready!(polled);
                 // Polled again after it was ready.
                 let (Some(permit), Some(classify)) = (permit.take(), classify.take()) else { return Poll::Pending };

@@ -1,7 +1,7 @@
 //! A client behind breakers.
 
 use super::{CircuitBreakFuture, Trailers};
-use crate::breaker::{Verdict, fail_on_unwind};
+use crate::breaker::{FailOnUnwind, Verdict};
 use crate::http::{Breakers, Head, One, Readiness, WatchedBody};
 use alloc::boxed::Box;
 use core::error::Error;
@@ -76,7 +76,9 @@ where
         match self.readiness.try_acquire(&self.breakers, &Head::of(&request)) {
             Ok(permit) => {
                 let mut permit = Some(permit);
-                let future = fail_on_unwind(&mut permit, || self.service.call(request));
+                let guard = FailOnUnwind::new(&mut permit);
+                let future = self.service.call(request);
+                guard.over();
                 CircuitBreakFuture::permit(future, permit, self.classify.clone())
             }
             Err(open) => CircuitBreakFuture::refuse(open),
