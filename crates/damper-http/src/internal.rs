@@ -1,0 +1,41 @@
+//! For damper's own crates: what `damper-tonic` needs and nobody else should.
+//!
+//! It is public only because that is a crate of its own. It is no part of the semver promise: any of it may change or go
+//! in any release, so `damper-tonic` is released together with this crate.
+
+pub use crate::circuit_break::readiness::Readiness;
+pub use crate::rate_limit::grpc::{is_grpc_type, status, uncached};
+
+use crate::{Answer, CircuitBreakerLayer, Ending, Head, Limit, RateLimitLayer, WatchedBody};
+use damper_core::breaker::{BreakerRef, Permit, Verdict};
+use http_body::Body;
+use tonic::Status;
+
+/// The breakers of a layer.
+pub fn breakers<B, V, W>(layer: &CircuitBreakerLayer<B, V, W>) -> &B {
+    layer.breakers()
+}
+
+/// Decides on a request of gRPC that is answered by somebody else: with this status, if it may not pass.
+pub fn refused<L: Limit<Later = core::future::Ready<Answer>>>(
+    layer: &RateLimitLayer<L>,
+    head: &Head<'_>,
+) -> Option<Status> {
+    layer.refused(head)
+}
+
+/// A body that tells its verdict at its end, unless it is over already.
+#[inline]
+pub fn watch<R: Body, B: BreakerRef, V: Ending>(body: R, permit: Permit<B>, ending: V) -> WatchedBody<R, B, V> {
+    WatchedBody::watch(body, permit, ending)
+}
+
+/// A body whose head said the verdict, which is told at once.
+#[inline]
+pub fn settled<R: Body, B: BreakerRef, V: Ending>(
+    body: R,
+    permit: Permit<B>,
+    verdict: Verdict,
+) -> WatchedBody<R, B, V> {
+    WatchedBody::settled(body, permit, verdict)
+}
