@@ -4,23 +4,28 @@
 //! in any release, so `damper-tonic` is released together with this crate.
 
 pub use crate::circuit_break::readiness::Readiness;
-pub use crate::rate_limit::grpc::{is_grpc_type, status, uncached};
+#[cfg(feature = "tonic")]
+pub use crate::rate_limit::grpc::{is_grpc_type, status};
 
-use crate::{Answer, CircuitBreakerLayer, Ending, Head, Limit, RateLimitLayer, WatchedBody};
+#[cfg(feature = "tonic")]
+use crate::{Answer, CircuitBreakerLayer, Head, Limit, RateLimitLayer};
+use crate::{Ending, WatchedBody};
 use damper_core::breaker::{BreakerRef, Permit, Verdict};
 use http_body::Body;
-use tonic::Status;
 
 /// The breakers of a layer.
+#[cfg(feature = "tonic")]
 pub fn breakers<B, V, W>(layer: &CircuitBreakerLayer<B, V, W>) -> &B {
     layer.breakers()
 }
 
 /// Decides on a request of gRPC that is answered by somebody else: with this status, if it may not pass.
+#[cfg(feature = "tonic")]
+#[must_use]
 pub fn refused<L: Limit<Later = core::future::Ready<Answer>>>(
     layer: &RateLimitLayer<L>,
     head: &Head<'_>,
-) -> Option<Status> {
+) -> Option<tonic::Status> {
     layer.refused(head)
 }
 

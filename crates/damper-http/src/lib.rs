@@ -64,7 +64,7 @@ mod body;
 mod call;
 mod circuit_break;
 mod head;
-#[cfg(feature = "tonic")]
+#[cfg(feature = "tower")]
 #[doc(hidden)]
 pub mod internal;
 mod limit;

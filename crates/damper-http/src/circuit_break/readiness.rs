@@ -52,6 +52,10 @@ impl Readiness {
     }
 
     /// Asks to make the call of this request, for which the readiness is used up if it is granted.
+    ///
+    /// # Errors
+    ///
+    /// [`CircuitOpen`], from the breaker or because the service was not asked whether it is ready.
     #[inline]
     pub fn try_acquire<B: Breakers>(
         &mut self,

@@ -59,8 +59,7 @@ pub fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>)
 }
 
 /// The same status with `Cache-Control: no-store`: to HTTP it is a `200 OK`, which a cache might keep.
-#[must_use]
-pub fn uncached(mut status: Status) -> Status {
+fn uncached(mut status: Status) -> Status {
     status.metadata_mut().insert("cache-control", MetadataValue::from_static("no-store"));
     status
 }
