@@ -59,53 +59,27 @@
 //! | `metrics` | | counts of what limits and breakers for HTTP do (with `http`) |
 //! | `tracing` | | logs of what limits refuse and how breakers change (with `http`) |
 //!
+//! What is here is made of crates that have versions of their own: `damper-core` has all but `http`, `wire` and `tonic`,
+//! without any protocol; these are `damper-http` and `damper-tonic`.
+//!
 //! Where the target has no 64-bit atomics, words of 64 bits are changed in critical sections, for which the firmware
 //! provides a `critical-section` implementation; those of [`small`] are not.
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
 
-#[cfg(feature = "alloc")]
-extern crate alloc;
-#[cfg(any(feature = "std", test, loom))]
-extern crate std;
-
-#[doc(hidden)]
-pub mod atomic;
-pub mod breaker;
-pub mod clock;
 pub mod guide;
-#[cfg(feature = "http")]
-pub mod http;
-pub mod keyed;
-pub mod limit;
-pub mod quota;
-pub mod small;
-#[cfg(feature = "tonic")]
-pub mod tonic;
-#[cfg(feature = "http")]
-pub mod wire;
 
-pub use breaker::{
-    BreakerConfig, BreakerConfigError, BreakerStatus, CallError, Cause, CircuitBreaker, CircuitOpen, OnStateChange,
-    Permit, State, StateChange, Verdict, Window, WindowError,
-};
-pub use clock::{Clock, CoarseClock, ManualClock};
-#[cfg(feature = "std")]
-pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use keyed::{CircuitBreakers, LruStore};
-pub use keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError, WhenFull};
-#[cfg(feature = "std")]
-pub use limit::Striped;
-pub use limit::{
-    Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LayerDenied, Layered, LeakyBucket,
-    LeakyQueue, Lease, LeaseError, LeasingBucket, RateLimiter, Reservation, SlidingCounter, SlidingCounterError,
-    TokenBucket, Turn, Usage,
-};
-#[cfg(feature = "alloc")]
-pub use limit::{SlidingLog, SlidingLogError};
-pub use quota::{Quota, QuotaError, SetQuotaError};
-pub use small::{CircuitBreaker32, RateLimiter32};
+#[doc(inline)]
+pub use damper_core::*;
+#[cfg(feature = "http")]
+#[doc(inline)]
+pub use damper_http as http;
+#[cfg(feature = "http")]
+#[doc(inline)]
+pub use damper_http::wire;
+#[cfg(feature = "tonic")]
+#[doc(inline)]
+pub use damper_tonic as tonic;
 
 /// The README's examples are tests.
 #[cfg(all(doctest, feature = "hyper", feature = "tower"))]

@@ -7,7 +7,7 @@ mod support;
 
 use bytes::Bytes;
 use damper::http::{Head, PerClient, RateLimitLayer};
-use damper::tonic::RateLimitInterceptor;
+use damper::tonic::{IntoStatus, RateLimitInterceptor};
 use damper::{CircuitBreaker, CircuitOpen, KeyedLimiter, Layered, ManualClock, Quota, RateLimiter};
 use http::{HeaderName, Method, Request, Response, StatusCode};
 use http_body::Body as _;
@@ -170,11 +170,11 @@ async fn grpc_refusals_are_not_cached() {
         assert_eq!(answer.headers()["cache-control"], "no-store");
     }
     let limiter = RateLimiter::with_clock(Quota::per_second(1).burst(0), ManualClock::new());
-    let status = Status::from(limiter.check().unwrap_err());
+    let status = limiter.check().unwrap_err().into_status();
     assert_eq!(status.metadata().get("cache-control").unwrap(), "no-store");
     let breaker = CircuitBreaker::default();
     breaker.force_open();
-    let status = Status::from(breaker.try_acquire().unwrap_err());
+    let status = breaker.try_acquire().unwrap_err().into_status();
     assert_eq!(status.metadata().get("cache-control").unwrap(), "no-store");
 }
 
@@ -350,12 +350,12 @@ async fn no_race_lets_more_pass() {
     assert_eq!(upstream.hits(), 10);
 }
 
-/// Refusals are statuses, so that handlers answer with `?`.
+/// Refusals become statuses, so that handlers answer with `map_err(IntoStatus::into_status)?`.
 #[test]
 fn refusals_are_statuses() {
     let limiter = RateLimiter::with_clock(Quota::per_second(2).burst(0), ManualClock::new());
     let handler = || -> Result<(), Status> {
-        limiter.check()?;
+        limiter.check().map_err(IntoStatus::into_status)?;
         Ok(())
     };
     let status = handler().unwrap_err();
@@ -365,27 +365,27 @@ fn refusals_are_statuses() {
     let clock = ManualClock::new();
     let layered = Layered::with_clock([Quota::per_second(10), Quota::per_minute(1)], &clock);
     layered.check().unwrap();
-    let status = Status::from(layered.check().unwrap_err());
+    let status = layered.check().unwrap_err().into_status();
     assert_eq!((status.code(), retry_after(&status)), (Code::ResourceExhausted, Some(Duration::from_mins(1))));
 
     let breaker = CircuitBreaker::with_clock(damper::BreakerConfig::DEFAULT, &clock);
     for _ in 0..5 {
         breaker.try_acquire().unwrap().failure();
     }
-    let status = Status::from(breaker.try_acquire().unwrap_err());
+    let status = breaker.try_acquire().unwrap_err().into_status();
     assert_eq!((status.code(), status.message()), (Code::Unavailable, "circuit open, next probe in 30 s"));
     assert_eq!(retry_after(&status), Some(Duration::from_secs(30)));
     assert!(CircuitOpen::find_in(&status).is_some());
 
     clock.advance(Duration::from_secs(30));
     let probe = breaker.try_acquire().unwrap();
-    let status = Status::from(breaker.try_acquire().unwrap_err());
+    let status = breaker.try_acquire().unwrap_err().into_status();
     assert_eq!(retry_after(&status), Some(Duration::from_secs(1)), "nobody knows");
     drop(probe);
 
     let failed = breaker.call(|| Err::<(), _>(Status::not_found("no such thing"))).unwrap_err();
-    assert_eq!(Status::from(failed).code(), Code::NotFound);
+    assert_eq!(failed.into_status().code(), Code::NotFound);
     breaker.force_open();
     let refused = breaker.call(|| Ok::<_, Status>(())).unwrap_err();
-    assert_eq!(Status::from(refused).code(), Code::Unavailable);
+    assert_eq!(refused.into_status().code(), Code::Unavailable);
 }

@@ -6,8 +6,8 @@
 use core::ptr;
 use cortex_m::peripheral::SYST;
 use cortex_m::peripheral::syst::SystClkSource;
-use damper::Clock;
-use damper::clock::{ExtendedTimer, FixedFrequency, Timer};
+use damper_core::Clock;
+use damper_core::clock::{ExtendedTimer, FixedFrequency, Timer};
 
 /// Ticks per second of the processor, of `SysTick`, and of the timers.
 pub const HERTZ: u32 = 25_000_000;

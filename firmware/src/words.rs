@@ -4,12 +4,12 @@
 //! bits have the larger range, and more features: quotas that change, waiting, rates of failures.
 
 use crate::board::{TIME, Time};
-use damper::{BreakerConfig, Quota};
+use damper_core::{BreakerConfig, Quota};
 
 #[cfg(not(feature = "words-of-64"))]
 mod chosen {
     use super::{BreakerConfig, Quota, TIME, Time};
-    use damper::{CircuitBreaker32, RateLimiter32};
+    use damper_core::{CircuitBreaker32, RateLimiter32};
 
     pub(super) type Limiter = RateLimiter32<&'static Time>;
     pub(super) type Breaker = CircuitBreaker32<&'static Time>;
@@ -37,7 +37,7 @@ mod chosen {
 #[cfg(feature = "words-of-64")]
 mod chosen {
     use super::{BreakerConfig, Quota, TIME, Time};
-    use damper::{CircuitBreaker, RateLimiter, TokenBucket};
+    use damper_core::{CircuitBreaker, RateLimiter, TokenBucket};
 
     pub(super) type Limiter = RateLimiter<TokenBucket, &'static Time>;
     pub(super) type Breaker = CircuitBreaker<&'static Time>;
@@ -80,7 +80,7 @@ pub const fn breaker(config: BreakerConfig) -> Breaker {
 }
 
 /// Settings that are in range, or the program does not compile.
-pub const fn settings(config: Result<BreakerConfig, damper::BreakerConfigError>) -> BreakerConfig {
+pub const fn settings(config: Result<BreakerConfig, damper_core::BreakerConfigError>) -> BreakerConfig {
     match config {
         Ok(config) => config,
         Err(_) => panic!("the breaker's settings are out of range"),

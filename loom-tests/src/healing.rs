@@ -3,7 +3,7 @@
 //! Plain integers: a second brings a token, a word is the position at which the bucket is full.
 
 use crate::Time;
-use damper::Clock;
+use damper_core::Clock;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
 /// What this copy does otherwise than damper.

@@ -2,8 +2,8 @@
 //!
 //! Failures in a row trip it, and its cooldown is over as soon as it is looked at.
 
-use damper::State;
-use damper::breaker::Verdict;
+use damper_core::State;
+use damper_core::breaker::Verdict;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 

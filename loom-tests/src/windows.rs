@@ -2,7 +2,7 @@
 //!
 //! A window is a second of the clock. Of the window before, a sliding counter counts all, and a fixed window nothing.
 
-use damper::Clock;
+use damper_core::Clock;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
 /// What this copy does otherwise than damper.

@@ -2,8 +2,8 @@
 //! fail.
 #![cfg(loom)]
 
-use damper::limit::Algorithm;
-use damper::{FixedWindow, Layered, LeakyQueue, Quota, RateLimiter, SlidingCounter};
+use damper_core::limit::Algorithm;
+use damper_core::{FixedWindow, Layered, LeakyQueue, Quota, RateLimiter, SlidingCounter};
 use damper_loom_tests::windows::{Bug, Windows};
 use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;

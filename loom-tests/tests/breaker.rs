@@ -4,8 +4,8 @@
 //! `breaker_windows.rs`.
 #![cfg(loom)]
 
-use damper::breaker::{BreakerConfigBuilder, Cause, OnStateChange, Permit, StateChange, Verdict};
-use damper::{BreakerConfig, CircuitBreaker, State};
+use damper_core::breaker::{BreakerConfigBuilder, Cause, OnStateChange, Permit, StateChange, Verdict};
+use damper_core::{BreakerConfig, CircuitBreaker, State};
 use damper_loom_tests::outcomes::{Bug, Circuit, Rules, Small};
 use damper_loom_tests::{Flaw, check, check_flawed, check_preemptions};
 use loom::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 struct Jump(std::sync::atomic::AtomicU64);
 
-impl damper::Clock for Jump {
+impl damper_core::Clock for Jump {
     fn now(&self) -> u64 {
         self.0.fetch_add(1_000_000_000, std::sync::atomic::Ordering::Relaxed)
     }

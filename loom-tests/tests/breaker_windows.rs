@@ -4,8 +4,8 @@
 //! round: so there are long parts in which one thread is alone, which loom runs fast.
 #![cfg(loom)]
 
-use damper::breaker::{BreakerConfigBuilder, Permit};
-use damper::{BreakerConfig, CircuitBreaker, Clock, State, Window};
+use damper_core::breaker::{BreakerConfigBuilder, Permit};
+use damper_core::{BreakerConfig, CircuitBreaker, Clock, State, Window};
 use damper_loom_tests::{Flaw, Time};
 use loom::thread;
 use std::sync::Arc;
@@ -84,11 +84,11 @@ fn builder(preemptions: usize) -> loom::model::Builder {
 /// In both settings of damper's atomics, with a bound on preemptions.
 fn check(preemptions: usize, model: fn()) {
     builder(preemptions).check(model);
-    damper::atomic::with_loads_as_rmw(|| builder(preemptions).check(model));
+    damper_core::atomic::with_loads_as_rmw(|| builder(preemptions).check(model));
 }
 
 fn check_flawed(flaw: Flaw, model: fn()) {
-    damper::atomic::with_flaw(flaw, || builder(2).check(model));
+    damper_core::atomic::with_flaw(flaw, || builder(2).check(model));
 }
 
 /// Two threads tell two outcomes each of a window of four: it has exactly those, and at no time three failures.

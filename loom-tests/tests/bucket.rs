@@ -1,7 +1,7 @@
 //! The token bucket. In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper::{Layered, Quota, RateLimiter};
+use damper_core::{Layered, Quota, RateLimiter};
 use damper_loom_tests::healing::{Bug, Healing};
 use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;

@@ -7,8 +7,8 @@
 //! bound it passes too, in a minute.
 #![cfg(loom)]
 
-use damper::clock::{ExtendedTimer, Timer};
-use damper::{BreakerConfig, CircuitBreaker, Clock, CoarseClock, Quota, RateLimiter};
+use damper_core::clock::{ExtendedTimer, Timer};
+use damper_core::{BreakerConfig, CircuitBreaker, Clock, CoarseClock, Quota, RateLimiter};
 use damper_loom_tests::{Flaw, Stopped, check, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};

@@ -5,8 +5,8 @@
 //! keys that owe all they can: sets of one and of two ways.
 #![cfg(loom)]
 
-use damper::atomic::{with_flaw, with_loads_as_rmw};
-use damper::{FixedWindow, KeyedLimiter, Quota, RateLimiter, WhenFull};
+use damper_core::atomic::{with_flaw, with_loads_as_rmw};
+use damper_core::{FixedWindow, KeyedLimiter, Quota, RateLimiter, WhenFull};
 use damper_loom_tests::{Flaw, Stopped};
 use loom::model::Builder;
 use loom::sync::Arc;

@@ -1,8 +1,8 @@
 //! Leases and stripes. In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper::limit::LeasingBucket;
-use damper::{Quota, RateLimiter, Striped};
+use damper_core::limit::LeasingBucket;
+use damper_core::{Quota, RateLimiter, Striped};
 use damper_loom_tests::holding::{BURST, Bug, Holding};
 use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 /// Ten a second; of a burst of `burst` the leases have `budget`.
-fn leasing<C: damper::Clock>(burst: u32, budget: u32, clock: C) -> Arc<RateLimiter<LeasingBucket, C>> {
+fn leasing<C: damper_core::Clock>(burst: u32, budget: u32, clock: C) -> Arc<RateLimiter<LeasingBucket, C>> {
     Arc::new(RateLimiter::of(LeasingBucket::new(Quota::per_second(10).burst(burst), budget).unwrap(), clock))
 }
 

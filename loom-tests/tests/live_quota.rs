@@ -2,7 +2,7 @@
 //! fail.
 #![cfg(loom)]
 
-use damper::{Quota, RateLimiter, SetQuotaError, TokenBucket};
+use damper_core::{Quota, RateLimiter, SetQuotaError, TokenBucket};
 use damper_loom_tests::slowing::{Bug, FAST, Slowing};
 use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;

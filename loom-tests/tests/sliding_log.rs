@@ -1,8 +1,8 @@
 //! The sliding log. In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper::limit::Algorithm;
-use damper::{Clock, Layered, Quota, RateLimiter, SlidingLog};
+use damper_core::limit::Algorithm;
+use damper_core::{Clock, Layered, Quota, RateLimiter, SlidingLog};
 use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};

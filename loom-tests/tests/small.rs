@@ -2,8 +2,8 @@
 //! fail.
 #![cfg(loom)]
 
-use damper::clock::FixedFrequency;
-use damper::{BreakerConfig, CircuitBreaker32, Clock, Quota, RateLimiter32, State};
+use damper_core::clock::FixedFrequency;
+use damper_core::{BreakerConfig, CircuitBreaker32, Clock, Quota, RateLimiter32, State};
 use damper_loom_tests::{Flaw, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};

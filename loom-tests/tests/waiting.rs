@@ -2,7 +2,7 @@
 //! code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper::{Quota, RateLimiter};
+use damper_core::{Quota, RateLimiter};
 use damper_loom_tests::waiting::{Bug, Door};
 use damper_loom_tests::{Flaw, Stopped, check_flawed, check_preemptions};
 use loom::thread;

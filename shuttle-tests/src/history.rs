@@ -1,6 +1,6 @@
 //! What happened, as those know it who made it happen.
 
-use damper::Quota;
+use damper_core::Quota;
 use std::sync::Mutex;
 
 const SECOND: u128 = 1_000_000_000;

@@ -16,7 +16,7 @@
 
 pub mod history;
 
-use damper::{Clock, ManualClock};
+use damper_core::{Clock, ManualClock};
 pub use history::History;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -40,7 +40,7 @@ pub fn check(histories: usize, model: impl Fn() + Send + Sync + 'static) {
 
 /// Runs a model with a flaw that it has to notice: for the `should_panic` variant beside it.
 pub fn check_flawed(model: impl Fn() + Send + Sync + 'static) {
-    damper::atomic::with_flaw(damper::atomic::Flaw::BlindExchange, || {
+    damper_core::atomic::with_flaw(damper_core::atomic::Flaw::BlindExchange, || {
         Runner::new(RandomScheduler::new(2_000), config()).run(model);
     });
 }

@@ -1,8 +1,8 @@
 //! The circuit breaker with a window: permits that are held over many changes of the state.
 #![cfg(shuttle)]
 
-use damper::breaker::{OnStateChange, Permit, StateChange};
-use damper::{BreakerConfig, CircuitBreaker, State, Window};
+use damper_core::breaker::{OnStateChange, Permit, StateChange};
+use damper_core::{BreakerConfig, CircuitBreaker, State, Window};
 use damper_shuttle_tests::{Time, advance, check, check_flawed, random, time, together};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

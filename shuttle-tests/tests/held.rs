@@ -1,8 +1,8 @@
 //! Leases and stripes: tokens that are held outside of the bucket.
 #![cfg(shuttle)]
 
-use damper::limit::LeasingBucket;
-use damper::{Quota, RateLimiter, Striped};
+use damper_core::limit::LeasingBucket;
+use damper_core::{Quota, RateLimiter, Striped};
 use damper_shuttle_tests::{History, Time, advance, check, check_flawed, random, time, timed, together};
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! reset and the quota changes.
 #![cfg(shuttle)]
 
-use damper::{KeyedLimiter, Quota, RateLimiter, WhenFull};
+use damper_core::{KeyedLimiter, Quota, RateLimiter, WhenFull};
 use damper_shuttle_tests::{History, Time, advance, check, check_flawed, random, time, timed, together};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ const QUOTAS: [Quota; 4] = [
 struct Keyed {
     limits: KeyedLimiter<u64, Time, BuildHasherDefault<Identity>>,
     /// Refuses now and then what the keys' own limits allow.
-    all: RateLimiter<damper::TokenBucket, Time>,
+    all: RateLimiter<damper_core::TokenBucket, Time>,
     time: Time,
     history: History,
     when_full: WhenFull,

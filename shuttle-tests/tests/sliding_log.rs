@@ -1,8 +1,8 @@
 //! The sliding log: what is taken, and given back, by threads that are stopped in the middle of it.
 #![cfg(shuttle)]
 
-use damper::limit::Algorithm;
-use damper::{Clock, Quota, SlidingLog};
+use damper_core::limit::Algorithm;
+use damper_core::{Clock, Quota, SlidingLog};
 use damper_shuttle_tests::{Time, advance, check, check_flawed, random, time, timed, together};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

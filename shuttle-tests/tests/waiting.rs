@@ -1,7 +1,7 @@
 //! Waiting: queues of reservations, some of which are cancelled in the middle, and threads that a change wakes.
 #![cfg(shuttle)]
 
-use damper::{Clock, Quota, RateLimiter, Reservation, TokenBucket};
+use damper_core::{Clock, Quota, RateLimiter, Reservation, TokenBucket};
 use damper_shuttle_tests::{History, Time, advance, check, check_flawed, random, time, together};
 use shuttle::thread;
 use std::sync::atomic::{AtomicU64, Ordering};

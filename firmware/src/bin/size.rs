@@ -17,20 +17,20 @@ mod board;
 mod words;
 
 use cortex_m_rt::entry;
-use damper::Clock;
+use damper_core::Clock;
 
 #[cfg(feature = "limiter")]
-static MESSAGES: words::Limiter = words::limiter(damper::Quota::per_second(10).burst(5));
+static MESSAGES: words::Limiter = words::limiter(damper_core::Quota::per_second(10).burst(5));
 
 #[cfg(feature = "breaker")]
-static BUS: words::Breaker = words::breaker(damper::BreakerConfig::DEFAULT);
+static BUS: words::Breaker = words::breaker(damper_core::BreakerConfig::DEFAULT);
 
 /// For sixteen keys.
 #[cfg(feature = "table")]
-static NODES: damper::KeyedLimiter<u16, &board::Time, damper::keyed::Seed> = {
-    static SLOTS: damper::keyed::KeyedSlots<8> = damper::keyed::KeyedSlots::new();
-    let seed = damper::keyed::Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210);
-    damper::KeyedLimiter::in_slots(damper::Quota::per_second(10).burst(5), &SLOTS, &board::TIME, seed)
+static NODES: damper_core::KeyedLimiter<u16, &board::Time, damper_core::keyed::Seed> = {
+    static SLOTS: damper_core::keyed::KeyedSlots<8> = damper_core::keyed::KeyedSlots::new();
+    let seed = damper_core::keyed::Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210);
+    damper_core::KeyedLimiter::in_slots(damper_core::Quota::per_second(10).burst(5), &SLOTS, &board::TIME, seed)
 };
 
 #[entry]

@@ -1,0 +1,390 @@
+//! When a breaker trips, how long it stays open, and how it is probed.
+
+use super::BreakerConfigError;
+use super::word::MAX_PROBES;
+use core::time::Duration;
+
+/// The longest cooldown: a little less than half the circle of the word's microseconds.
+const MAX_COOLDOWN: Duration = Duration::from_hours(100 * 24);
+
+/// Factors are kept in thousandths.
+const THOUSAND: u32 = 1_000;
+
+/// The settings of a [`CircuitBreaker`](super::CircuitBreaker): by default 5 failures in a row trip it, it stays open
+/// for 30 s, one call at a time is a probe, and the first success closes it.
+///
+/// | what | setting | default |
+/// |---|---|---|
+/// | when it trips | [`failure_threshold`](BreakerConfigBuilder::failure_threshold) | 5 in a row |
+/// | | [`failure_rate`](BreakerConfigBuilder::failure_rate), [`slow_rate`](BreakerConfigBuilder::slow_rate) of the calls in a [`Window`](super::Window) | off |
+/// | | [`minimum_calls`](BreakerConfigBuilder::minimum_calls) for a rate to count | 20 |
+/// | how long it is open | [`cooldown`](BreakerConfigBuilder::cooldown) | 30 s |
+/// | | [`cooldown_factor`](BreakerConfigBuilder::cooldown_factor) each time that probes fail, up to [`max_cooldown`](BreakerConfigBuilder::max_cooldown) | 1, 1 h |
+/// | | [`cooldown_jitter`](BreakerConfigBuilder::cooldown_jitter) | 0 % |
+/// | | [`max_retry_after`](BreakerConfigBuilder::max_retry_after), for what the callee asks for | 5 min |
+/// | how it is probed | [`max_probes`](BreakerConfigBuilder::max_probes), [`successes_to_close`](BreakerConfigBuilder::successes_to_close) | 1, 1 |
+/// | | [`probe_failure_rate`](BreakerConfigBuilder::probe_failure_rate) instead of "any failure" | off |
+/// | | [`max_half_open`](BreakerConfigBuilder::max_half_open) | off |
+/// | | [`abandoned_probes_fail`](BreakerConfigBuilder::abandoned_probes_fail) | they decide nothing |
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::BreakerConfig;
+///
+/// let config = BreakerConfig::builder().failure_threshold(3).cooldown(Duration::from_secs(5)).build()?;
+/// assert_eq!(config.failure_threshold(), 3);
+///
+/// let error = BreakerConfig::builder().max_probes(0).build().unwrap_err();
+/// assert_eq!(error.to_string(), "max_probes is 0, it must be 1 to 1023");
+/// # Ok::<(), damper::BreakerConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct BreakerConfig {
+    failure_threshold: u32,
+    failure_rate: Option<u32>,
+    slow_rate: Option<SlowRate>,
+    minimum_calls: u32,
+    cooldown: Duration,
+    cooldown_factor: u32,
+    max_cooldown: Option<Duration>,
+    cooldown_jitter: u32,
+    max_retry_after: Duration,
+    max_probes: u32,
+    successes_to_close: u32,
+    probe_failure_rate: Option<u32>,
+    max_half_open: Option<Duration>,
+    abandoned_probes_fail: bool,
+}
+
+/// Which calls are slow, and how many of them are too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) struct SlowRate {
+    pub(super) percent: u32,
+    pub(super) duration: Duration,
+}
+
+impl BreakerConfig {
+    /// The default settings, for a `static`.
+    pub const DEFAULT: Self = Self {
+        failure_threshold: 5,
+        failure_rate: None,
+        slow_rate: None,
+        minimum_calls: 20,
+        cooldown: Duration::from_secs(30),
+        cooldown_factor: THOUSAND,
+        max_cooldown: None,
+        cooldown_jitter: 0,
+        max_retry_after: Duration::from_mins(5),
+        max_probes: 1,
+        successes_to_close: 1,
+        probe_failure_rate: None,
+        max_half_open: None,
+        abandoned_probes_fail: false,
+    };
+
+    /// Starts from the default settings.
+    pub const fn builder() -> BreakerConfigBuilder {
+        BreakerConfigBuilder { config: Self::DEFAULT, factor: 1.0 }
+    }
+
+    /// How many failures in a row trip the breaker; `u32::MAX` if they do not.
+    #[must_use]
+    pub const fn failure_threshold(&self) -> u32 {
+        self.failure_threshold
+    }
+
+    /// Which part of the calls in the window trips the breaker if they fail, in percent.
+    #[must_use]
+    pub const fn failure_rate(&self) -> Option<u32> {
+        self.failure_rate
+    }
+
+    /// Which part of the calls in the window trips the breaker if they are slow, in percent, and from what duration
+    /// on they are.
+    #[must_use]
+    pub const fn slow_rate(&self) -> Option<(u32, Duration)> {
+        match self.slow_rate {
+            Some(SlowRate { percent, duration }) => Some((percent, duration)),
+            None => None,
+        }
+    }
+
+    /// How many calls there must be in the window for a rate to count.
+    #[must_use]
+    pub const fn minimum_calls(&self) -> u32 {
+        self.minimum_calls
+    }
+
+    /// How long the breaker stays open before a probe, the first time.
+    #[must_use]
+    pub const fn cooldown(&self) -> Duration {
+        self.cooldown
+    }
+
+    /// By what the cooldown grows each time that probes fail, in thousandths.
+    pub(crate) const fn factor_in_thousandths(&self) -> u32 {
+        self.cooldown_factor
+    }
+
+    /// By what the cooldown grows each time that probes fail.
+    #[must_use]
+    pub const fn cooldown_factor(&self) -> f64 {
+        self.cooldown_factor as f64 / THOUSAND as f64
+    }
+
+    /// The most that the cooldown grows to.
+    #[must_use]
+    pub const fn max_cooldown(&self) -> Duration {
+        match self.max_cooldown {
+            Some(most) => most,
+            None => longer(self.cooldown, Duration::from_hours(1)),
+        }
+    }
+
+    /// By what part the cooldown may be shorter, by chance, in percent.
+    #[must_use]
+    pub const fn cooldown_jitter(&self) -> u32 {
+        self.cooldown_jitter
+    }
+
+    /// The most that the callee's wish to be left alone extends the cooldown to.
+    #[must_use]
+    pub const fn max_retry_after(&self) -> Duration {
+        self.max_retry_after
+    }
+
+    /// How many probes may be in flight at once.
+    #[must_use]
+    pub const fn max_probes(&self) -> u32 {
+        self.max_probes
+    }
+
+    /// How many probes must succeed to close the breaker.
+    #[must_use]
+    pub const fn successes_to_close(&self) -> u32 {
+        self.successes_to_close
+    }
+
+    /// Which part of the probes opens the breaker again if they fail, in percent; `None` if any does.
+    #[must_use]
+    pub const fn probe_failure_rate(&self) -> Option<u32> {
+        self.probe_failure_rate
+    }
+
+    /// How long the breaker may be half-open before it opens again.
+    #[must_use]
+    pub const fn max_half_open(&self) -> Option<Duration> {
+        self.max_half_open
+    }
+
+    /// Whether a probe whose permit is dropped without a verdict has failed.
+    #[must_use]
+    pub const fn do_abandoned_probes_fail(&self) -> bool {
+        self.abandoned_probes_fail
+    }
+}
+
+const fn longer(one: Duration, other: Duration) -> Duration {
+    if one.as_nanos() > other.as_nanos() { one } else { other }
+}
+
+impl Default for BreakerConfig {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Builds a [`BreakerConfig`].
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct BreakerConfigBuilder {
+    config: BreakerConfig,
+    factor: f64,
+}
+
+impl BreakerConfigBuilder {
+    /// Sets how many failures in a row trip the breaker; at least 1, and `u32::MAX` for never. Default: 5.
+    pub const fn failure_threshold(mut self, failures: u32) -> Self {
+        self.config.failure_threshold = failures;
+        self
+    }
+
+    /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they fail: at or above so
+    /// many percent, 1 to 100. Beside the failures in a row: for the rate alone, set
+    /// [`failure_threshold`](Self::failure_threshold) to `u32::MAX`. Default: none does.
+    pub const fn failure_rate(mut self, percent: u32) -> Self {
+        self.config.failure_rate = Some(percent);
+        self
+    }
+
+    /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they are slow: at or
+    /// above so many percent, 1 to 100. A call is slow that takes as long as `duration` or longer, from its permit
+    /// to its verdict. Default: none is.
+    ///
+    /// A slow probe is a failed probe, even if it succeeds: a breaker that tripped on slow calls closes only when
+    /// calls are fast again. A permit that outlives the call, such as one kept until a body ends, is timed until its
+    /// verdict too.
+    pub const fn slow_rate(mut self, percent: u32, duration: Duration) -> Self {
+        self.config.slow_rate = Some(SlowRate { percent, duration });
+        self
+    }
+
+    /// Sets how many calls there must be in the window for a rate to count; at least 1. In a window of fewer calls
+    /// it is as many as that holds; in one of time no more than 16,384 where slow calls count, else 2,097,152.
+    /// Default: 20.
+    pub const fn minimum_calls(mut self, calls: u32) -> Self {
+        self.config.minimum_calls = calls;
+        self
+    }
+
+    /// Sets how long the breaker stays open before a probe; more than zero and at most 100 days, rounded up to
+    /// microseconds. Default: 30 s.
+    pub const fn cooldown(mut self, cooldown: Duration) -> Self {
+        self.config.cooldown = cooldown;
+        self
+    }
+
+    /// Sets by what the cooldown grows each time that the breaker opens again because its probes failed; 1.0 to
+    /// 10.0, in thousandths. It starts over when the breaker closes, and stops after 15 times. Default: 1.0, it
+    /// does not grow.
+    pub const fn cooldown_factor(mut self, factor: f64) -> Self {
+        self.factor = factor;
+        self
+    }
+
+    /// Sets the most that the cooldown grows to; no less than the cooldown, and at most 100 days. Default: one
+    /// hour, or the cooldown if that is longer.
+    pub const fn max_cooldown(mut self, most: Duration) -> Self {
+        self.config.max_cooldown = Some(most);
+        self
+    }
+
+    /// Sets by what part of itself a cooldown may be shorter, by chance, in percent; 0 to 100. What comes of it
+    /// differs from breaker to breaker and from time to time, so that a fleet of clients does not probe all at
+    /// once. Default: 0.
+    pub const fn cooldown_jitter(mut self, percent: u32) -> Self {
+        self.config.cooldown_jitter = percent;
+        self
+    }
+
+    /// Sets the most that a callee's wish to be left alone (a `Retry-After`, told with
+    /// [`failure_with_retry_after`](super::Permit::failure_with_retry_after)) extends the cooldown to; at most 100
+    /// days, and zero to ignore them. Default: 5 min.
+    pub const fn max_retry_after(mut self, most: Duration) -> Self {
+        self.config.max_retry_after = most;
+        self
+    }
+
+    /// Sets how many probes may be in flight at once while half-open; 1 to 1023. Default: 1.
+    pub const fn max_probes(mut self, probes: u32) -> Self {
+        self.config.max_probes = probes;
+        self
+    }
+
+    /// Sets how many probes must succeed to close the breaker; 1 to 1023. Default: 1.
+    pub const fn successes_to_close(mut self, successes: u32) -> Self {
+        self.config.successes_to_close = successes;
+        self
+    }
+
+    /// Judges probes by a rate: of `max_probes` or `successes_to_close` probes, whichever is more, at least so many
+    /// percent must fail to open the breaker again, 1 to 100; else it closes. It does either as soon as that is
+    /// certain. Default: any failure opens it again.
+    pub const fn probe_failure_rate(mut self, percent: u32) -> Self {
+        self.config.probe_failure_rate = Some(percent);
+        self
+    }
+
+    /// Sets how long the breaker may be half-open before it opens again, so that probes which never end do not keep
+    /// others out for ever; more than zero and at most 100 days. To a 4096th of itself. The first call after that time
+    /// opens it; [`state`](super::CircuitBreaker::state) and [`status`](super::CircuitBreaker::status) show it open
+    /// before. Default: for ever; then put a timeout on calls.
+    pub const fn max_half_open(mut self, longest: Duration) -> Self {
+        self.config.max_half_open = Some(longest);
+        self
+    }
+
+    /// Makes a probe whose permit is dropped without a verdict a failed one. Default: it gives its place back and
+    /// decides nothing. [`Permit::ignore`](super::Permit::ignore) always does.
+    pub const fn abandoned_probes_fail(mut self) -> Self {
+        self.config.abandoned_probes_fail = true;
+        self
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    ///
+    /// [`BreakerConfigError`], which names the first setting that is out of its range.
+    pub const fn build(self) -> Result<BreakerConfig, BreakerConfigError> {
+        let mut config = self.config;
+        if config.failure_threshold == 0 {
+            return Err(BreakerConfigError::FailureThreshold);
+        }
+        if let Some(percent) = config.failure_rate
+            && !is_percentage(percent)
+        {
+            return Err(BreakerConfigError::FailureRate(percent));
+        }
+        if let Some(SlowRate { percent, duration }) = config.slow_rate {
+            if !is_percentage(percent) {
+                return Err(BreakerConfigError::SlowRate(percent));
+            }
+            if duration.is_zero() {
+                return Err(BreakerConfigError::SlowCall);
+            }
+        }
+        if config.minimum_calls == 0 {
+            return Err(BreakerConfigError::MinimumCalls);
+        }
+        if !is_duration(config.cooldown) {
+            return Err(BreakerConfigError::Cooldown(config.cooldown));
+        }
+        if !(self.factor >= 1.0 && self.factor <= 10.0) {
+            return Err(BreakerConfigError::CooldownFactor(self.factor));
+        }
+        // At most 10,000; rounded, for the product may be a little less than the number that was meant.
+        config.cooldown_factor = (self.factor * THOUSAND as f64 + 0.5) as u32;
+        if let Some(most) = config.max_cooldown
+            && (!is_duration(most) || most.as_nanos() < config.cooldown.as_nanos())
+        {
+            return Err(BreakerConfigError::MaxCooldown(most));
+        }
+        if config.cooldown_jitter > 100 {
+            return Err(BreakerConfigError::CooldownJitter(config.cooldown_jitter));
+        }
+        if config.max_retry_after.as_nanos() > MAX_COOLDOWN.as_nanos() {
+            return Err(BreakerConfigError::MaxRetryAfter(config.max_retry_after));
+        }
+        if config.max_probes == 0 || config.max_probes > MAX_PROBES {
+            return Err(BreakerConfigError::MaxProbes(config.max_probes));
+        }
+        if config.successes_to_close == 0 || config.successes_to_close > MAX_PROBES {
+            return Err(BreakerConfigError::SuccessesToClose(config.successes_to_close));
+        }
+        if let Some(percent) = config.probe_failure_rate
+            && !is_percentage(percent)
+        {
+            return Err(BreakerConfigError::ProbeFailureRate(percent));
+        }
+        if let Some(longest) = config.max_half_open
+            && !is_duration(longest)
+        {
+            return Err(BreakerConfigError::MaxHalfOpen(longest));
+        }
+        Ok(config)
+    }
+}
+
+const fn is_percentage(percent: u32) -> bool {
+    percent >= 1 && percent <= 100
+}
+
+const fn is_duration(duration: Duration) -> bool {
+    !duration.is_zero() && duration.as_nanos() <= MAX_COOLDOWN.as_nanos()
+}

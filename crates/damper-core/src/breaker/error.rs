@@ -1,0 +1,195 @@
+//! Why a call did not succeed.
+
+use crate::clock::Human;
+#[cfg(feature = "alloc")]
+use alloc::boxed::Box;
+use core::fmt;
+use core::time::Duration;
+
+/// The refusal of a breaker: the call was not made.
+///
+/// Displayed as a sentence: `circuit open, next probe in 28 s`, `circuit half-open, probe in progress` or
+/// `circuit forced open`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CircuitOpen(Refusal);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// So many microseconds, which are a duration when somebody asks: that takes a division.
+    For(u64),
+    Probing,
+    Forced,
+}
+
+impl CircuitOpen {
+    pub(crate) const PROBING: Self = Self(Refusal::Probing);
+    pub(crate) const FORCED: Self = Self(Refusal::Forced);
+
+    pub(crate) const fn for_micros(micros: u64) -> Self {
+        Self(Refusal::For(micros))
+    }
+
+    /// The time until the next probe may pass, rounded up to microseconds; `None` while probes are out, whose
+    /// outcome decides, and where the breaker was forced open.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.0 {
+            Refusal::For(micros) => Some(Duration::from_micros(micros)),
+            Refusal::Probing | Refusal::Forced => None,
+        }
+    }
+
+    /// The first one in the chain of an error's sources, itself included.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::{CallError, CircuitBreaker, CircuitOpen};
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// breaker.force_open();
+    /// let error = std::io::Error::other(breaker.call(|| Err::<(), _>(core::fmt::Error)).unwrap_err());
+    /// assert!(CircuitOpen::find_in(&error).is_some());
+    /// let refused = breaker.try_acquire().unwrap_err();
+    /// assert!(CircuitOpen::find_in(&std::io::Error::other(refused)).is_some());
+    /// ```
+    #[must_use]
+    pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            next = source_of(error);
+        }
+        None
+    }
+}
+
+/// What an error wraps.
+fn source_of<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a (dyn core::error::Error + 'static)> {
+    // The source of an I/O error is that of what it wraps, which is skipped.
+    #[cfg(feature = "std")]
+    if let Some(wrapped) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+        return Some(wrapped);
+    }
+    error.source()
+}
+
+impl fmt::Display for CircuitOpen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Refusal::For(micros) => {
+                write!(f, "circuit open, next probe in {}", Human(Duration::from_micros(micros)))
+            }
+            Refusal::Probing => f.write_str("circuit half-open, probe in progress"),
+            Refusal::Forced => f.write_str("circuit forced open"),
+        }
+    }
+}
+
+#[cfg(feature = "defmt")]
+impl defmt::Format for CircuitOpen {
+    #[allow(clippy::match_same_arms, reason = "texts that differ are alike once they are interned")]
+    fn format(&self, f: defmt::Formatter<'_>) {
+        match self.0 {
+            Refusal::For(micros) => {
+                defmt::write!(f, "circuit open, next probe in {=u64:us}", micros);
+            }
+            Refusal::Probing => defmt::write!(f, "circuit half-open, probe in progress"),
+            Refusal::Forced => defmt::write!(f, "circuit forced open"),
+        }
+    }
+}
+
+impl core::error::Error for CircuitOpen {}
+
+/// Why a call through a breaker did not succeed: it was refused, or made and failed.
+///
+/// Displayed, it says which of the two it was; why is its `source()`, the [`CircuitOpen`] or the call's own error. So
+/// a chain of sources, as `{:#}` of `anyhow` prints it, says everything once (`call refused by the circuit breaker:
+/// circuit open, next probe in 28 s`), and [`CircuitOpen`] is found in it, whatever the error is wrapped in.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// let breaker = damper::CircuitBreaker::default();
+/// breaker.force_open();
+/// let error = breaker.call(|| "42".parse::<u32>()).unwrap_err();
+/// assert_eq!(error.to_string(), "call refused by the circuit breaker");
+/// assert_eq!(error.open().unwrap().to_string(), "circuit forced open");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum CallError<E> {
+    /// The breaker refused the call.
+    Open(CircuitOpen),
+    /// The call was made and returned this error.
+    Failed(E),
+}
+
+impl<E> CallError<E> {
+    /// Whether the call was refused, and so not made.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        matches!(self, Self::Open(_))
+    }
+
+    /// The refusal, if the call was not made.
+    #[must_use]
+    pub const fn open(&self) -> Option<&CircuitOpen> {
+        match self {
+            Self::Open(open) => Some(open),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// The error that the call returned, if it was made.
+    #[must_use]
+    pub fn into_failed(self) -> Option<E> {
+        match self {
+            Self::Open(_) => None,
+            Self::Failed(error) => Some(error),
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<E: Into<Box<dyn core::error::Error + Send + Sync>>> CallError<E> {
+    /// In a box, for services whose errors are in boxes already, and so are no errors themselves: the refusal, or the
+    /// error of the call as it is.
+    pub fn into_boxed(self) -> Box<dyn core::error::Error + Send + Sync> {
+        match self {
+            Self::Open(open) => Box::new(open),
+            Self::Failed(error) => error.into(),
+        }
+    }
+}
+
+impl<E> fmt::Display for CallError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open(_) => "call refused by the circuit breaker",
+            Self::Failed(_) => "call failed",
+        })
+    }
+}
+
+impl<E: core::error::Error + 'static> core::error::Error for CallError<E> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Open(open) => Some(open),
+            Self::Failed(error) => Some(error),
+        }
+    }
+}
+
+impl<E> From<CircuitOpen> for CallError<E> {
+    fn from(open: CircuitOpen) -> Self {
+        Self::Open(open)
+    }
+}

@@ -1,0 +1,55 @@
+//! For damper's own crates: what `damper-http` and `damper-tonic` need and nobody else should.
+//!
+//! It is public only because they are crates of their own. It is no part of the semver promise: any of it may change or
+//! go in any release, so `damper-http` and `damper-tonic` are released together with this crate.
+
+pub use crate::breaker::unwind::FailOnUnwind;
+pub use crate::clock::human::Human;
+pub use crate::keyed::revocable::Revocable;
+
+use crate::breaker::CircuitOpen;
+use crate::clock::Clock;
+use crate::keyed::KeyedLimiter;
+use crate::limit::{Allowed, Denied, KeyedAlgorithm};
+use core::hash::{BuildHasher, Hash};
+
+/// Refuses a call that may be made again at once.
+#[must_use]
+pub fn open_for_no_time() -> CircuitOpen {
+    CircuitOpen::for_micros(0)
+}
+
+/// As [`KeyedLimiter::check_n`]; what was taken can be given back by [`revoke`].
+///
+/// # Errors
+///
+/// [`Denied`], and nothing was taken.
+#[inline]
+pub fn take_revocably<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    limiter: &KeyedLimiter<K, C, S, A>,
+    key: &K,
+    n: u32,
+) -> Result<(Allowed, Revocable), Denied> {
+    limiter.take_revocably(key, n)
+}
+
+/// Gives back `n` tokens that this key took, less what has been refilled since.
+#[inline]
+pub fn revoke<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    limiter: &KeyedLimiter<K, C, S, A>,
+    key: &K,
+    n: u32,
+    taken: Revocable,
+) {
+    limiter.revoke(key, n, taken);
+}
+
+/// Returns the refusal that [`KeyedLimiter::check_n`] would answer, and takes nothing; `None` where it would be allowed.
+#[inline]
+pub fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    limiter: &KeyedLimiter<K, C, S, A>,
+    key: &K,
+    n: u32,
+) -> Option<Denied> {
+    limiter.refusal(key, n)
+}

@@ -1,0 +1,221 @@
+//! How a keyed limiter is built.
+
+use super::error::{MAX_CAPACITY, MAX_SHARED_BUCKETS};
+use super::locks::Locks;
+use super::policy::WhenFull;
+use super::shared::{BUCKETS_PER_KEY, Shared};
+use super::slot::MOST_TIERS;
+use super::table::Table;
+use super::tiers::{TierOf, Tiers, is_kept_by};
+use super::{KeyedLimiter, KeyedLimiterError, Seed};
+use crate::clock::{Clock, DefaultClock};
+use crate::limit::{KeyedAlgorithm, TokenBucket};
+use crate::quota::{Alignment, Measure, Quota};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
+use core::hash::BuildHasher;
+use core::marker::PhantomData;
+
+/// The keys that a limiter is built for unless told otherwise.
+const DEFAULT_CAPACITY: usize = 8_192;
+
+/// How many locks there are for first sights.
+const LOCKS: usize = 64;
+
+#[cfg(feature = "std")]
+impl<K: ?Sized> KeyedLimiter<K> {
+    /// Starts a limiter of this quota for each key, on the default clock.
+    pub fn builder(quota: Quota) -> KeyedLimiterBuilder<K> {
+        KeyedLimiterBuilder::new(quota, crate::clock::Monotonic, Seed::random())
+    }
+}
+
+/// For how many keys there is room.
+#[derive(Clone, Copy)]
+struct Sizes {
+    capacity: usize,
+    /// Unless it follows from the capacity.
+    shared_buckets: Option<usize>,
+}
+
+/// Builds a [`KeyedLimiter`].
+#[must_use]
+pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> {
+    quota: Quota,
+    /// The others, and which of all a key has.
+    tiers: Option<(Vec<Quota>, TierOf<K>)>,
+    sizes: Sizes,
+    when_full: WhenFull,
+    alignment: Alignment,
+    clock: C,
+    hasher: S,
+    algorithm: PhantomData<fn() -> A>,
+}
+
+impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
+    /// Starts a limiter of this quota for each key, on a clock and with a hasher of your own: for where there is no
+    /// `std`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::ManualClock;
+    /// use damper::Quota;
+    /// use damper::keyed::{KeyedLimiterBuilder, Seed};
+    ///
+    /// let (quota, seed) = (Quota::per_second(5), Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210));
+    /// let limits = KeyedLimiterBuilder::<str, _, _>::new(quota, ManualClock::new(), seed).build()?;
+    /// assert!(limits.check("node 7").is_ok());
+    /// # Ok::<(), damper::KeyedLimiterError>(())
+    /// ```
+    pub fn new(quota: Quota, clock: C, hasher: S) -> Self {
+        Self {
+            quota,
+            tiers: None,
+            sizes: Sizes { capacity: DEFAULT_CAPACITY, shared_buckets: None },
+            when_full: WhenFull::default(),
+            alignment: Alignment::default(),
+            clock,
+            hasher,
+            algorithm: PhantomData,
+        }
+    }
+}
+
+impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
+    /// Sets the algorithm of each key's bucket: [`TokenBucket`], [`FixedWindow`](crate::FixedWindow), or
+    /// [`SlidingCounter`](crate::SlidingCounter) for a limit of up to 2^20 - 2. Default: `TokenBucket`. (A leaky bucket
+    /// as a meter is the token bucket seen from the other side: its level is what `peek` tells as used.)
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::{KeyedLimiter, ManualClock, Quota, SlidingCounter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let builder = KeyedLimiter::<str>::builder(Quota::per_hour(100)).clock(&clock).algorithm::<SlidingCounter>();
+    /// let limits = builder.build()?;
+    /// assert_eq!(limits.check_n("alice", 60)?.remaining(), 40);
+    /// assert!(limits.check_n("alice", 60).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn algorithm<B: KeyedAlgorithm>(self) -> KeyedLimiterBuilder<K, C, S, B> {
+        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: PhantomData }
+    }
+
+    /// Sets where the windows of all keys begin, of an algorithm that has some. Default: with the first use of the
+    /// limiter.
+    pub fn aligned_to(self, alignment: Alignment) -> Self {
+        Self { alignment, ..self }
+    }
+
+    /// Sets for how many busy keys the table is sized; 1 to 2^28. Default: 8192.
+    ///
+    /// Takes 48 bytes a key with its [shared buckets](Self::shared_buckets), and 8 KiB.
+    pub fn capacity(self, keys: usize) -> Self {
+        Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
+    }
+
+    /// Sets how many buckets there are for the keys without a slot; 1 to 2^29. Default: two for each key of the capacity.
+    ///
+    /// They take 8 bytes each. More of them keep more clients apart when the table is full. With several
+    /// [tiers](Self::tiers), which have a bucket each, the keys share as many fewer.
+    pub fn shared_buckets(self, buckets: usize) -> Self {
+        Self { sizes: Sizes { shared_buckets: Some(buckets), ..self.sizes }, ..self }
+    }
+
+    /// Sets what becomes of a key for which there is no slot. Default: [`WhenFull::SharedOverflow`].
+    pub fn when_full(self, when_full: WhenFull) -> Self {
+        Self { when_full, ..self }
+    }
+
+    /// Adds quotas to that of the builder, which is the tier 0, and says to which tier a key belongs: asked when the
+    /// key is first seen, and again when it was forgotten. At most 16 in all; what is beyond the last is the last.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::{KeyedLimiter, ManualClock, Quota};
+    ///
+    /// let paying = |user: &str| usize::from(user.starts_with("paying:"));
+    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1))
+    ///     .tiers([Quota::per_second(10)], paying)
+    ///     .clock(ManualClock::new())
+    ///     .build()?;
+    /// assert!(limits.check_n("paying:alice", 10).is_ok());
+    /// assert!(limits.check_n("bob", 2).is_err());
+    /// limits.set_tier("bob", 1)?;
+    /// assert!(limits.check_n("bob", 2).is_ok());
+    /// # Ok::<(), damper::KeyedLimiterError>(())
+    /// ```
+    pub fn tiers(
+        self,
+        quotas: impl IntoIterator<Item = Quota>,
+        tier_of: impl Fn(&K) -> usize + Send + Sync + 'static,
+    ) -> Self {
+        Self { tiers: Some((quotas.into_iter().collect(), Box::new(tier_of))), ..self }
+    }
+
+    /// Sets the clock. Default: [`Monotonic`](crate::clock::Monotonic).
+    pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S, A> {
+        let Self { quota, tiers, sizes, when_full, alignment, hasher, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
+    }
+
+    /// Sets the hasher, which decides who can choose keys that collide. Default: std's, seeded at random.
+    pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T, A> {
+        let Self { quota, tiers, sizes, when_full, alignment, clock, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
+    }
+
+    /// Allocates the table.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyedLimiterError`], which names the setting that is out of its range.
+    pub fn build(self) -> Result<KeyedLimiter<K, C, S, A>, KeyedLimiterError> {
+        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm } = self;
+        let Sizes { capacity, shared_buckets } = sizes;
+        if !(1..=MAX_CAPACITY).contains(&capacity) {
+            return Err(KeyedLimiterError::Capacity(capacity));
+        }
+        let words = shared_buckets.unwrap_or(capacity * BUCKETS_PER_KEY);
+        if !(1..=MAX_SHARED_BUCKETS).contains(&words) {
+            return Err(KeyedLimiterError::SharedBuckets(words));
+        }
+        let (others, tier_of) = tiers.unzip();
+        let quotas: Vec<_> = core::iter::once(quota).chain(others.into_iter().flatten()).collect();
+        if quotas.len() > MOST_TIERS {
+            return Err(KeyedLimiterError::Tiers(quotas.len()));
+        }
+        if let Some(quota) = quotas.iter().find(|quota| !is_kept_by::<A>(**quota)) {
+            return Err(KeyedLimiterError::Limit(quota.limit()));
+        }
+        let measure = if A::BY_WINDOWS { Measure::Windows(alignment) } else { Measure::Levels };
+        let tiers = match tier_of {
+            None => Tiers::one(quota, measure),
+            Some(tier_of) => Tiers::several(quotas.into_iter(), measure, tier_of),
+        };
+        let (table, shared, locks) = (Table::new(capacity), Shared::new(words, tiers.len()), Locks::new(LOCKS));
+        Ok(KeyedLimiter { tiers, table, shared, locks, when_full, capacity, clock, hasher, algorithm })
+    }
+}
+
+impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiterBuilder<K, C, S, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedLimiterBuilder")
+            .field("quota", &self.quota)
+            .field("tiers", &self.tiers.as_ref().map(|(quotas, _)| quotas))
+            .field("capacity", &self.sizes.capacity)
+            .field("when_full", &self.when_full)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}

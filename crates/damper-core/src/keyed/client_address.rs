@@ -1,0 +1,101 @@
+//! Addresses as keys.
+
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// The address of a client as a key: IPv6 addresses are grouped by their prefix, because a client has all of them.
+///
+/// An IPv6 address that stands for an IPv4 address is that IPv4 address: one that is mapped (`::ffff:0:0/96`), and one
+/// that a NAT64 gateway made of it (`64:ff9b::/96`, RFC 6052). Else all IPv4 clients behind such a gateway would be one.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::ClientAddress;
+///
+/// let home = ClientAddress::from("2001:db8:1:2::7".parse::<core::net::IpAddr>()?);
+/// assert_eq!(home, "2001:db8:1:2:ffff::9".parse::<core::net::IpAddr>()?.into());
+/// assert_eq!(home.to_string(), "2001:db8:1:2::");
+/// assert_eq!(ClientAddress::from("::ffff:192.0.2.7".parse::<core::net::IpAddr>()?).to_string(), "192.0.2.7");
+/// assert_eq!(ClientAddress::from("64:ff9b::192.0.2.7".parse::<core::net::IpAddr>()?).to_string(), "192.0.2.7");
+/// # Ok::<(), core::net::AddrParseError>(())
+/// ```
+// IPv4 as it is mapped into IPv6: in two registers, where an enum of bytes is copied through memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientAddress(u128);
+
+/// What comes before an IPv4 address that is mapped into IPv6.
+const MAPPED: u128 = 0xFFFF;
+
+/// What comes before an IPv4 address to which a NAT64 gateway translates: the well-known prefix of RFC 6052.
+const NAT64: u128 = 0x0064_FF9B << 64;
+
+impl ClientAddress {
+    /// The bits of an IPv6 address that tell clients apart unless said otherwise: what a home or a host is given.
+    pub const IPV6_PREFIX: u32 = 64;
+
+    /// Of an address, of which IPv6 ones are grouped by their first `bits`; more than 128 are 128.
+    #[must_use]
+    #[inline]
+    pub const fn with_ipv6_prefix(address: IpAddr, bits: u32) -> Self {
+        let address = match address {
+            IpAddr::V4(address) => return Self::of_ipv4(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        if matches!(address >> 32, MAPPED | NAT64) {
+            return Self::of_ipv4(address as u32);
+        }
+        let mask = match u128::MAX.checked_shl(128u32.saturating_sub(bits)) {
+            Some(mask) => mask,
+            None => 0,
+        };
+        Self(address & mask)
+    }
+
+    #[inline]
+    const fn of_ipv4(bits: u32) -> Self {
+        Self(MAPPED << 32 | bits as u128)
+    }
+
+    /// The address; of IPv6 the first one of its group.
+    #[must_use]
+    pub const fn address(&self) -> IpAddr {
+        Ipv6Addr::from_bits(self.0).to_canonical()
+    }
+}
+
+/// By its bits alone: what says that it is of IPv4 is how many there are, and a hasher takes them in one step.
+impl Hash for ClientAddress {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        if self.0 >> 32 == MAPPED { state.write_u32(self.0 as u32) } else { state.write_u128(self.0) }
+    }
+}
+
+/// By the prefix of 64 bits.
+impl From<IpAddr> for ClientAddress {
+    fn from(address: IpAddr) -> Self {
+        Self::with_ipv6_prefix(address, Self::IPV6_PREFIX)
+    }
+}
+
+/// By the prefix of 64 bits, whatever the port.
+impl From<SocketAddr> for ClientAddress {
+    fn from(address: SocketAddr) -> Self {
+        address.ip().into()
+    }
+}
+
+impl fmt::Debug for ClientAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ClientAddress").field(&self.address()).finish()
+    }
+}
+
+impl fmt::Display for ClientAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.address().fmt(f)
+    }
+}

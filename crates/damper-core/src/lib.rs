@@ -1,0 +1,103 @@
+//! Lock-free rate limiters and circuit breakers for hot request paths, edge devices and firmware.
+//!
+//! A limiter or a breaker is a plain value that decides on one atomic word, with no thread, allocation or runtime
+//! behind it. Put it in a `static`, a field or an `Arc`. (A limiter is some 290 bytes with its quota, which can be
+//! changed while it is used; a breaker is 168.)
+//!
+#![cfg_attr(feature = "std", doc = "```")]
+#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! # extern crate damper_core as damper;
+//! use damper::{CircuitBreaker, KeyedLimiter, Quota, RateLimiter};
+//! use std::net::IpAddr;
+//!
+//! // One limit for all.
+//! static LOGINS: RateLimiter = RateLimiter::new(Quota::per_minute(30).burst(5));
+//!
+//! match LOGINS.check() {
+//!     Ok(allowed) => println!("{} left", allowed.remaining()),
+//!     Err(denied) => println!("{denied}"), // rate limit exceeded, retry in 1.2 s
+//! }
+//!
+//! // One limit for each, in a fixed amount of memory.
+//! let limits = KeyedLimiter::<IpAddr>::builder(Quota::per_second(50).burst(100)).build()?;
+//! limits.check(&IpAddr::from([192, 0, 2, 7]))?;
+//!
+//! // A breaker before something that may fail: 5 failures, 30 s, 1 probe.
+//! let breaker = CircuitBreaker::default();
+//! let reply = breaker.call(|| "pong".parse::<String>())?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | module | what it has |
+//! |---|---|
+//! | [`quota`] | [`Quota`]: what is allowed, in tokens per window and a burst |
+//! | [`limit`] | [`RateLimiter`], and its answers |
+//! | [`keyed`] | [`KeyedLimiter`]: a limit per key; [`CircuitBreakers`], and [`LruStore`] for anything else |
+//! | [`breaker`] | [`CircuitBreaker`], and its permits |
+//! | [`small`] | the same in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
+//! | [`clock`] | [`Clock`], the clocks there are, and how to write one |
+//!
+//! The crate [`damper`](https://docs.rs/damper) re-exports all of it, adds limits and breakers for HTTP and gRPC, and has
+//! [a guide](https://docs.rs/damper/latest/damper/guide/): how to choose an algorithm, a rate and a burst. Use this one
+//! alone for firmware, and for middleware of your own that is not to follow the versions of any protocol's crates. The
+//! examples name it `damper`, as everything here is in that crate too.
+//!
+//! # Features
+//!
+//! All are additive; without any the crate needs neither `std` nor `alloc`.
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
+//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`CircuitBreakers`], `Arc`s as clocks and owned permits where the target has atomic pointers |
+//! | `defmt` | | `defmt::Format` for answers, states and errors |
+//! | `tokio` | | `ready`: futures that wait for tokens by tokio's timer (with `std`) |
+//! | `futures` | | streams and sinks whose items wait for tokens |
+//!
+//! Where the target has no 64-bit atomics, words of 64 bits are changed in critical sections, for which the firmware
+//! provides a `critical-section` implementation; those of [`small`] are not.
+#![no_std]
+#![deny(clippy::std_instead_of_core)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(any(feature = "std", test, loom))]
+extern crate std;
+
+#[doc(hidden)]
+pub mod atomic;
+pub mod breaker;
+pub mod clock;
+#[doc(hidden)]
+pub mod internal;
+pub mod keyed;
+pub mod limit;
+pub mod quota;
+pub mod small;
+
+pub use breaker::{
+    BreakerConfig, BreakerConfigError, BreakerStatus, CallError, Cause, CircuitBreaker, CircuitOpen, OnStateChange,
+    Permit, State, StateChange, Verdict, Window, WindowError,
+};
+pub use clock::{Clock, CoarseClock, ManualClock};
+#[cfg(feature = "std")]
+pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use keyed::{CircuitBreakers, LruStore};
+pub use keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError, WhenFull};
+#[cfg(feature = "std")]
+pub use limit::Striped;
+pub use limit::{
+    Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LayerDenied, Layered, LeakyBucket,
+    LeakyQueue, Lease, LeaseError, LeasingBucket, RateLimiter, Reservation, SlidingCounter, SlidingCounterError,
+    TokenBucket, Turn, Usage,
+};
+#[cfg(feature = "alloc")]
+pub use limit::{SlidingLog, SlidingLogError};
+pub use quota::{Quota, QuotaError, SetQuotaError};
+pub use small::{CircuitBreaker32, RateLimiter32};
+
+/// The README's examples are tests.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,184 @@
+//! The leaky bucket: as a meter, and as a queue.
+//!
+//! Both are the token bucket seen from the other side, word and arithmetic included: what is missing from the token
+//! bucket is the level of the leaky one.
+
+use super::algorithm::{Algorithm, Taken, sealed};
+use super::one_word::{Moment, OneWord, Step};
+use super::{Allowed, Denied, TokenBucket, Usage};
+use crate::atomic::const_unless_loom;
+use crate::clock::{Clock, DefaultClock, Ticks};
+use crate::quota::{Measure, Quota, Refusal, SetQuotaError, Timeline};
+use core::time::Duration;
+
+/// The leaky bucket as a meter: a request raises the level by its cost and is refused if that would be above the burst;
+/// the level leaks at the quota's rate.
+///
+/// The mirror image of the [`TokenBucket`]: it allows and refuses the very same calls, and `level + remaining = burst`.
+/// For who thinks, or has to report, in levels.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::{LeakyBucket, ManualClock, Quota, RateLimiter};
+///
+/// let clock = ManualClock::new();
+/// let limiter = RateLimiter::of(LeakyBucket::new(Quota::per_second(10).burst(5)), &clock);
+/// limiter.check_n(4)?;
+/// assert_eq!(limiter.level(), 4);
+/// assert!(limiter.check_n(2).is_err());
+/// clock.advance(Duration::from_millis(100));
+/// assert_eq!(limiter.level(), 3);
+/// # Ok::<(), damper::Denied>(())
+/// ```
+#[derive(Debug)]
+pub struct LeakyBucket(TokenBucket);
+
+impl LeakyBucket {
+    const_unless_loom! {
+        /// An empty bucket.
+        #[must_use]
+        pub const fn new(quota: Quota) -> Self {
+            Self(TokenBucket::new(quota))
+        }
+    }
+
+    /// How much is in the bucket, in tokens, rounded up.
+    pub(super) fn level(&self, clock: &impl Clock) -> u32 {
+        self.0.usage(clock).used()
+    }
+}
+
+impl sealed::Sealed for LeakyBucket {}
+
+impl Algorithm for LeakyBucket {
+    #[inline]
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        self.0.take_revocably(n, clock)
+    }
+
+    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+        self.0.roll_back(n, taken, clock);
+    }
+
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        self.0.refusal(n, clock)
+    }
+
+    fn usage(&self, clock: &impl Clock) -> Usage {
+        self.0.usage(clock)
+    }
+
+    fn quota(&self) -> Quota {
+        self.0.quota()
+    }
+
+    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.0.set_quota(quota, clock)
+    }
+}
+
+/// The leaky bucket as a queue: requests leave one after another at a constant rate, and each is told when. It holds no
+/// requests: who enters waits that long, in whatever way, and goes.
+///
+/// As many fit as the quota's burst, the one that is leaving included; more overflow, and are refused. Where a
+/// [`TokenBucket`] lets a burst through at once, this spreads it out.
+///
+/// In any stretch of time of `t` clock ticks at most `1 + rate · (t + 1 tick)` requests leave, if each leaves when it
+/// was told. A change of the quota moves those that come after it; the others have been told already.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::{LeakyQueue, ManualClock, Quota};
+///
+/// let queue = LeakyQueue::with_clock(Quota::per_second(10).burst(3), ManualClock::new());
+/// assert_eq!(queue.enter()?, Duration::ZERO);
+/// assert_eq!(queue.enter()?, Duration::from_millis(100));
+/// assert_eq!(queue.enter()?, Duration::from_millis(200));
+/// let overflow = queue.enter().unwrap_err();
+/// assert_eq!(overflow.retry_after(), Some(Duration::from_millis(100)));
+/// # Ok::<(), damper::Denied>(())
+/// ```
+#[derive(Debug)]
+pub struct LeakyQueue<C = DefaultClock> {
+    word: OneWord,
+    clock: C,
+}
+
+#[cfg(feature = "std")]
+impl LeakyQueue {
+    const_unless_loom! {
+        /// An empty queue on the [default clock](DefaultClock).
+        #[must_use]
+        pub const fn new(quota: Quota) -> Self {
+            Self::with_clock(quota, crate::clock::Monotonic)
+        }
+    }
+}
+
+impl<C> LeakyQueue<C> {
+    const_unless_loom! {
+        /// An empty queue on a clock of your own. A reference to a clock is a clock too.
+        #[must_use]
+        pub const fn with_clock(quota: Quota, clock: C) -> Self {
+            Self { word: OneWord::new(quota, Measure::Tokens, 0), clock }
+        }
+    }
+}
+
+impl<C: Clock> LeakyQueue<C> {
+    /// Enters the queue if there is room, and tells how long from now to wait before leaving; zero for at once.
+    ///
+    /// A refusal writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if the queue overflows; it tells when there is room. Also, without one, if nothing will ever leave.
+    pub fn enter(&self) -> Result<Duration, Denied> {
+        self.enter_n(1)
+    }
+
+    /// As [`enter`](Self::enter) for a request that is as large as `n`: who comes after it leaves `n` intervals later.
+    /// One of no size leaves at once.
+    ///
+    /// The wait is rounded up to the clock's tick. (It is off by the 2^-58th part of the time in which the quota's deepest
+    /// debt is refilled, if that is longer than a tick: with ticks of a nanosecond, if the debt takes a decade.)
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if the queue overflows, or `n` exceeds what it can hold.
+    pub fn enter_n(&self, n: u32) -> Result<Duration, Denied> {
+        self.word.decide(&self.clock, |&Moment { ref line, word, at, .. }| match line.take(word, at, n) {
+            Ok(after) if after == word => Step::Keep(Ok(Duration::ZERO)),
+            Ok(after) => match line.wait(Timeline::debt(word, at)).duration(line.frequency()) {
+                Some(wait) => Step::Put(after, Ok(wait)),
+                None => Step::Refuse(Err(Denied::new(line, word, at, Refusal::Later(Ticks::NEVER)))),
+            },
+            Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
+        })
+    }
+
+    /// How many are in the queue, the one that is leaving included.
+    pub fn level(&self) -> u32 {
+        self.word.decide(&self.clock, |&Moment { ref line, word, at, .. }| Step::Keep(line.level(word, at)))
+    }
+
+    /// The quota in force.
+    pub fn quota(&self) -> Quota {
+        self.word.quota().quota()
+    }
+
+    /// Puts another quota in force, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`], and the quota stays.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
+        self.word.quota().set(quota, &self.clock)
+    }
+}

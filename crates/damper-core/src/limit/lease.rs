@@ -1,0 +1,299 @@
+//! Leases: tokens that are taken many at a time, and spent where nobody else looks.
+
+use super::algorithm::{Algorithm, Taken, sealed};
+use super::{Allowed, BudgetError, Denied, RateLimiter, TokenBucket, Usage, budget};
+use crate::atomic::{AtomicU64, Ordering, const_unless_loom};
+use crate::clock::Clock;
+use crate::quota::{Quota, SetQuotaError};
+use core::fmt;
+
+/// A token bucket that leaves a budget of its burst to [`Lease`]s.
+///
+/// Of the burst, as many tokens as the budget are never in the bucket: they are for the leases to hold. What the bucket
+/// gives at once, to a check or to leases together, is the rest; a cost above that exceeds the burst. The envelope of
+/// leases and checks together is that of the quota. A quota has to have a burst above the budget, when it is changed
+/// too.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::{Quota, RateLimiter};
+///
+/// // A million a second; of the burst 4,096 are for leases.
+/// let limiter = RateLimiter::leasing(Quota::per_second(1_000_000), 4_096)?;
+/// let spent: u32 = std::thread::scope(|scope| {
+///     let workers = [(); 4].map(|()| {
+///         scope.spawn(|| {
+///             let mut lease = limiter.lease(64).expect("64 times 4 are less than 4,096");
+///             (0..1_000).map(|_| u32::from(lease.check().is_ok())).sum::<u32>()
+///         })
+///     });
+///     workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+/// });
+/// assert_eq!(spent, 4_000);
+/// # Ok::<(), damper::BudgetError>(())
+/// ```
+#[derive(Debug)]
+pub struct LeasingBucket {
+    bucket: TokenBucket,
+    budget: u32,
+    /// What of the budget no lease has.
+    unleased: AtomicU64,
+}
+
+impl LeasingBucket {
+    const_unless_loom! {
+        /// A full bucket that leaves `budget` tokens of the burst to leases.
+        ///
+        /// # Errors
+        ///
+        /// [`BudgetError`] if that is none, or all of the burst.
+        pub const fn new(quota: Quota, budget: u32) -> Result<Self, BudgetError> {
+            match budget::set_aside(quota, budget) {
+                Ok(own) => Ok(Self { bucket: TokenBucket::new(own), budget, unleased: AtomicU64::new(budget as u64) }),
+                Err(error) => Err(error),
+            }
+        }
+    }
+
+    /// Takes `size` of the budget.
+    fn claim(&self, size: u32) -> Result<(), LeaseError> {
+        if size == 0 {
+            return Err(LeaseError::Empty);
+        }
+        // ORDERING: Relaxed: only the exchange counts.
+        let mut left = self.unleased.load(Ordering::Relaxed);
+        loop {
+            let Some(after) = left.checked_sub(size.into()) else {
+                // At most the budget.
+                return Err(LeaseError::OverBudget { size, left: left as u32 });
+            };
+            // ORDERING: Acquire pairs with the Release in `Drop`: who has the budget that a lease gave back finds the
+            // tokens that it gave back before. loom-tests: leases::a_successor_finds_what_was_given_back.
+            match self.unleased.compare_exchange_weak(left, after, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(newer) => left = newer,
+            }
+        }
+    }
+}
+
+impl sealed::Sealed for LeasingBucket {}
+
+impl Algorithm for LeasingBucket {
+    #[inline]
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        self.bucket.take_revocably(n, clock)
+    }
+
+    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+        self.bucket.roll_back(n, taken, clock);
+    }
+
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        self.bucket.refusal(n, clock)
+    }
+
+    /// Of the bucket, without the budget.
+    fn usage(&self, clock: &impl Clock) -> Usage {
+        self.bucket.usage(clock)
+    }
+
+    fn quota(&self) -> Quota {
+        budget::with_budget(&self.bucket, self.budget)
+    }
+
+    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        budget::set_quota(&self.bucket, quota, self.budget, clock)
+    }
+}
+
+#[cfg(feature = "std")]
+impl RateLimiter<LeasingBucket> {
+    const_unless_loom! {
+        /// A token bucket on the [default clock](crate::clock::DefaultClock), of whose burst `budget` tokens are left
+        /// to leases. On another clock: `RateLimiter::of(LeasingBucket::new(quota, budget)?, clock)`.
+        ///
+        /// # Errors
+        ///
+        /// [`BudgetError`] if the budget is 0, or no less than the burst.
+        pub const fn leasing(quota: Quota, budget: u32) -> Result<Self, BudgetError> {
+            match LeasingBucket::new(quota, budget) {
+                Ok(bucket) => Ok(Self::of(bucket, crate::clock::Monotonic)),
+                Err(error) => Err(error),
+            }
+        }
+    }
+}
+
+impl<C: Clock> RateLimiter<LeasingBucket, C> {
+    /// A lease that holds up to `size` tokens, empty at first. It is for one thread or task.
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseError`] if so many are not left of the budget.
+    pub fn lease(&self, size: u32) -> Result<Lease<&Self>, LeaseError> {
+        self.parts().0.claim(size)?;
+        Ok(Lease { limiter: self, size, held: 0 })
+    }
+
+    /// As [`lease`](Self::lease), with a lease that owns a reference to the limiter.
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseError`] if so many are not left of the budget.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub fn lease_owned(self: &alloc::sync::Arc<Self>, size: u32) -> Result<Lease<alloc::sync::Arc<Self>>, LeaseError> {
+        self.parts().0.claim(size)?;
+        Ok(Lease { limiter: alloc::sync::Arc::clone(self), size, held: 0 })
+    }
+}
+
+/// A reference to a leasing limiter that a [`Lease`] can hold: a plain one, or an `Arc` where the lease has to outlive
+/// the borrow.
+pub trait LeasingRef: sealed::Sealed {
+    /// The limiter's clock.
+    type Clock: Clock;
+
+    /// The limiter.
+    fn limiter(&self) -> &RateLimiter<LeasingBucket, Self::Clock>;
+}
+
+impl<C: Clock> sealed::Sealed for &RateLimiter<LeasingBucket, C> {}
+
+impl<C: Clock> LeasingRef for &RateLimiter<LeasingBucket, C> {
+    type Clock = C;
+
+    fn limiter(&self) -> &RateLimiter<LeasingBucket, C> {
+        self
+    }
+}
+
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+impl<C: Clock> sealed::Sealed for alloc::sync::Arc<RateLimiter<LeasingBucket, C>> {}
+
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+impl<C: Clock> LeasingRef for alloc::sync::Arc<RateLimiter<LeasingBucket, C>> {
+    type Clock = C;
+
+    fn limiter(&self) -> &RateLimiter<LeasingBucket, C> {
+        self
+    }
+}
+
+/// Tokens of one thread or task, taken from the limiter many at a time: while they last, a check is a subtraction,
+/// without an atomic and without a look at the clock.
+///
+/// It holds up to its size and is refilled when it is empty, with what the bucket has. Held tokens are nobody else's:
+/// an idle lease strands them, up to its size, until it is [emptied](Lease::give_back) or dropped. A lease that is
+/// leaked (by `mem::forget`) keeps its part of the budget for ever.
+///
+/// Held tokens do not expire, and a change of the quota does not touch them.
+#[derive(Debug)]
+#[must_use = "a lease that is dropped at once gives nothing"]
+pub struct Lease<L: LeasingRef> {
+    limiter: L,
+    size: u32,
+    held: u32,
+}
+
+impl<L: LeasingRef> Lease<L> {
+    /// Spends one token if there is one, here or in the bucket.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], of the bucket.
+    #[inline]
+    pub fn check(&mut self) -> Result<(), Denied> {
+        self.check_n(1)
+    }
+
+    /// Spends `n` tokens if all of them are there, here and in the bucket together, else none.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], of the bucket: for what is missing here.
+    #[inline]
+    pub fn check_n(&mut self, n: u32) -> Result<(), Denied> {
+        match self.held.checked_sub(n) {
+            Some(rest) => {
+                self.held = rest;
+                Ok(())
+            }
+            None => self.refill_and_spend(n),
+        }
+    }
+
+    #[cold]
+    fn refill_and_spend(&mut self, n: u32) -> Result<(), Denied> {
+        let (leasing, clock) = self.limiter.limiter().parts();
+        let missing = n - self.held;
+        let taken = leasing.bucket.take_between(missing, missing.saturating_add(self.size), clock)?;
+        self.held = taken - missing;
+        Ok(())
+    }
+
+    /// Gives the tokens that it holds back to the bucket, also to one that is in debt: for a lease that will be idle.
+    /// What a full bucket has no room for is lost.
+    pub fn give_back(&mut self) {
+        if self.held > 0 {
+            let (leasing, clock) = self.limiter.limiter().parts();
+            // Not `refund`, which gives nothing back below empty: a lower quota can put the bucket there while tokens are
+            // held, and they would be lost.
+            leasing.bucket.give_back(self.held, clock);
+            self.held = 0;
+        }
+    }
+
+    /// The tokens that it holds.
+    #[must_use]
+    pub fn held(&self) -> u32 {
+        self.held
+    }
+
+    /// The most tokens that it holds.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+}
+
+impl<L: LeasingRef> Drop for Lease<L> {
+    fn drop(&mut self) {
+        // First the tokens, then the budget: otherwise another lease could be full while these are still to come back.
+        self.give_back();
+        // ORDERING: Release, as `LeasingBucket::claim` says.
+        self.limiter.limiter().parts().0.unleased.fetch_add(self.size.into(), Ordering::Release);
+    }
+}
+
+/// Why there is no lease of that size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum LeaseError {
+    /// The size is 0: it could hold nothing.
+    Empty,
+    /// Less than that is left of the budget.
+    OverBudget {
+        /// The size asked for, in tokens.
+        size: u32,
+        /// What is left of the budget, in tokens.
+        left: u32,
+    },
+}
+
+impl fmt::Display for LeaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a lease of 0 tokens holds nothing, it must be at least 1"),
+            Self::OverBudget { size, left } => {
+                write!(f, "no lease of {size} tokens: {left} are left of the budget")
+            }
+        }
+    }
+}
+
+impl core::error::Error for LeaseError {}

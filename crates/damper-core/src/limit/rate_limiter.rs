@@ -1,0 +1,458 @@
+//! One limit: an algorithm and a clock.
+
+use super::{Algorithm, Allowed, Denied, LeakyBucket, Reservation, TokenBucket, Turn, Usage};
+#[cfg(feature = "futures")]
+use super::{PacedSink, PacedStream, Sleep};
+#[cfg(feature = "tokio")]
+use super::{Ready, TokioSleep};
+use crate::atomic::const_unless_loom;
+use crate::clock::{Clock, DefaultClock};
+use crate::quota::{Quota, SetQuotaError};
+use core::time::Duration;
+
+/// Limits a rate: decides at once whether tokens may be taken, and never waits, blocks or allocates.
+///
+/// Share it by reference, in a `static` or an `Arc`. In any stretch of time of `t` clock ticks at most `burst + rate ·
+/// (t + 1 tick)` tokens are allowed, whatever the threads, the costs and the pattern of calls; and no token comes late.
+///
+/// The first call reads the clock's frequency and starts the line of tokens; with the default clock that may calibrate
+/// it, see [`Monotonic`](crate::Monotonic).
+///
+/// # Memory ordering
+///
+/// Rely on none: a check is not meant to publish the memory of other threads, nor to acquire it.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::{Quota, RateLimiter};
+///
+/// static LOGINS: RateLimiter = RateLimiter::new(Quota::per_minute(30).burst(5));
+///
+/// match LOGINS.check() {
+///     Ok(allowed) => println!("{} left", allowed.remaining()),
+///     Err(denied) => println!("{denied}"), // rate limit exceeded, retry in 1.2 s
+/// }
+/// ```
+#[derive(Debug)]
+pub struct RateLimiter<A = TokenBucket, C = DefaultClock> {
+    algorithm: A,
+    clock: C,
+    soft_limit: u32,
+}
+
+#[cfg(feature = "std")]
+impl RateLimiter {
+    const_unless_loom! {
+        /// A token bucket on the [default clock](DefaultClock), full at the start.
+        #[must_use]
+        pub const fn new(quota: Quota) -> Self {
+            Self::of(TokenBucket::new(quota), crate::clock::Monotonic)
+        }
+    }
+}
+
+impl<C: Clock> RateLimiter<TokenBucket, C> {
+    const_unless_loom! {
+        /// A token bucket on a clock of your own, full at the start. A reference to a clock is a clock too.
+        #[must_use]
+        pub const fn with_clock(quota: Quota, clock: C) -> Self {
+            Self::of(TokenBucket::new(quota), clock)
+        }
+    }
+}
+
+impl<C: Clock> RateLimiter<TokenBucket, C> {
+    const_unless_loom! {
+        /// Makes room for the quota `largest`, before the first use. Default: for the quota that the limiter is built with.
+        ///
+        /// [`set_quota`](Self::set_quota) then accepts `largest`, and every quota that is no faster and whose burst and
+        /// [`max_debt`](Quota::max_debt) are no larger. Tokens are counted in steps that suit the faster of the two quotas:
+        /// a token may come early by what that one brings in a tick of the clock.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// # extern crate damper_core as damper;
+        /// use damper::{ManualClock, Quota, RateLimiter};
+        ///
+        /// let (trial, paid) = (Quota::per_minute(10), Quota::per_second(1_000_000));
+        /// let limiter = RateLimiter::with_clock(trial, ManualClock::new()).up_to(paid);
+        /// limiter.set_quota(paid)?;
+        /// assert!(limiter.check_n(1_000).is_ok());
+        /// # Ok::<(), damper::SetQuotaError>(())
+        /// ```
+        #[must_use]
+        pub const fn up_to(mut self, largest: Quota) -> Self {
+            self.algorithm = self.algorithm.up_to(largest);
+            self
+        }
+    }
+}
+
+impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
+    const_unless_loom! {
+        /// A limiter of any algorithm, on any clock.
+        ///
+        /// # Examples
+        ///
+        /// A bucket that is empty at the start:
+        ///
+        /// ```
+        /// # extern crate damper_core as damper;
+        /// use damper::{ManualClock, Quota, RateLimiter, TokenBucket};
+        ///
+        /// let limiter = RateLimiter::of(TokenBucket::with_level(Quota::per_second(10), 0), ManualClock::new());
+        /// assert!(limiter.check().is_err());
+        /// ```
+        #[must_use]
+        pub const fn of(algorithm: A, clock: C) -> Self {
+            Self { algorithm, clock, soft_limit: 0 }
+        }
+    }
+
+    /// Sets under how many tokens left an answer says [`is_near_limit`](Allowed::is_near_limit). Default: 0, never.
+    #[must_use]
+    pub const fn soft_limit(mut self, tokens: u32) -> Self {
+        self.soft_limit = tokens;
+        self
+    }
+}
+
+impl<A, C> RateLimiter<A, C> {
+    #[inline]
+    pub(super) const fn parts(&self) -> (&A, &C) {
+        (&self.algorithm, &self.clock)
+    }
+}
+
+impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
+    /// Takes one token if there is one.
+    ///
+    /// A refusal writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which tells when to come back.
+    #[inline]
+    pub fn check(&self) -> Result<Allowed, Denied> {
+        self.check_n(1)
+    }
+
+    /// Takes `n` tokens if all of them are there, else none. No tokens are always allowed.
+    ///
+    /// A refusal writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which tells when to come back, or that `n` exceeds the burst.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(5), &clock);
+    /// assert_eq!(limiter.check_n(3)?.remaining(), 2);
+    /// assert_eq!(limiter.check_n(3).unwrap_err().remaining(), 2);
+    /// assert!(limiter.check_n(6).unwrap_err().exceeds_burst());
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    #[inline]
+    pub fn check_n(&self, n: u32) -> Result<Allowed, Denied> {
+        self.algorithm.take(n, &self.clock).map(|allowed| allowed.with_soft_limit(self.soft_limit))
+    }
+
+    /// The refusal that [`check_n`](Self::check_n) would give now, if any; writes nothing.
+    pub(crate) fn refusal(&self, n: u32) -> Option<Denied> {
+        self.algorithm.refusal(n, &self.clock)
+    }
+
+    /// Tells how much of the limit is used, and takes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = RateLimiter::with_clock(Quota::per_minute(60).burst(5), &clock);
+    /// limiter.check_n(2)?;
+    /// let usage = limiter.peek();
+    /// assert_eq!((usage.limit(), usage.used(), usage.remaining()), (5, 2, 3));
+    /// assert_eq!(usage.window(), Some(Duration::from_secs(5)));
+    /// assert_eq!(usage.resets_in(), Some(Duration::from_secs(2)));
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    #[inline]
+    pub fn peek(&self) -> Usage {
+        self.algorithm.usage(&self.clock)
+    }
+
+    /// The quota in force.
+    pub fn quota(&self) -> Quota {
+        self.algorithm.quota()
+    }
+
+    /// Puts another quota in force, while others check.
+    ///
+    /// No check waits for it, and none sees a part of it. Levels are kept in tokens: what is missing from a full bucket
+    /// stays missing, and is repaid at the new rate. Across the change at most the larger burst and what both quotas
+    /// bring are allowed.
+    ///
+    /// Waits stay exact to the clock's tick, and no token is late by a tick or more. Where the quota is `k` times slower
+    /// than the one that the limiter was built with (or [`up_to`](Self::up_to)), a token may come early by less than `k`
+    /// ticks: built for 1,000,000/s and set to 1/s, by less than a millisecond on a clock of nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`] if another thread is changing the quota, or if this one does not fit the limiter; the quota then
+    /// stays. A thousand times faster than the one that it was built with always fits; for more, build it
+    /// [`up_to`](Self::up_to) its fastest quota.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = RateLimiter::with_clock(Quota::per_second(10), &clock);
+    /// limiter.check_n(7)?;
+    /// limiter.set_quota(Quota::per_second(100))?;
+    /// assert_eq!(limiter.peek().remaining(), 93);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
+        self.algorithm.set_quota(quota, &self.clock)
+    }
+}
+
+impl<C: Clock> RateLimiter<TokenBucket, C> {
+    /// Takes what there is of `n` tokens, and returns how many: none, if none are there.
+    #[inline]
+    pub fn take_up_to(&self, n: u32) -> u32 {
+        self.algorithm.take_up_to(n, &self.clock)
+    }
+
+    /// As [`check_n`](Self::check_n), but a *full* bucket allows more than its burst: for rare requests that are
+    /// larger. They leave a debt, and nothing is allowed until that is repaid.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`]; it exceeds the burst for ever if it is more than the burst and [`Quota::max_debt`] together.
+    pub fn check_oversized(&self, n: u32) -> Result<Allowed, Denied> {
+        self.algorithm.take_oversized(n, &self.clock).map(|allowed| allowed.with_soft_limit(self.soft_limit))
+    }
+
+    /// Books `n` tokens after the fact, whether they are there or not, and returns how many it booked: what something
+    /// turned out to cost. Debt goes no deeper than [`Quota::max_debt`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let bytes = RateLimiter::with_clock(Quota::per_second(1_000).max_debt(2_000), &clock);
+    /// bytes.check()?; // is anything left?
+    /// assert_eq!(bytes.charge(1_499), 1_499); // what the answer was
+    /// assert_eq!(bytes.debt(), 500);
+    /// assert_eq!(bytes.charge(9_999), 1_500); // no deeper
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn charge(&self, n: u32) -> u32 {
+        self.algorithm.charge(n, &self.clock)
+    }
+
+    /// How many tokens the bucket is below empty, rounded up; 0 if it is not.
+    pub fn debt(&self) -> u32 {
+        self.algorithm.debt(&self.clock)
+    }
+
+    /// Gives back up to `n` tokens that were taken and not needed, and returns how many it gave back.
+    ///
+    /// They go to those who wait, in their order; if nobody waits, to the next call. Tokens that a full bucket has no
+    /// room for are lost: then it returns fewer than `n`. Of a token that was missing in part only that part is given
+    /// back, and counts as one.
+    ///
+    /// Only you know that they were not used: in any stretch of time the limiter allows as many tokens more as refunds
+    /// returned in it. A thread that waits is woken at once; a future looks again within a second, or earlier if its
+    /// own time comes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let budget = RateLimiter::with_clock(Quota::per_second(10), &clock);
+    /// budget.check_n(10)?; // an estimate
+    /// let waiter = budget.reserve(4)?;
+    /// assert_eq!(waiter.ready_in(), Some(Duration::from_millis(400)));
+    /// assert_eq!(budget.refund(7), 7); // only three were used
+    /// assert_eq!(waiter.ready_in(), Some(Duration::ZERO));
+    /// assert_eq!(budget.peek().remaining(), 3);
+    /// assert_eq!(budget.refund(100), 7); // full again
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn refund(&self, n: u32) -> u32 {
+        self.algorithm.refund(n, &self.clock)
+    }
+
+    /// Takes `n` tokens now, to be used when they are there; who reserves first is served first.
+    ///
+    /// Until the reserved tokens are there, checks are refused.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if `n` exceeds the burst, or the debt would be deeper than [`Quota::max_debt`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(2), &clock);
+    /// assert_eq!(limiter.reserve(2)?.ready_in(), Some(Duration::ZERO));
+    /// let slot = limiter.reserve(2)?;
+    /// assert_eq!(slot.ready_in(), Some(Duration::from_millis(200)));
+    /// assert!(slot.cancel());
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn reserve(&self, n: u32) -> Result<Reservation<'_, C>, Denied> {
+        self.reserve_at_most(n, None)
+    }
+
+    /// As [`reserve`](Self::reserve), if the tokens are there within `longest`, else none are taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] as for `reserve`, or if the tokens would be there later.
+    pub fn reserve_within(&self, n: u32, longest: Duration) -> Result<Reservation<'_, C>, Denied> {
+        self.reserve_at_most(n, Some(longest))
+    }
+
+    /// Blocks until one token is there and taken; first come, first served. The same as `turn(1).wait()`.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], at once: the burst is 0, or too many wait already for the debt to stay within [`Quota::max_debt`],
+    /// which is ten bursts unless set. Under a quota that refills nothing it waits for another.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{Quota, RateLimiter};
+    ///
+    /// // A hundred may wait.
+    /// let mails = RateLimiter::new(Quota::per_second(1_000).burst(1).max_debt(100));
+    /// for _ in 0..3 {
+    ///     mails.wait()?; // then send one
+    /// }
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    #[cfg(feature = "std")]
+    pub fn wait(&self) -> Result<(), Denied> {
+        self.turn(1).wait()
+    }
+
+    /// Waits in a future until one token is there and taken; first come, first served. The same as `turn(1).ready()`.
+    ///
+    /// To wait for so long at most, say so with [`Turn::within`], which refuses at once. A `timeout` around it, or a
+    /// `select!` that makes it anew in every round, gives up places that others stand behind, and whose tokens are then
+    /// nobody's: [`Ready`] says more. To spawn it, move an `Arc` of the limiter into an `async` block.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), damper::Denied> {
+    /// use damper::{Quota, RateLimiter};
+    ///
+    /// let mails = RateLimiter::new(Quota::per_second(1_000).burst(1));
+    /// for _ in 0..3 {
+    ///     mails.ready().await?; // then send one
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn ready(&self) -> Ready<'_, C, TokioSleep> {
+        self.turn(1).ready()
+    }
+
+    /// Waits for `n` tokens, in the way that the [`Turn`] is told.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(5));
+    /// limiter.turn(5).wait()?;
+    /// let denied = limiter.turn(5).within(Duration::from_millis(100)).wait().unwrap_err();
+    /// assert!(denied.retry_after() > Some(Duration::from_millis(300)), "refused at once: they would come too late");
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn turn(&self, n: u32) -> Turn<'_, C> {
+        Turn::new(self, n)
+    }
+
+    /// A stream whose items come no faster than the limit; it sleeps by tokio's timer.
+    #[cfg(all(feature = "futures", feature = "tokio"))]
+    pub fn pace<St: futures_core::Stream>(&self, stream: St) -> PacedStream<'_, St, C, TokioSleep> {
+        self.pace_by(stream, TokioSleep)
+    }
+
+    /// A stream whose items come no faster than the limit; it sleeps by `sleep`.
+    #[cfg(feature = "futures")]
+    pub fn pace_by<St: futures_core::Stream, S: Sleep>(&self, stream: St, sleep: S) -> PacedStream<'_, St, C, S> {
+        PacedStream::new(stream, self.turn(1), sleep)
+    }
+
+    /// A sink that passes items on no faster than the limit; it sleeps by tokio's timer.
+    #[cfg(all(feature = "futures", feature = "tokio"))]
+    pub fn pace_sink<Si: futures_sink::Sink<Item>, Item>(&self, sink: Si) -> PacedSink<'_, Si, Item, C, TokioSleep> {
+        self.pace_sink_by(sink, TokioSleep)
+    }
+
+    /// A sink that passes items on no faster than the limit; it sleeps by `sleep`.
+    #[cfg(feature = "futures")]
+    pub fn pace_sink_by<Si: futures_sink::Sink<Item>, Item, S: Sleep>(
+        &self,
+        sink: Si,
+        sleep: S,
+    ) -> PacedSink<'_, Si, Item, C, S> {
+        PacedSink::new(sink, self.turn(1), sleep)
+    }
+
+    pub(super) fn reserve_at_most(&self, n: u32, longest: Option<Duration>) -> Result<Reservation<'_, C>, Denied> {
+        let reserved = self.algorithm.reserve(n, longest, &self.clock)?;
+        Ok(Reservation::new(&self.algorithm, &self.clock, reserved))
+    }
+}
+
+impl<C: Clock> RateLimiter<LeakyBucket, C> {
+    /// How much is in the bucket, in tokens, rounded up.
+    pub fn level(&self) -> u32 {
+        self.algorithm.level(&self.clock)
+    }
+}

@@ -1,0 +1,279 @@
+//! The sliding window counter: the count of this window, and what is left of the one before.
+//!
+//! ```text
+//! | WINDOW NUMBER | PREVIOUS | CURRENT |
+//! ```
+//!
+//! | field | bits | unit | |
+//! |---|---|---|---|
+//! | CURRENT | 16-24 | tokens | taken in that window |
+//! | PREVIOUS | the same | tokens | taken in the one before |
+//! | WINDOW NUMBER | the rest, 16-32 | windows | of the quota's line; wraps, see `standing` |
+//!
+//! The counts have as many bits as the limit needs that the counter is built with, and at least 16.
+
+use super::algorithm::{Algorithm, Taken, sealed};
+use super::one_word::OneWord;
+use super::per_key::LEVEL_BITS;
+use super::standing::Standing;
+use super::windows::{self, Windowed, part_of};
+use super::{Allowed, Denied, Usage};
+use crate::atomic::{Field, const_unless_loom};
+use crate::clock::{Clock, Ticks};
+use crate::quota::{Alignment, Measure, Quota, SetQuotaError, Timeline};
+use core::fmt;
+
+/// The bits of a count.
+const COUNT_BITS: core::ops::RangeInclusive<u32> = 16..=24;
+
+/// The sliding window counter: at most the quota's limit in a window that moves with time, if what was taken in the
+/// window before was spread evenly over it.
+///
+/// `current + previous · (1 - elapsed)` may not exceed the limit, `elapsed` being the part of the current window that
+/// has passed. Computed exactly, in whole numbers; nothing is late, or more than a tick early, and `retry_after` is
+/// exact to the tick. (After a change to longer windows, a tick times as many as they have grown by.) The bursts of
+/// a [`FixedWindow`](super::FixedWindow) at a boundary are gone, at the same cost. What was not spread evenly is
+/// misjudged: where everything was taken at the end of the window before, just less than twice the limit may be allowed
+/// in a time of one window, when it is taken as soon as it is there.
+///
+/// What counts is the quota's limit, at most 2^24 - 1; its burst means nothing here, and "more than the burst" is said
+/// of a call that asks for more than the limit.
+///
+/// Beside the quota its whole state is one word of 8 bytes: 16 bits for each count and 32 for the number of the window;
+/// for limits of 2^16 and more the counts have up to 24 bits and the number what is left. The number wraps: a limiter
+/// that nobody used for half of its circle may count what was taken then for some windows: with a limit below 2^16
+/// after 2^31 windows, with one of 2^24 - 1 after 2^15. (And a window has to be longer than what the clock may step
+/// back by so many parts: with 24 bits and the default clock, 31 ns.) A clock that steps back by more than it should
+/// opens no window a second time; the current one ends after at most two windows. A change of the quota keeps the
+/// counts; the window that is under way ends sooner or later as the new windows are shorter or longer.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::{ManualClock, Quota, RateLimiter, SlidingCounter};
+///
+/// let clock = ManualClock::new();
+/// let limiter = RateLimiter::of(SlidingCounter::new(Quota::per_minute(100))?, &clock);
+/// assert!(limiter.check_n(80).is_ok());
+/// clock.advance(Duration::from_secs(75));
+/// // A quarter of this window has passed: three quarters of the 80 count.
+/// assert_eq!(limiter.peek().remaining(), 40);
+/// assert!(limiter.check_n(40).is_ok());
+/// assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_millis(750)));
+/// # Ok::<(), damper::SlidingCounterError>(())
+/// ```
+#[derive(Debug)]
+pub struct SlidingCounter {
+    word: OneWord,
+    layout: Layout,
+}
+
+/// Why there is no sliding counter of a quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum SlidingCounterError {
+    /// The limit is more than 2^24 - 1: its count does not fit the word.
+    LimitTooLarge,
+}
+
+impl fmt::Display for SlidingCounterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LimitTooLarge => {
+                f.write_str("the limit is too large for a sliding counter, it must be at most 16777215 (2^24 - 1)")
+            }
+        }
+    }
+}
+
+impl core::error::Error for SlidingCounterError {}
+
+/// Of a word, and of what the keyed table keeps of one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    current: Field,
+    previous: Field,
+    number: Field,
+}
+
+impl Layout {
+    /// Of so many bits in all.
+    const fn new(bits: u32, count_bits: u32) -> Self {
+        let current = Field::lowest(count_bits);
+        let previous = current.then(count_bits);
+        Self { current, previous, number: previous.then(bits - 2 * count_bits) }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct View {
+    standing: Standing,
+    previous: u64,
+    current: u64,
+}
+
+impl windows::Layout for Layout {
+    type View = View;
+
+    #[inline]
+    fn number(self) -> Field {
+        self.number
+    }
+
+    #[inline]
+    fn current(self) -> Field {
+        self.current
+    }
+
+    #[inline]
+    fn view(self, line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> View {
+        let standing = Standing::of(line, at, self.number.get(word), self.number, clock);
+        let (previous, current) = match standing.passed {
+            0 => (self.previous.get(word), self.current.get(word)),
+            1 => (self.current.get(word), 0),
+            _ => (0, 0),
+        };
+        View { standing, previous, current }
+    }
+
+    #[inline]
+    fn put(self, view: &View) -> u64 {
+        self.number.put(view.standing.number) | self.previous.put(view.previous) | self.current.put(view.current)
+    }
+}
+
+impl View {
+    /// What of the previous count counts, in 2^-F tokens: below 2^84.
+    #[inline]
+    fn weighted(&self, line: &Timeline) -> u128 {
+        // All of it until the window begins. A position is rounded down to units, and so the rest up by less than one:
+        // less than half a tick. Rounded down instead, nothing is late.
+        let rest = self.standing.ends_in.min(line.window()) - 1;
+        u128::from(self.previous) * u128::from(rest)
+    }
+}
+
+impl windows::View for View {
+    #[inline]
+    fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// What fits the limit fits the field.
+    #[inline]
+    fn and(self, n: u32) -> Self {
+        Self { current: self.current + u64::from(n), ..self }
+    }
+
+    #[inline]
+    fn left(&self, line: &Timeline) -> u32 {
+        // Below 2^92.
+        let limit = u128::from(line.limit()) << line.fraction_bits();
+        let used = (u128::from(self.current) << line.fraction_bits()) + self.weighted(line);
+        (limit.saturating_sub(used) >> line.fraction_bits()) as u32
+    }
+
+    #[inline]
+    fn resets_in(&self, line: &Timeline) -> Ticks {
+        match (self.previous, self.current) {
+            (0, 0) => Ticks::ZERO,
+            (_, 0) => line.wait(self.standing.ends_in),
+            // At most half a circle, and two windows of 2^60.
+            _ => line.wait(self.standing.ends_in + line.window()),
+        }
+    }
+
+    fn wait(&self, line: &Timeline, n: u32) -> Ticks {
+        let there = u64::from(line.limit() - n);
+        // By the end of this window if the current count leaves room for them; else it is the previous one by then.
+        let (count, room, end) = if self.current <= there {
+            (self.previous, there - self.current, self.standing.ends_in)
+        } else {
+            (self.current, there, self.standing.ends_in + line.window())
+        };
+        // Allowed from where `count · (rest - 1)` fits `room`. `count` is the larger of the two, or they would be
+        // allowed now or when the next window begins at the latest: so `rest` is at most a window.
+        let rest = (u128::from(room) << line.fraction_bits()) / u128::from(count.max(1)) + 1;
+        line.wait(end.saturating_sub(rest as u64))
+    }
+}
+
+impl SlidingCounter {
+    const_unless_loom! {
+        /// Nothing is taken yet; the first window begins with the first use.
+        ///
+        /// # Errors
+        ///
+        /// [`SlidingCounterError::LimitTooLarge`] beyond a limit of 2^24 - 1.
+        pub const fn new(quota: Quota) -> Result<Self, SlidingCounterError> {
+            let needed = u32::BITS - quota.limit().leading_zeros();
+            // Nothing is counted under no limit.
+            let bits = if quota.is_unlimited() || needed < *COUNT_BITS.start() { *COUNT_BITS.start() } else { needed };
+            if bits > *COUNT_BITS.end() {
+                return Err(SlidingCounterError::LimitTooLarge);
+            }
+            let word = OneWord::new(quota, Measure::Windows(Alignment::FirstRequest), 0);
+            Ok(Self { word, layout: Layout::new(u64::BITS, bits) })
+        }
+
+        /// Sets where windows begin. Default: with the first use.
+        #[must_use]
+        pub const fn aligned_to(self, alignment: Alignment) -> Self {
+            Self { word: self.word.measured_in(Measure::Windows(alignment)), layout: self.layout }
+        }
+    }
+}
+
+impl sealed::Sealed for SlidingCounter {}
+
+impl Algorithm for SlidingCounter {
+    #[inline]
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        windows::check(&self.word, self.layout, n, clock)
+    }
+
+    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+        windows::roll_back(&self.word, self.layout, n, taken, clock);
+    }
+
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        windows::refusal(&self.word, self.layout, n, clock)
+    }
+
+    fn usage(&self, clock: &impl Clock) -> Usage {
+        windows::usage(&self.word, self.layout, clock)
+    }
+
+    fn quota(&self) -> Quota {
+        self.word.quota().quota()
+    }
+
+    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        if u64::from(quota.limit()) > self.layout.current.max() && !quota.is_unlimited() {
+            // At most 2^24 - 1.
+            return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: self.layout.current.max() as u32 });
+        }
+        self.word.quota().set(quota, clock)
+    }
+}
+
+/// The bits of each count that the keyed table keeps.
+const LEVEL: Layout = Layout::new(LEVEL_BITS, 20);
+
+impl Windowed for SlidingCounter {
+    type Layout = Layout;
+
+    const LEVEL: Layout = LEVEL;
+
+    const LARGEST_LIMIT: u32 = LEVEL.current.max() as u32 - 1;
+
+    const COUNTS_FOR: u64 = 2;
+
+    fn weight(&View { standing, previous, current }: &View, line: &Timeline) -> u64 {
+        let (this, next) = (standing.ends_in, standing.ends_in + line.window());
+        part_of(this, previous, line.limit()).saturating_add(part_of(next, current, line.limit()))
+    }
+}

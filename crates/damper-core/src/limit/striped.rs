@@ -1,0 +1,265 @@
+//! Stripes: tokens that are taken many at a time, and spent from a cache line that few others write.
+//!
+//! One bucket, and beside it as many stripes as there are processors. A thread spends from the stripe that it prefers;
+//! an empty one is refilled from the bucket, and only when that has nothing either are the other stripes looked at.
+//!
+//! The word of a stripe, of which there may be `share` tokens in all:
+//!
+//! ```text
+//!  63  32 31     0
+//! | OUT  | TOKENS |
+//! ```
+//!
+//! | field | bits | unit | |
+//! |---|---|---|---|
+//! | TOKENS | 32 | tokens | to be spent by anybody |
+//! | OUT | 32 | tokens | in somebody's hands: room for what is fetched from the bucket, or what may yet be put back |
+//!
+//! Whoever goes to fetch tokens claims the room for them first, so that the stripes together never hold more than the
+//! budget, wherever a thread is stopped. One that is stopped for ever strands what it has in its hands.
+
+use super::{Algorithm, BudgetError, Denied, TokenBucket, Usage, budget};
+use crate::atomic::{AtomicU64, Field, Ordering, prefer, preference};
+use crate::clock::{Clock, DefaultClock, Monotonic};
+use crate::quota::{Quota, SetQuotaError};
+use alloc::boxed::Box;
+use crossbeam_utils::CachePadded;
+use std::thread;
+
+const TOKENS: Field = Field::lowest(32);
+const OUT: Field = TOKENS.then(32);
+const _: () = assert!(OUT.end() == u64::BITS, "fields must tile the word");
+
+const MOST_STRIPES: usize = 64;
+
+/// A token bucket for many threads that cannot hold a [`Lease`](super::Lease): its tokens are handed out in stripes, so
+/// that a check mostly writes to a cache line that no other core uses, and reads no clock.
+///
+/// Of the burst, as many tokens as the budget are for the stripes to hold; the bucket gives the rest, and a cost above
+/// that exceeds the burst. The envelope of all together is that of the quota. A check is refused only when the bucket
+/// and all stripes, looked at one after another, have too few tokens; tokens that another thread is just carrying from
+/// one to the other are not seen.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::{Quota, Striped};
+///
+/// // A million a second; of the burst 4,096 are for the stripes.
+/// let limiter = Striped::new(Quota::per_second(1_000_000), 4_096)?;
+/// std::thread::scope(|scope| {
+///     for _ in 0..4 {
+///         scope.spawn(|| assert!((0..1_000).all(|_| limiter.check().is_ok())));
+///     }
+/// });
+/// # Ok::<(), damper::BudgetError>(())
+/// ```
+#[derive(Debug)]
+pub struct Striped<C = DefaultClock> {
+    bucket: TokenBucket,
+    stripes: Box<[CachePadded<AtomicU64>]>,
+    /// What a stripe may hold.
+    share: u32,
+    clock: C,
+}
+
+impl Striped {
+    /// As many stripes as there are processors, which share `budget` tokens of the burst, on the [default
+    /// clock](DefaultClock).
+    ///
+    /// # Errors
+    ///
+    /// [`BudgetError`] if the budget is less than a token for each, or no less than the burst.
+    pub fn new(quota: Quota, budget: u32) -> Result<Self, BudgetError> {
+        Self::with_clock(quota, budget, Monotonic)
+    }
+}
+
+impl<C: Clock> Striped<C> {
+    /// As [`new`](Striped::new), on a clock of your own.
+    ///
+    /// # Errors
+    ///
+    /// [`BudgetError`] if the budget is less than a token for each, or no less than the burst.
+    pub fn with_clock(quota: Quota, budget: u32, clock: C) -> Result<Self, BudgetError> {
+        let processors = thread::available_parallelism().map_or(1, core::num::NonZero::get);
+        Self::with_stripes(quota, budget, processors.min(MOST_STRIPES), clock)
+    }
+
+    /// As [`with_clock`](Striped::with_clock), with so many stripes, which share the budget equally; what is over stays
+    /// with the bucket.
+    ///
+    /// # Errors
+    ///
+    /// [`BudgetError`] if there are no stripes, more than 64, or more than tokens in the budget, or if that is no less
+    /// than the burst.
+    pub fn with_stripes(quota: Quota, budget: u32, stripes: usize, clock: C) -> Result<Self, BudgetError> {
+        let _whole = budget::set_aside(quota, budget)?;
+        if stripes == 0 || stripes > MOST_STRIPES || stripes > budget as usize {
+            return Err(BudgetError::Stripes { budget, stripes });
+        }
+        let share = budget / stripes as u32;
+        Ok(Self {
+            bucket: TokenBucket::new(budget::set_aside(quota, share * stripes as u32)?),
+            stripes: (0..stripes).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
+            share,
+            clock,
+        })
+    }
+
+    /// Takes one token if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which tells when the bucket has one.
+    #[inline]
+    pub fn check(&self) -> Result<(), Denied> {
+        self.check_n(1)
+    }
+
+    /// Takes `n` tokens if all of them are there, in the bucket and the stripes together, else none.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which tells when the bucket has what the stripes have not, or that `n` exceeds what the bucket can
+    /// hold.
+    #[inline]
+    pub fn check_n(&self, n: u32) -> Result<(), Denied> {
+        // The straight path, once.
+        let place = preference() % self.stripes.len();
+        let stripe = Stripe(&self.stripes[place]);
+        let word = stripe.load();
+        if u64::from(n) <= TOKENS.get(word) && stripe.replace(word, word - u64::from(n)) {
+            return Ok(());
+        }
+        self.check_slow(place, n)
+    }
+
+    #[cold]
+    fn check_slow(&self, mut place: usize, n: u32) -> Result<(), Denied> {
+        loop {
+            let stripe = Stripe(&self.stripes[place]);
+            let word = stripe.load();
+            // What a stripe holds and lends is its share at most.
+            let (tokens, out) = (TOKENS.get(word) as u32, OUT.get(word) as u32);
+            if n > tokens
+                && let Err(denied) = self.bucket.has(n, &self.clock)
+            {
+                // Nothing is written before it is known that there are enough.
+                if denied.exceeds_burst() {
+                    return Err(denied);
+                }
+                self.bucket.has(n.saturating_sub(self.held()), &self.clock)?;
+                return self.gather(place, n);
+            }
+            let room = self.share - tokens - out;
+            let claimed = if n > tokens { word + OUT.put(room.into()) } else { word - u64::from(n) };
+            if !stripe.replace(word, claimed) {
+                // Another thread is here too.
+                place = (place + 1) % self.stripes.len();
+                prefer(place);
+                continue;
+            }
+            if n <= tokens {
+                return Ok(());
+            }
+            let taken = self.bucket.take_between(n, n.saturating_add(room), &self.clock);
+            stripe.settle(taken.map_or(0, |taken| taken - n), room);
+            if taken.is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes `n` tokens of several stripes, and of the bucket what they do not have.
+    fn gather(&self, first: usize, n: u32) -> Result<(), Denied> {
+        let mut gathered = [0; MOST_STRIPES];
+        let mut missing = n;
+        for place in (first..self.stripes.len()).chain(0..first) {
+            gathered[place] = Stripe(&self.stripes[place]).borrow(missing);
+            missing -= gathered[place];
+        }
+        let answer = self.bucket.take(missing, &self.clock).map(|_| ());
+        for (stripe, &borrowed) in self.stripes.iter().zip(&gathered) {
+            if borrowed > 0 {
+                Stripe(stripe).settle(if answer.is_ok() { 0 } else { borrowed }, borrowed);
+            }
+        }
+        answer
+    }
+
+    /// Tells how much of the bucket's capacity is used, and takes nothing: what the stripes hold counts as there.
+    pub fn peek(&self) -> Usage {
+        let usage = self.bucket.usage(&self.clock);
+        Usage { remaining: usage.remaining.saturating_add(self.held()).min(usage.limit), ..usage }
+    }
+
+    /// The quota in force.
+    pub fn quota(&self) -> Quota {
+        budget::with_budget(&self.bucket, self.budget())
+    }
+
+    /// Puts another quota in force, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does. What the stripes
+    /// hold stays.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`], and the quota stays.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
+        budget::set_quota(&self.bucket, quota, self.budget(), &self.clock)
+    }
+
+    /// What all stripes hold, looked at one after another.
+    fn held(&self) -> u32 {
+        // Each of them no more than its share; the sum may count tokens twice that went from one to another meanwhile.
+        self.stripes.iter().fold(0, |held: u32, stripe| held.saturating_add(TOKENS.get(Stripe(stripe).load()) as u32))
+    }
+
+    fn budget(&self) -> u32 {
+        // No more than a `u32` was divided by that.
+        self.share * self.stripes.len() as u32
+    }
+}
+
+/// One stripe.
+///
+/// ORDERING: Relaxed throughout. A stripe's word is all there is of it, and publishes nothing. What is fetched for it
+/// was taken from the bucket by an exchange that releases, after the room for it was claimed.
+struct Stripe<'a>(&'a AtomicU64);
+
+impl Stripe<'_> {
+    #[inline]
+    fn load(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn replace(&self, old: u64, new: u64) -> bool {
+        self.0.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes up to `n` tokens and keeps the room for them, where a thread that then gets too few from the bucket puts them
+    /// back.
+    fn borrow(&self, n: u32) -> u32 {
+        // loom-tests: leases::tokens_put_back_find_their_room.
+        loop {
+            let word = self.load();
+            let borrowed = TOKENS.get(word).min(n.into());
+            if borrowed == 0 || self.replace(word, word - TOKENS.put(borrowed) + OUT.put(borrowed)) {
+                // At most `n`.
+                return borrowed as u32;
+            }
+        }
+    }
+
+    /// Puts `tokens` into it, and gives up the room for `out`, which is no less.
+    fn settle(&self, tokens: u32, out: u32) {
+        loop {
+            let word = self.load();
+            if self.replace(word, word + TOKENS.put(tokens.into()) - OUT.put(out.into())) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A limit per window, plus a burst.
+
+use super::QuotaError;
+use core::fmt;
+use core::time::Duration;
+
+const SECOND: u64 = 1_000_000_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+
+/// How many tokens a window brings, and how many may be taken at once.
+///
+/// Tokens drip in evenly: `per_minute(30)` is one every two seconds, not thirty at the full minute. The burst is how
+/// many can be saved up while nothing is taken; it is the limit unless [`burst`](Quota::burst) says otherwise. In any
+/// stretch of time at most `burst` tokens plus what drips in meanwhile are allowed.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::Quota;
+///
+/// const API: Quota = Quota::per_second(50).burst(100);
+/// assert_eq!(API.to_string(), "50/s burst 100");
+/// assert_eq!(Quota::per(10, Duration::from_millis(250))?.to_string(), "10/250ms burst 10");
+/// assert_eq!(Quota::every(Duration::from_secs(2))?.to_string(), "1/2s burst 1");
+/// # Ok::<(), damper::QuotaError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[must_use]
+pub struct Quota {
+    limit: u32,
+    burst: u32,
+    /// In nanoseconds; 0 where nothing is limited.
+    window: u64,
+    /// `None`: ten bursts.
+    max_debt: Option<u32>,
+}
+
+impl Quota {
+    /// `limit` tokens per second; 0 refills nothing, and the burst is 0 too unless it is set.
+    pub const fn per_second(limit: u32) -> Self {
+        Self::new(limit, SECOND)
+    }
+
+    /// `limit` tokens per minute; 0 refills nothing.
+    pub const fn per_minute(limit: u32) -> Self {
+        Self::new(limit, MINUTE)
+    }
+
+    /// `limit` tokens per hour; 0 refills nothing.
+    pub const fn per_hour(limit: u32) -> Self {
+        Self::new(limit, HOUR)
+    }
+
+    /// `limit` tokens per `window`; a limit of 0 refills nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError::ZeroWindow`] if the window is zero, [`QuotaError::WindowTooLong`] beyond 584 years.
+    pub const fn per(limit: u32, window: Duration) -> Result<Self, QuotaError> {
+        match window.as_nanos() {
+            0 => Err(QuotaError::ZeroWindow),
+            nanos if nanos <= u64::MAX as u128 => Ok(Self::new(limit, nanos as u64)),
+            _ => Err(QuotaError::WindowTooLong),
+        }
+    }
+
+    /// Allows everything, and counts nothing: for a limit that is switched off.
+    ///
+    /// A limiter that is built with it can later be set to some ten thousand tokens a second at most. For more, build it
+    /// [`up_to`](crate::RateLimiter::up_to) its fastest quota.
+    pub const UNLIMITED: Self = Self::new(u32::MAX, 0);
+
+    /// Whether this is [`UNLIMITED`](Quota::UNLIMITED), whatever its burst.
+    #[must_use]
+    pub const fn is_unlimited(&self) -> bool {
+        self.window == 0
+    }
+
+    /// One token every `interval`.
+    ///
+    /// # Errors
+    ///
+    /// [`QuotaError::ZeroWindow`] if the interval is zero, [`QuotaError::WindowTooLong`] beyond 584 years.
+    pub const fn every(interval: Duration) -> Result<Self, QuotaError> {
+        Self::per(1, interval)
+    }
+
+    const fn new(limit: u32, window: u64) -> Self {
+        Self { limit, burst: limit, window, max_debt: None }
+    }
+
+    /// Sets how many tokens can be saved up and taken at once. Default: the limit. With 0 every request exceeds the
+    /// burst.
+    pub const fn burst(self, burst: u32) -> Self {
+        Self { burst, ..self }
+    }
+
+    /// Sets how far below zero a level may go where debt is asked for by name, in tokens. Default: ten bursts.
+    ///
+    /// Also the most that a clock which steps back can cost: the time in which so much and a burst are refilled.
+    pub const fn max_debt(self, max_debt: u32) -> Self {
+        Self { max_debt: Some(max_debt), ..self }
+    }
+
+    /// The tokens that a window brings.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// The window in which `limit` tokens drip in; zero where nothing is limited.
+    #[must_use]
+    pub const fn window(&self) -> Duration {
+        Duration::from_nanos(self.window)
+    }
+
+    /// The most tokens that can be saved up and taken at once.
+    #[must_use]
+    pub const fn capacity(&self) -> u32 {
+        self.burst
+    }
+
+    /// `limit` tokens in the window of this quota.
+    pub(super) const fn rate(&self, limit: u32) -> Rate {
+        Rate { limit, window: self.window }
+    }
+
+    /// A quota again from what `limit`, `window_nanos`, `capacity` and `own_max_debt` said.
+    pub(crate) const fn from_parts(limit: u32, window: u64, burst: u32, max_debt: Option<u32>) -> Self {
+        Self { limit, burst, window, max_debt }
+    }
+
+    /// What `max_debt` was set to, if it was.
+    pub(crate) const fn own_max_debt(&self) -> Option<u32> {
+        self.max_debt
+    }
+
+    /// Tokens of the deepest legal debt, counted from a full bucket: the burst and `max_debt`.
+    pub(crate) const fn deepest_debt(&self) -> u64 {
+        let below_zero = match self.max_debt {
+            Some(tokens) => tokens as u64,
+            None => 10 * self.burst as u64,
+        };
+        self.burst as u64 + below_zero
+    }
+
+    pub(crate) const fn window_nanos(&self) -> u64 {
+        self.window
+    }
+
+    /// Returns the time in which a whole burst is refilled, rounded up to nanoseconds; the window where no burst is set
+    /// apart. `None` if it is never refilled, or at once.
+    #[must_use]
+    pub const fn refill_window(&self) -> Option<Duration> {
+        if self.limit == 0 || self.window == 0 {
+            return None;
+        }
+        if self.burst == self.limit {
+            return Some(self.window());
+        }
+        // Below 2^96; `Duration` holds 2^94 ns in its seconds and more: a longer refill is as good as never.
+        let nanos = (self.window as u128 * self.burst as u128).div_ceil(self.limit as u128);
+        let seconds = nanos / SECOND as u128;
+        if seconds > u64::MAX as u128 {
+            None
+        } else {
+            Some(Duration::new(seconds as u64, (nanos % SECOND as u128) as u32))
+        }
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_unlimited() {
+            return f.write_str("unlimited");
+        }
+        write!(f, "{} burst {}", self.rate(self.limit), self.burst)
+    }
+}
+
+/// So many tokens per window, in words.
+pub(super) struct Rate {
+    limit: u32,
+    window: u64,
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.limit)?;
+        match self.window {
+            SECOND => f.write_str("s"),
+            MINUTE => f.write_str("min"),
+            HOUR => f.write_str("h"),
+            // Exact, unlike what is shown of a wait.
+            nanos => write!(f, "{:?}", Duration::from_nanos(nanos)),
+        }
+    }
+}

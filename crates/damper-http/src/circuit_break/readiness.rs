@@ -1,0 +1,82 @@
+//! Whether the service behind a breaker may be called.
+//!
+//! An open breaker answers at once, so it must not wait for a service that is not ready. Who is asked when:
+//!
+//! | `poll_ready` finds | it | then `call` |
+//! |---|---|---|
+//! | a breaker that would let the call pass | asks the service | asks the breaker, and calls the service if that lets it pass |
+//! | a breaker that would refuse the call | answers that it is ready, without asking the service | refuses the call |
+//! | breakers that are chosen by the request, such as one per host | asks the service | asks the request's breaker |
+//!
+//! - A service that is ready and is then not called stays ready: what it reserved is kept for the next call, whose
+//!   `poll_ready` asks it again, as tower's contract allows. While the breaker is open it is not asked again.
+//! - A service that was not asked is not called, even if the breaker would let the call pass by then (the cooldown
+//!   ended in between). That call is refused with a `retry_after` of zero, and a probe gives its place back.
+//! - A clone has taken no readiness.
+
+use super::Breakers;
+use crate::Head;
+use core::task::Poll;
+use damper_core::breaker::{BreakerRef, CircuitOpen, Permit};
+use damper_core::internal::open_for_no_time;
+
+/// What is known of the service's readiness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Readiness {
+    /// Nothing since its last call.
+    #[default]
+    Unknown,
+    /// It is ready, and holds what it reserved for a call.
+    Ready,
+    /// It was not asked, because the breaker would refuse the call.
+    Skipped,
+}
+
+impl Readiness {
+    /// Polls the service's readiness by `poll`, unless the breaker would refuse the call anyway.
+    #[inline]
+    pub fn poll<E>(
+        &mut self,
+        breakers: &impl Breakers,
+        poll: impl FnOnce() -> Poll<Result<(), E>>,
+    ) -> Poll<Result<(), E>> {
+        if breakers.refusal().is_some() {
+            if *self != Self::Ready {
+                *self = Self::Skipped;
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let polled = poll();
+        *self = if matches!(polled, Poll::Ready(Ok(()))) { Self::Ready } else { Self::Unknown };
+        polled
+    }
+
+    /// Asks to make the call of this request, for which the readiness is used up if it is granted.
+    ///
+    /// # Errors
+    ///
+    /// [`CircuitOpen`], from the breaker or because the service was not asked whether it is ready.
+    #[inline]
+    pub fn try_acquire<B: Breakers>(
+        &mut self,
+        breakers: &B,
+        head: &Head<'_>,
+    ) -> Result<Permit<B::Breaker>, CircuitOpen> {
+        let permit = breakers.try_acquire(head);
+        if *self == Self::Skipped {
+            return self.refuse(permit);
+        }
+        if permit.is_ok() {
+            *self = Self::Unknown;
+        }
+        permit
+    }
+
+    /// Refuses the call of a service that was not asked whether it is ready.
+    #[cold]
+    fn refuse<R: BreakerRef>(&mut self, permit: Result<Permit<R>, CircuitOpen>) -> Result<Permit<R>, CircuitOpen> {
+        *self = Self::Unknown;
+        permit?.ignore();
+        Err(open_for_no_time())
+    }
+}

@@ -1,0 +1,151 @@
+//! A limit for each client address.
+
+use super::prefix::{self, Prefix, PrefixLimit};
+use super::{Answer, Decision, KeyedStatus, Limit, by_key};
+use crate::wire::TrustedProxies;
+use crate::{Head, MissingPeer};
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::Ready;
+use core::hash::BuildHasher;
+use core::net::IpAddr;
+use damper_core::clock::{Clock, DefaultClock};
+use damper_core::keyed::{ClientAddress, KeyedLimiter, Seed};
+use damper_core::limit::{KeyedAlgorithm, TokenBucket};
+
+/// A limit for each client address: the peer's, or behind [`TrustedProxies`] that which these tell. IPv6 addresses are
+/// grouped by their prefix.
+///
+/// A network has many such prefixes: one that owns a /48 has 65,536 of 64 bits. Limits of [wider prefixes](Self::prefix)
+/// hold it together.
+///
+/// A request that does not tell its [peer](Head::peer) is an error, and not limited together with others.
+pub struct PerClient<C = DefaultClock, S = Seed, A = TokenBucket> {
+    limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>,
+    proxies: Option<TrustedProxies>,
+    ipv6_prefix: u32,
+    /// The longest prefix first.
+    prefixes: Vec<PrefixLimit<C, S, A>>,
+}
+
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<C, S, A> {
+    /// In a limiter that you keep to look at it, or to change its quota.
+    pub fn new(limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>) -> Self {
+        Self { limits, proxies: None, ipv6_prefix: ClientAddress::IPV6_PREFIX, prefixes: Vec::new() }
+    }
+
+    /// Adds a limit for each IPv6 prefix of `bits`, in a limiter that you keep; more than 128 are 128. Default: none.
+    ///
+    /// A request takes a token of its client's limit and of the limits of all prefixes that it is in, or of none. They
+    /// are asked in their order, the client's own first and the shortest prefix last; when one refuses, those before it
+    /// get back what they gave, less what has been refilled since. Headers report the limit that has the fewest tokens
+    /// left, or of those that refuse the one with the longest wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// use damper::http::{PerClient, RateLimitLayer};
+    /// use damper::{KeyedLimiter, Quota};
+    /// use std::sync::Arc;
+    ///
+    /// let each = Arc::new(KeyedLimiter::builder(Quota::per_second(50)).capacity(100_000).build()?);
+    /// let networks = Arc::new(KeyedLimiter::builder(Quota::per_second(500)).capacity(50_000).build()?);
+    /// let layer = RateLimitLayer::new(PerClient::new(each).prefix(48, Arc::clone(&networks)));
+    /// networks.set_quota(Quota::per_second(400))?;
+    /// # let _ = layer;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn prefix(mut self, bits: u32, limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>) -> Self {
+        self.add_prefix(Prefix::V6(bits), limits);
+        self
+    }
+
+    /// Adds a limit for each IPv4 prefix of `bits`, as [`prefix`](Self::prefix) does for IPv6; more than 32 are 32.
+    #[must_use]
+    pub fn prefix_v4(mut self, bits: u32, limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>) -> Self {
+        self.add_prefix(Prefix::V4(bits), limits);
+        self
+    }
+
+    pub(crate) fn add_prefix(&mut self, prefix: Prefix, limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>) {
+        let place = self.prefixes.partition_point(|other| other.prefix.bits() >= prefix.bits());
+        self.prefixes.insert(place, PrefixLimit { prefix, limits });
+    }
+
+    pub(crate) fn behind(&mut self, proxies: TrustedProxies) {
+        self.proxies = Some(proxies);
+    }
+
+    pub(crate) fn ipv6_prefix(&mut self, bits: u32) {
+        self.ipv6_prefix = bits;
+    }
+
+    #[inline]
+    fn address(&self, head: &Head<'_>) -> Result<IpAddr, MissingPeer> {
+        let peer = head.peer_ip().ok_or(MissingPeer)?;
+        Ok(match &self.proxies {
+            Some(proxies) => proxies.client_of(peer, head.headers),
+            None => peer,
+        })
+    }
+
+    #[inline]
+    fn client(&self, address: IpAddr) -> ClientAddress {
+        ClientAddress::with_ipv6_prefix(address, self.ipv6_prefix)
+    }
+
+    /// Apart, so that it costs nothing where there are no wider prefixes.
+    #[inline(never)]
+    fn decide_with_prefixes(&self, address: IpAddr, tell: bool) -> Answer {
+        prefix::decide(&self.limits, self.client(address), address, &self.prefixes, tell)
+    }
+}
+
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for PerClient<C, S, A> {
+    type Later = Ready<Answer>;
+
+    #[inline]
+    fn decide(&self, head: &Head<'_>, tell: bool) -> Decision<Self::Later> {
+        match self.address(head) {
+            Ok(address) if self.prefixes.is_empty() => by_key::decide(&self.limits, &self.client(address), tell),
+            Ok(address) => Decision::Now(self.decide_with_prefixes(address, tell)),
+            Err(missing) => Decision::Now(Err(missing.into())),
+        }
+    }
+
+    fn key(&self, head: &Head<'_>) -> Option<String> {
+        self.address(head).ok().map(|address| self.client(address).to_string())
+    }
+
+    fn keyed(&self) -> Vec<KeyedStatus> {
+        let prefixes = self.prefixes.iter().map(PrefixLimit::status);
+        core::iter::once(KeyedStatus::of(&*self.limits)).chain(prefixes).collect()
+    }
+}
+
+/// Clones share the limits.
+impl<C, S, A> Clone for PerClient<C, S, A> {
+    fn clone(&self) -> Self {
+        Self {
+            limits: Arc::clone(&self.limits),
+            proxies: self.proxies.clone(),
+            ipv6_prefix: self.ipv6_prefix,
+            prefixes: self.prefixes.clone(),
+        }
+    }
+}
+
+impl<C: fmt::Debug, S, A> fmt::Debug for PerClient<C, S, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerClient")
+            .field("limits", &self.limits)
+            .field("proxies", &self.proxies)
+            .field("ipv6_prefix", &self.ipv6_prefix)
+            .field("prefixes", &self.prefixes)
+            .finish()
+    }
+}

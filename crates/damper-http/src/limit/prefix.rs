@@ -1,0 +1,169 @@
+//! Limits of prefixes that are wider than a client's own, in one decision with its own.
+
+use super::by_key::quota_of;
+use super::{Answer, KeyedStatus, Limited, Standing};
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use core::fmt;
+use core::hash::BuildHasher;
+use core::net::{IpAddr, Ipv4Addr};
+use damper_core::clock::Clock;
+use damper_core::internal::{refusal, revoke, take_revocably};
+use damper_core::keyed::{ClientAddress, KeyedLimiter};
+use damper_core::limit::{Allowed, Denied, KeyedAlgorithm};
+use damper_core::quota::Quota;
+
+/// The tokens of a request.
+const COST: u32 = 1;
+
+/// By which bits addresses of one family are grouped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Prefix {
+    V4(u32),
+    V6(u32),
+}
+
+impl Prefix {
+    pub(super) fn bits(self) -> u32 {
+        match self {
+            Self::V4(bits) => bits.min(u32::BITS),
+            Self::V6(bits) => bits.min(u128::BITS),
+        }
+    }
+
+    /// The group of an address, which is the whole address of a client; `None` for one of the other family.
+    fn group(self, address: IpAddr) -> Option<ClientAddress> {
+        match (self, address) {
+            (Self::V4(_), IpAddr::V4(address)) => {
+                let mask = u32::MAX.checked_shl(u32::BITS - self.bits()).unwrap_or(0);
+                Some(IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & mask)).into())
+            }
+            (Self::V6(bits), IpAddr::V6(_)) => Some(ClientAddress::with_ipv6_prefix(address, bits)),
+            (Self::V4(_), IpAddr::V6(_)) | (Self::V6(_), IpAddr::V4(_)) => None,
+        }
+    }
+}
+
+/// `ipv6/48`.
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = match self {
+            Self::V4(_) => "ipv4",
+            Self::V6(_) => "ipv6",
+        };
+        write!(f, "{family}/{}", self.bits())
+    }
+}
+
+/// A limit for each prefix of one length.
+pub(super) struct PrefixLimit<C, S, A> {
+    pub(super) prefix: Prefix,
+    pub(super) limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>,
+}
+
+impl<C: Clock, S, A: KeyedAlgorithm> PrefixLimit<C, S, A> {
+    pub(super) fn status(&self) -> KeyedStatus {
+        KeyedStatus { prefix: Some(self.prefix.to_string()), ..KeyedStatus::of(&*self.limits) }
+    }
+}
+
+/// What one of the limits says, and to whom.
+struct Said<'a, T, C, S, A> {
+    answer: T,
+    limits: &'a KeyedLimiter<ClientAddress, C, S, A>,
+    key: ClientAddress,
+}
+
+/// What all of them say.
+type Together<'a, C, S, A> = Result<Said<'a, Allowed, C, S, A>, Said<'a, Denied, C, S, A>>;
+
+impl<T, C: Clock, S: BuildHasher, A: KeyedAlgorithm> Said<'_, T, C, S, A> {
+    fn quota(&self) -> Quota {
+        quota_of(self.limits, &self.key)
+    }
+}
+
+/// Takes a token of a client's limit and of those of all prefixes that it is in, or of none. The prefixes are in their
+/// order, the narrowest first.
+pub(super) fn decide<C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    own: &KeyedLimiter<ClientAddress, C, S, A>,
+    client: ClientAddress,
+    address: IpAddr,
+    prefixes: &[PrefixLimit<C, S, A>],
+    tell: bool,
+) -> Answer {
+    // Whatever form the address came in, here it is of the family that the client is of.
+    let address = ClientAddress::with_ipv6_prefix(address, u128::BITS).address();
+    match take_all(own, client, address, prefixes) {
+        Ok(_) if !tell => Ok(None),
+        Ok(said) => Ok(Some(Standing::new(said.quota(), said.answer.remaining(), said.answer.resets_in()))),
+        Err(said) => Err(Limited::by(said.answer, said.quota()).into()),
+    }
+}
+
+/// Takes a token of a limit, and then of those of the prefixes. Says what the one says that has the fewest left, or of
+/// those that refuse the one with the longest wait.
+///
+/// Calls itself for each prefix, of which there are few: so their receipts need no memory of their own.
+fn take_all<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    limits: &'a KeyedLimiter<ClientAddress, C, S, A>,
+    key: ClientAddress,
+    address: IpAddr,
+    prefixes: &'a [PrefixLimit<C, S, A>],
+) -> Together<'a, C, S, A> {
+    let (allowed, receipt) = match take_revocably(limits, &key, COST) {
+        Ok(taken) => taken,
+        Err(denied) => return Err(longest_refusal(Said { answer: denied, limits, key }, address, prefixes)),
+    };
+    let own = Said { answer: allowed, limits, key };
+    let mut rest = prefixes;
+    while let [prefix, wider @ ..] = rest {
+        rest = wider;
+        let Some(group) = prefix.prefix.group(address) else { continue };
+        return match take_all(&prefix.limits, group, address, wider) {
+            Ok(said) if said.answer.remaining() < own.answer.remaining() => Ok(said),
+            Ok(_) => Ok(own),
+            Err(refused) => {
+                revoke(limits, &key, COST, receipt);
+                Err(refused)
+            }
+        };
+    }
+    Ok(own)
+}
+
+/// The refusal with the longest wait, among the first and what the limits of these prefixes would say. These are only
+/// looked at: the ones before the first allowed the request.
+#[cold]
+fn longest_refusal<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    first: Said<'a, Denied, C, S, A>,
+    address: IpAddr,
+    prefixes: &'a [PrefixLimit<C, S, A>],
+) -> Said<'a, Denied, C, S, A> {
+    let refusals = prefixes.iter().filter_map(|PrefixLimit { prefix, limits }| {
+        let key = prefix.group(address)?;
+        Some(Said { answer: refusal(limits, &key, COST)?, limits, key })
+    });
+    refusals.fold(first, |longest, other| {
+        let is_longer = match (longest.answer.retry_after(), other.answer.retry_after()) {
+            (Some(wait), Some(longer)) => longer > wait,
+            // No wait helps there.
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if is_longer { other } else { longest }
+    })
+}
+
+/// Clones share the limits.
+impl<C, S, A> Clone for PrefixLimit<C, S, A> {
+    fn clone(&self) -> Self {
+        Self { prefix: self.prefix, limits: Arc::clone(&self.limits) }
+    }
+}
+
+impl<C: fmt::Debug, S, A> fmt::Debug for PrefixLimit<C, S, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrefixLimit").field("prefix", &self.prefix).field("limits", &self.limits).finish()
+    }
+}

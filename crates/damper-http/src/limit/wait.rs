@@ -1,0 +1,86 @@
+//! One limit for all requests, which wait for their turn.
+
+use super::global::{standing, told_quota};
+use super::{Answer, Decision, Limit, Limited, Refusal, Standing};
+use crate::Head;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use damper_core::clock::{Clock, DefaultClock};
+use damper_core::limit::{RateLimiter, TokenBucket};
+
+/// One limit for all requests, which wait for their turn. Made by
+/// [`RateLimitLayer::wait`](crate::RateLimitLayer::wait).
+pub struct Wait<C = DefaultClock> {
+    limiter: Arc<RateLimiter<TokenBucket, C>>,
+    longest: Duration,
+}
+
+impl<C> Wait<C> {
+    pub(crate) fn new(limiter: Arc<RateLimiter<TokenBucket, C>>, longest: Duration) -> Self {
+        Self { limiter, longest }
+    }
+}
+
+impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
+    type Later = WaitTurn;
+
+    fn decide(&self, _: &Head<'_>, tell: bool) -> Decision<WaitTurn> {
+        // Where others wait, no token is there: nobody is overtaken.
+        if let Ok(allowed) = self.limiter.check() {
+            return Decision::Now(Ok(tell.then(|| standing(&self.limiter, allowed))));
+        }
+        let (limiter, longest) = (Arc::clone(&self.limiter), self.longest);
+        Decision::Later(WaitTurn(Box::pin(async move {
+            let waited = limiter.turn(1).within(longest).ready().await;
+            let usage = limiter.peek();
+            let quota = told_quota(limiter.quota(), usage);
+            match waited {
+                Ok(()) => Ok(tell.then(|| Standing::new(quota, usage.remaining(), usage.resets_in()))),
+                // It may wait for so long itself: what is left after that is what another has to wait before.
+                Err(denied) => Err(Refusal::Limited(Limited {
+                    retry_after: denied.retry_after().map(|wait| wait.saturating_sub(longest)),
+                    ..Limited::by(denied, quota)
+                })),
+            }
+        })))
+    }
+}
+
+/// Clones share the limiter.
+impl<C> Clone for Wait<C> {
+    fn clone(&self) -> Self {
+        Self { limiter: Arc::clone(&self.limiter), longest: self.longest }
+    }
+}
+
+impl<C: fmt::Debug> fmt::Debug for Wait<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wait").field("limiter", &self.limiter).field("longest", &self.longest).finish()
+    }
+}
+
+/// The turn of a request that waits.
+///
+/// It takes its place when it is first polled, and gives it back when it is dropped, as
+/// [`Ready`](damper_core::limit::Ready)
+/// says.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct WaitTurn(Pin<Box<dyn Future<Output = Answer> + Send>>);
+
+impl Future for WaitTurn {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for WaitTurn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitTurn").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! The other end of a request's connection.
+
+use core::fmt;
+use core::net::SocketAddr;
+use http::Extensions;
+#[cfg(feature = "tonic")]
+use tonic::transport::server::TcpConnectInfo;
+
+/// The address of a connection's other end, as an extension of its requests: for servers that tell it in no other way.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// use damper::http::{Head, PeerAddress};
+///
+/// let mut request = http::Request::new(());
+/// request.extensions_mut().insert(PeerAddress(([192, 0, 2, 7], 5_000).into()));
+/// assert_eq!(Head::of(&request).peer(), Some(([192, 0, 2, 7], 5_000).into()));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PeerAddress(pub SocketAddr);
+
+/// The address that somebody added to a request, as `of` takes it: the whole of it is not moved about for a part.
+#[inline]
+pub(super) fn among<T>(extensions: &Extensions, of: impl Fn(&SocketAddr) -> T) -> Option<T> {
+    if let Some(PeerAddress(address)) = extensions.get() {
+        return Some(of(address));
+    }
+    #[cfg(feature = "axum")]
+    if let Some(axum::extract::ConnectInfo(address)) = extensions.get() {
+        return Some(of(address));
+    }
+    // Of a connection over tonic's TLS too.
+    #[cfg(feature = "tonic")]
+    if let Some(connection) = extensions.get::<TcpConnectInfo>() {
+        return connection.remote_addr().as_ref().map(of);
+    }
+    None
+}
+
+/// A limit per client address met a request that does not say where it is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingPeer;
+
+impl fmt::Display for MissingPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a limit per client address, and the request does not tell its peer's: with axum, serve \
+             into_make_service_with_connect_info::<SocketAddr>() (and have damper's feature axum); with hyper, make \
+             the service with for_peer(address); with tonic, serve TCP (and have damper's feature tonic); else, add \
+             damper::http::PeerAddress to the request's extensions",
+        )
+    }
+}
+
+impl core::error::Error for MissingPeer {}

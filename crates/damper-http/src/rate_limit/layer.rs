@@ -1,0 +1,418 @@
+//! Which limit, and what is told.
+
+use super::RateLimit;
+use super::policy::Policy;
+use crate::Head;
+use crate::limit::{By, ByHeader, Limit, LimitError, Limited, PerClient, Prefix};
+use crate::wire::{RateLimitHeaders, RateLimitNameError, TrustedProxies};
+use alloc::sync::Arc;
+use bytes::Bytes;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use core::net::SocketAddr;
+use damper_core::clock::Clock;
+use damper_core::keyed::KeyedLimiter;
+use damper_core::limit::{KeyedAlgorithm, RateLimiter};
+use damper_core::quota::Quota;
+use http::HeaderName;
+
+/// Puts services behind a limit: a request that is over it is answered `429 Too Many Requests`, at once.
+///
+/// The answer carries `Retry-After` (whole seconds, rounded up, at least 1; absent if no wait helps), `RateLimit` and
+/// `RateLimit-Policy`, and a line of text, or the [body](Self::body) that you choose. The request's body is not read,
+/// and the service not called. With the feature `tonic`, a gRPC request is answered with the status
+/// `RESOURCE_EXHAUSTED`, as the module `tonic` says.
+///
+/// Around a router it limits all routes, around a handler that one, and [per client](Self::per_client) each address.
+///
+/// Clones, and all services that one makes, share the limit. It is asked in `call`, never in `poll_ready`: who polls
+/// for readiness may go away, and what was taken for it would be lost.
+///
+/// # Examples
+///
+/// With axum:
+///
+#[cfg_attr(feature = "axum", doc = "```")]
+#[cfg_attr(not(feature = "axum"), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// use axum::{Router, routing::get};
+/// use damper::Quota;
+/// use damper::http::RateLimitLayer;
+///
+/// # async fn home() {}
+/// # async fn search() {}
+/// let clients = RateLimitLayer::per_client(Quota::per_second(50).burst(100));
+/// let app: Router = Router::new()
+///     .route("/search", get(search).layer(RateLimitLayer::global(Quota::per_second(5))))
+///     .route("/", get(home))
+///     .layer(clients.exempt(|head| head.uri.path() == "/healthz"));
+/// // Tells where requests are from: `axum::serve(listener, service)`.
+/// let service = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
+/// ```
+///
+/// With hyper, for each connection:
+///
+#[cfg_attr(feature = "hyper", doc = "```")]
+#[cfg_attr(not(feature = "hyper"), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// use damper::http::RateLimitLayer;
+/// use hyper::service::{HttpService, service_fn};
+/// # use hyper::{Request, Response, body::Incoming};
+/// # type Answer = Response<http_body_util::Empty<bytes::Bytes>>;
+/// # async fn hello(_: Request<Incoming>) -> Result<Answer, std::convert::Infallible> {
+/// #     Ok(Response::default())
+/// # }
+/// use std::net::SocketAddr;
+///
+/// let limits = RateLimitLayer::per_client(damper::Quota::per_second(50).burst(100));
+/// let service = move |peer: SocketAddr| limits.for_peer(peer).layer(service_fn(hello));
+/// # fn check<S: HttpService<Incoming>>(_: impl Fn(SocketAddr) -> S) {}
+/// # check(service);
+/// ```
+pub struct RateLimitLayer<L> {
+    policy: Arc<Policy<L>>,
+    peer: Option<SocketAddr>,
+}
+
+impl RateLimitLayer<Arc<RateLimiter>> {
+    /// One limit for all requests.
+    #[must_use]
+    pub fn global(quota: Quota) -> Self {
+        Self::new(Arc::new(RateLimiter::new(quota)))
+    }
+}
+
+impl RateLimitLayer<PerClient> {
+    /// A limit for each client address, of which the 8192 busiest are known: the peer's address, IPv6 by the prefix of
+    /// 64 bits.
+    ///
+    /// The server has to tell the peer's address, as [`Head::peer`] says; a request without one is answered `500
+    /// Internal Server Error`. What the server has to add then is the text of
+    /// [`MissingPeer`](crate::MissingPeer): an error in the log with the feature `tracing`, a counter with
+    /// `metrics`, and without both what [`on_error`](Self::on_error) is called with. Behind proxies, say
+    /// [which](Self::behind).
+    #[must_use]
+    pub fn per_client(quota: Quota) -> Self {
+        Self::new(PerClient::new(limits_for_each(quota)))
+    }
+}
+
+impl RateLimitLayer<PerClient> {
+    /// Adds a limit for each IPv6 prefix of `bits`, of which the 8192 busiest are known; more than 128 are 128. Default:
+    /// none.
+    ///
+    /// One network may own many prefixes of 64 bits: 65,536 in a /48. A request takes a token of its client's limit and
+    /// of the limits of all prefixes that it is in, or of none. When one refuses, the narrower ones get back what they
+    /// gave. Headers report the limit that has the fewest tokens left, or of those that refuse the one with the longest
+    /// wait. For a limiter that you keep, or of another size, see [`PerClient::prefix`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50).burst(100))
+    ///     .prefix(48, Quota::per_second(500))
+    ///     .prefix_v4(24, Quota::per_second(500));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn prefix(self, bits: u32, quota: Quota) -> Self {
+        self.with(|policy| policy.limit.add_prefix(Prefix::V6(bits), limits_for_each(quota)))
+    }
+
+    /// Adds a limit for each IPv4 prefix of `bits`, as [`prefix`](Self::prefix) does for IPv6; more than 32 are 32.
+    #[must_use]
+    pub fn prefix_v4(self, bits: u32, quota: Quota) -> Self {
+        self.with(|policy| policy.limit.add_prefix(Prefix::V4(bits), limits_for_each(quota)))
+    }
+}
+
+impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<By<F, K>> {
+    /// A limit for each key, which a closure tells of a request; of these the 8192 busiest are known. A key is whatever
+    /// can be hashed; of an `Option`, all that are `None` share a bucket.
+    ///
+    /// # Examples
+    ///
+    /// Each user on each path:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// #[derive(Clone, Hash)]
+    /// struct User(u64);
+    ///
+    /// let layer = RateLimitLayer::by(
+    ///     |head| (head.extensions.get::<User>().cloned(), head.uri.path().to_owned()),
+    ///     Quota::per_minute(30),
+    /// );
+    /// # let _ = layer;
+    /// ```
+    pub fn by(key: F, quota: Quota) -> Self {
+        Self::new(By::new(key, limits_for_each(quota)))
+    }
+}
+
+impl RateLimitLayer<ByHeader> {
+    /// A limit for each value of a header, such as an API key; of these the 8192 busiest are known. Requests without it
+    /// share a bucket.
+    ///
+    /// Who may send what it likes in it is not limited: take a header that is checked before, or that a proxy writes.
+    #[must_use]
+    pub fn by_header(name: HeaderName, quota: Quota) -> Self {
+        Self::new(ByHeader::new(name, limits_for_each(quota)))
+    }
+}
+
+/// With the defaults of the builder, which are in range.
+fn limits_for_each<K: ?Sized>(quota: Quota) -> Arc<KeyedLimiter<K>> {
+    match KeyedLimiter::builder(quota).build() {
+        Ok(limits) => Arc::new(limits),
+        Err(error) => unreachable!("{error}"),
+    }
+}
+
+impl<L: Limit + Clone> RateLimitLayer<L> {
+    /// By a limit of yours: one that you keep, to look at its level and to change its quota; of another algorithm, or
+    /// on another clock; or of your own making.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// use damper::http::{PerClient, RateLimitLayer};
+    /// use damper::{KeyedLimiter, Quota, RateLimiter};
+    /// use std::sync::Arc;
+    ///
+    /// static LOGINS: RateLimiter = RateLimiter::new(Quota::per_minute(30).burst(5));
+    /// let logins = RateLimitLayer::new(&LOGINS);
+    ///
+    /// let limits = Arc::new(KeyedLimiter::builder(Quota::per_second(50)).capacity(100_000).build()?);
+    /// let clients = RateLimitLayer::new(PerClient::new(Arc::clone(&limits)));
+    /// limits.set_quota(Quota::per_second(20))?;
+    /// # let _ = (logins, clients);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(limit: L) -> Self {
+        Self { policy: Arc::new(Policy::new(limit)), peer: None }
+    }
+
+    /// Lets requests pass unasked for which the predicate is true, such as those of health checks. Default: none.
+    #[must_use]
+    pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.with(|policy| policy.exempt = Some(Arc::new(predicate)))
+    }
+
+    /// Sets whether answers to requests that pass carry `RateLimit` and `RateLimit-Policy` too, which allocates.
+    /// Default: they do not.
+    #[must_use]
+    pub fn headers(self, are_told: bool) -> Self {
+        self.with(|policy| policy.tells_allowed = are_told)
+    }
+
+    /// Sets whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` go with these headers, wherever they are. Default:
+    /// they do not.
+    #[must_use]
+    pub fn x_headers(self, are_told: bool) -> Self {
+        self.with(|policy| policy.tells_x = are_told)
+    }
+
+    /// Sets the name of the limit, by which headers, logs and metrics tell limits apart. Default: `default`.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitNameError`] if the name has anything but printable ASCII.
+    pub fn named(self, name: &str) -> Result<Self, RateLimitNameError> {
+        let headers = RateLimitHeaders::new(name)?;
+        Ok(self.with(|policy| policy.rename(headers)))
+    }
+
+    /// Sets the body of the answer to requests that are over the limit: its content type, and its bytes. Default: a
+    /// line of text.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::global(Quota::per_second(50))
+    ///     .body(|_, limited| ("application/json", format!(r#"{{"error": "{limited}"}}"#)));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn body<T: Into<Bytes>>(
+        self,
+        body: impl Fn(&Head<'_>, &Limited) -> (&'static str, T) + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|policy| {
+            policy.body = super::answer::Body::Own(Arc::new(move |head, limited| {
+                let (content_type, bytes) = body(head, limited);
+                (content_type, bytes.into())
+            }));
+        })
+    }
+
+    /// Sets the body of the answer to requests that are over the limit to a problem document (RFC 9457) in JSON.
+    #[must_use]
+    pub fn problem_json(self) -> Self {
+        self.with(|policy| policy.body = super::answer::Body::Problem)
+    }
+
+    /// Calls this for every request that is over the limit, before it is answered.
+    #[must_use]
+    pub fn on_limited(self, hook: impl Fn(&Head<'_>, &Limited) + Send + Sync + 'static) -> Self {
+        self.with(|policy| policy.on_limited = Some(Arc::new(hook)))
+    }
+
+    /// Calls this for every request that the limit cannot decide on, before it is answered `500 Internal Server Error`.
+    ///
+    /// The answer says nothing more. Without the feature `tracing` this is where the reason is found.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    /// use std::error::Error;
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50))
+    ///     .on_error(|_, error| eprintln!("{error}: {:?}", error.source().map(ToString::to_string)));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn on_error(self, hook: impl Fn(&Head<'_>, &LimitError) + Send + Sync + 'static) -> Self {
+        self.with(|policy| policy.on_error = Some(Arc::new(hook)))
+    }
+
+    /// The same layer with another setting, of which those cloned before know nothing. All share the limit.
+    fn with(mut self, set: impl FnOnce(&mut Policy<L>)) -> Self {
+        set(Arc::make_mut(&mut self.policy));
+        self
+    }
+}
+
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> RateLimitLayer<PerClient<C, S, A>> {
+    /// Takes the client's address from what these proxies tell, for connections of theirs. Default: trusts nobody.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    /// use damper::wire::TrustedProxies;
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50)).behind(TrustedProxies::new(["10.0.0.0/8"])?);
+    /// # let _ = layer;
+    /// # Ok::<(), damper::wire::TrustedProxiesError>(())
+    /// ```
+    #[must_use]
+    pub fn behind(self, proxies: TrustedProxies) -> Self {
+        self.with(|policy| policy.limit.behind(proxies))
+    }
+
+    /// Sets by how many bits IPv6 addresses are grouped; more than 128 are 128. Default: 64, what a home or a host is
+    /// given.
+    #[must_use]
+    pub fn ipv6_prefix(self, bits: u32) -> Self {
+        self.with(|policy| policy.limit.ipv6_prefix(bits))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<C: Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBucket, C>>> {
+    /// Lets requests wait for their turn, first come first served, for so long at most: a client that keeps to a limit.
+    /// Those that would have to wait longer are answered at once, as over the limit.
+    ///
+    /// They wait in their future, by tokio's timer, and how many can wait is bounded by [`Quota::max_debt`]. A future
+    /// that is dropped gives its place back if nobody came after it.
+    #[must_use]
+    pub fn wait(self, longest: core::time::Duration) -> RateLimitLayer<crate::limit::Wait<C>> {
+        let policy = self.policy.map(|limiter| crate::limit::Wait::new(limiter, longest));
+        RateLimitLayer { policy: Arc::new(policy), peer: self.peer }
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<L: Limit> RateLimitLayer<L> {
+    /// Records the metrics of the layer's limits per key: keys, capacity, evictions, overflows, refused newcomers, as the
+    /// docs of [`damper::http`](crate) list them. Other limits have none.
+    ///
+    /// Nothing else records these, for they have to be gathered from all parts of a table, which no request should wait
+    /// for. Call it at the tick of your exporter, or before each scrape. Layers with the same
+    /// [name](Self::named) overwrite one another's values.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    /// use std::{thread, time::Duration};
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50)).named("clients")?;
+    /// let recorded = layer.clone();
+    /// thread::spawn(move || {
+    ///     loop {
+    ///         recorded.record_metrics();
+    ///         thread::sleep(Duration::from_secs(10));
+    ///     }
+    /// });
+    /// # Ok::<(), damper::wire::RateLimitNameError>(())
+    /// ```
+    pub fn record_metrics(&self) {
+        self.policy.record_keyed();
+    }
+}
+
+impl<L> RateLimitLayer<L> {
+    /// The same layer for requests of a connection from this address: for servers that make a service for each
+    /// connection.
+    #[must_use]
+    pub fn for_peer(&self, address: SocketAddr) -> Self {
+        Self { peer: Some(address), ..self.clone() }
+    }
+
+    /// Decides on a request of gRPC that is answered by somebody else: with this status, if it may not pass.
+    #[cfg(feature = "tonic")]
+    pub(crate) fn refused(&self, head: &Head<'_>) -> Option<tonic::Status>
+    where
+        L: Limit<Later = core::future::Ready<crate::Answer>>,
+    {
+        self.policy.refusal(&head.told(self.peer.as_ref())).as_ref().map(super::grpc::status_of)
+    }
+
+    /// Puts a service behind the limit.
+    pub fn layer<S>(&self, service: S) -> RateLimit<S, L> {
+        RateLimit::new(service, Arc::clone(&self.policy), self.peer)
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<L, S> tower_layer::Layer<S> for RateLimitLayer<L> {
+    type Service = RateLimit<S, L>;
+
+    fn layer(&self, service: S) -> RateLimit<S, L> {
+        self.layer(service)
+    }
+}
+
+/// Clones share the limit.
+impl<L> Clone for RateLimitLayer<L> {
+    fn clone(&self) -> Self {
+        Self { policy: Arc::clone(&self.policy), peer: self.peer }
+    }
+}
+
+impl<L: fmt::Debug> fmt::Debug for RateLimitLayer<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimitLayer").field("policy", &self.policy).field("peer", &self.peer).finish()
+    }
+}

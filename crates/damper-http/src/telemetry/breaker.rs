@@ -1,0 +1,143 @@
+//! Counts and logs what breakers do.
+#![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use damper_core::breaker::{CircuitOpen, State, StateChange};
+
+#[cfg(feature = "metrics")]
+use {
+    core::sync::atomic::{AtomicI32, Ordering},
+    metrics::{Counter, counter, gauge},
+    std::sync::OnceLock,
+};
+
+/// Counts and logs what the breakers of a layer do.
+#[derive(Debug)]
+pub(crate) struct BreakerTelemetry {
+    name: String,
+    /// Looked up when they are first needed, for until then there may be no recorder.
+    #[cfg(feature = "metrics")]
+    counters: OnceLock<Counters>,
+}
+
+#[cfg(feature = "metrics")]
+#[derive(Debug)]
+struct Counters {
+    allowed: Counter,
+    refused: Counter,
+    probes: Counter,
+    evictions: Counter,
+    kept_evictions: Counter,
+}
+
+impl BreakerTelemetry {
+    /// Of the layer of this name.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            #[cfg(feature = "metrics")]
+            counters: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[cfg(feature = "metrics")]
+    fn counters(&self) -> &Counters {
+        self.counters.get_or_init(|| {
+            let of = |name: &'static str| counter!(name, "breaker" => self.name.clone());
+            Counters {
+                allowed: of("damper_breaker_allowed_total"),
+                refused: of("damper_breaker_refused_total"),
+                probes: of("damper_breaker_probes_total"),
+                evictions: of("damper_breaker_evictions_total"),
+                kept_evictions: of("damper_breaker_kept_evictions_total"),
+            }
+        })
+    }
+
+    /// A call asked to be made; if it passed, `state` is asked, because what passes half-open is a probe.
+    #[inline]
+    pub(crate) fn asked<T>(&self, permit: &Result<T, CircuitOpen>, state: impl FnOnce() -> State) {
+        #[cfg(feature = "metrics")]
+        match permit {
+            Ok(_) => {
+                self.counters().allowed.increment(1);
+                self.counters().probes.increment(u64::from(state() == State::HalfOpen));
+            }
+            Err(_) => self.counters().refused.increment(1),
+        }
+        #[cfg(feature = "tracing")]
+        if let Err(open) = permit {
+            tracing::debug!(target: "damper", breaker = self.name, "{open}");
+        }
+    }
+
+    /// So many hosts made room for others so far, and so many of them although their breakers were worth keeping.
+    pub(crate) fn evicted(&self, hosts: impl FnOnce() -> u64, kept: impl FnOnce() -> u64) {
+        #[cfg(feature = "metrics")]
+        {
+            self.counters().evictions.absolute(hosts());
+            self.counters().kept_evictions.absolute(kept());
+        }
+    }
+
+    /// A state changed.
+    pub(crate) fn changed(&self, host: &str, change: StateChange, gauge: &StateGauge) {
+        #[cfg(feature = "metrics")]
+        {
+            gauge.add(&self.name, change.from(), -1);
+            gauge.add(&self.name, change.to(), 1);
+        }
+        #[cfg(feature = "tracing")]
+        {
+            let (from, to, why) = (change.from(), change.to(), change.cause());
+            tracing::info!(target: "damper", breaker = self.name, host, %from, %to, %why, "circuit changed its state");
+        }
+    }
+}
+
+/// What one breaker adds to the numbers of breakers that are in a state, all but closed.
+#[derive(Debug, Default)]
+pub(crate) struct StateGauge {
+    #[cfg(feature = "metrics")]
+    added: [AtomicI32; STATES.len()],
+}
+
+#[cfg(feature = "metrics")]
+const STATES: [(State, &str); 5] = [
+    (State::HalfOpen, "half_open"),
+    (State::Open, "open"),
+    (State::ForcedOpen, "forced_open"),
+    (State::ForcedClosed, "forced_closed"),
+    (State::Disabled, "disabled"),
+];
+
+#[cfg(feature = "metrics")]
+impl StateGauge {
+    fn add(&self, breaker: &str, state: State, number: i32) {
+        let places = self.added.iter().zip(STATES);
+        for (added, (_, label)) in places.filter(|(_, (of, _))| *of == state) {
+            // ORDERING: Relaxed: a number that is read only when nobody else has the breaker any more.
+            added.fetch_add(number, Ordering::Relaxed);
+            gauge!("damper_breaker_state", "breaker" => breaker.to_owned(), "state" => label)
+                .increment(f64::from(number));
+        }
+    }
+}
+
+impl StateGauge {
+    /// The breaker is dropped, whatever state it is in.
+    pub(crate) fn take_back(&mut self, breaker: &str) {
+        #[cfg(feature = "metrics")]
+        for (index, (state, _)) in STATES.into_iter().enumerate() {
+            let added = *self.added[index].get_mut();
+            if added != 0 {
+                self.add(breaker, state, -added);
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Limits before gRPC servers and breakers before gRPC clients, for tonic.
+//!
+//! A limit is the [`RateLimitLayer`](damper_http::RateLimitLayer) of HTTP: it answers a gRPC request over the limit
+//! with `RESOURCE_EXHAUSTED`, and puts how long to wait into the status, as a `google.rpc.RetryInfo`.
+//!
+//! ```no_run
+//! # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_tonic as tonic; }
+//! use damper::Quota;
+//! use damper::http::RateLimitLayer;
+//! # use tonic::{body::Body, server::NamedService};
+//! # #[derive(Clone)]
+//! # struct GreeterServer;
+//! # impl NamedService for GreeterServer { const NAME: &'static str = "hello.Greeter"; }
+//! # impl tower::Service<http::Request<Body>> for GreeterServer {
+//! #     type Response = http::Response<Body>;
+//! #     type Error = std::convert::Infallible;
+//! #     type Future = std::future::Ready<Result<http::Response<Body>, Self::Error>>;
+//! #     fn poll_ready(
+//! #         &mut self,
+//! #         _: &mut std::task::Context<'_>,
+//! #     ) -> std::task::Poll<Result<(), Self::Error>> {
+//! #         Ok(()).into()
+//! #     }
+//! #     fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+//! #         std::future::ready(Ok(http::Response::default()))
+//! #     }
+//! # }
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let each_client = RateLimitLayer::per_client(Quota::per_second(50).burst(100))
+//!     .exempt(|head| head.uri.path() == "/grpc.health.v1.Health/Check");
+//! let greetings = RateLimitLayer::by(|head| head.uri.path().to_owned(), Quota::per_second(500)); // each method
+//! tonic::transport::Server::builder()
+//!     .layer(each_client) // all services
+//!     .add_service(greetings.layer(GreeterServer)) // this one
+//!     .serve(([127, 0, 0, 1], 50_051).into())
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Metadata are headers ([`by_header`](damper_http::RateLimitLayer::by_header)), the full method is the path, and the
+//! address of the peer is that which tonic's server tells. A stream is limited when it is opened, and not by its
+//! messages.
+//!
+//! A breaker is a [`CircuitBreakerLayer`] of this module around a `Channel`, because gRPC says after the last message
+//! whether a call succeeded.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `status` | refusals as statuses, for handlers of yours too |
+//! | `interceptor` | a limit as an interceptor |
+//! | `circuit_break` | clients behind breakers |
+
+#![no_std]
+#![deny(clippy::std_instead_of_core)]
+
+extern crate alloc;
+extern crate std;
+
+mod circuit_break;
+mod interceptor;
+mod status;
+
+pub use circuit_break::{CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Trailers, unavailability};
+pub use interceptor::RateLimitInterceptor;
+pub use status::IntoStatus;

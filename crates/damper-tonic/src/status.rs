@@ -1,0 +1,81 @@
+//! Refusals as statuses, for handlers of yours.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+use damper_core::breaker::{CallError, CircuitOpen};
+use damper_core::limit::{Denied, LayerDenied};
+use damper_http::Limited;
+use damper_http::internal::status;
+use tonic::{Code, Status};
+
+/// What somebody waits for a probe to end of which nobody knows how long it takes.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// Makes a status of a refusal, so that a handler can answer with it.
+///
+/// | refusal | status | `RetryInfo` |
+/// |---|---|---|
+/// | [`Denied`], [`LayerDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
+/// | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
+/// | [`CallError`] | as its `CircuitOpen`, or as the error of the call | |
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_tonic as tonic; }
+/// use damper::tonic::IntoStatus;
+/// use damper::{CircuitBreaker, CircuitOpen};
+/// use tonic::{Code, Status};
+///
+/// static DATABASE: CircuitBreaker = CircuitBreaker::new(damper::BreakerConfig::DEFAULT);
+///
+/// fn handler() -> Result<(), Status> {
+///     let permit = DATABASE.try_acquire().map_err(IntoStatus::into_status)?;
+///     permit.success();
+///     Ok(())
+/// }
+///
+/// DATABASE.force_open();
+/// let status = handler().unwrap_err();
+/// assert_eq!(status.code(), Code::Unavailable);
+/// assert!(CircuitOpen::find_in(&status).is_some());
+/// ```
+pub trait IntoStatus {
+    /// The status to answer with.
+    fn into_status(self) -> Status;
+}
+
+impl IntoStatus for Denied {
+    fn into_status(self) -> Status {
+        status(Code::ResourceExhausted, &self, self.retry_after())
+    }
+}
+
+impl IntoStatus for LayerDenied {
+    fn into_status(self) -> Status {
+        self.denied().into_status()
+    }
+}
+
+impl IntoStatus for Limited {
+    fn into_status(self) -> Status {
+        status(Code::ResourceExhausted, &self, self.retry_after)
+    }
+}
+
+impl IntoStatus for CircuitOpen {
+    fn into_status(self) -> Status {
+        let mut status = status(Code::Unavailable, &self, Some(self.retry_after().unwrap_or(PROBE)));
+        status.set_source(Arc::new(self));
+        status
+    }
+}
+
+impl<E: Into<Status>> IntoStatus for CallError<E> {
+    fn into_status(self) -> Status {
+        match self {
+            Self::Open(open) => open.into_status(),
+            Self::Failed(error) => error.into(),
+        }
+    }
+}
