@@ -36,7 +36,7 @@ fn tasks(time: Duration) -> Vec<u32> {
                 tokio::spawn(async move {
                     let mut got = 0;
                     while started.elapsed() < time {
-                        limiter.ready().await.expect("there is a place for all");
+                        limiter.acquire(1).await.expect("there is a place for all");
                         got += 1;
                     }
                     got
@@ -58,7 +58,7 @@ fn threads(time: Duration) -> Vec<u32> {
     let work = || {
         let mut got = 0;
         while started.elapsed() < time {
-            limiter.wait().expect("there is a place for all");
+            limiter.acquire(1).wait().expect("there is a place for all");
             got += 1;
         }
         got

@@ -25,7 +25,7 @@ type Fetched = Result<String, Box<dyn Error + Send + Sync>>;
 
 async fn fetch(client: Client<HttpConnector, Empty<Bytes>>, uri: Uri) -> Fetched {
     // First come, first served. Dropped before its turn, this gives its token back.
-    LIMIT.turn(1).within(Duration::from_secs(10)).ready().await?;
+    LIMIT.acquire(1).within(Duration::from_secs(10)).await?;
     let text = client.get(uri).await?.into_body().collect().await?.to_bytes();
     Ok(String::from_utf8(text.into())?)
 }

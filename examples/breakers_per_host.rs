@@ -1,6 +1,6 @@
 //! A circuit breaker per host, for as many hosts as there is room for: one that is down stops no call to another.
 
-use damper::{BreakerConfig, BreakerConfigError, CallError, CircuitBreakers, ManualClock, State};
+use damper::{BreakerConfig, BreakerConfigError, CallError, KeyedCircuitBreaker, ManualClock, State};
 use std::time::Duration;
 
 /// What is called: one of the hosts is down.
@@ -11,7 +11,7 @@ fn fetch(host: &str) -> Result<&'static str, &'static str> {
 fn main() -> Result<(), BreakerConfigError> {
     let clock = ManualClock::new(); // with `new` instead of `with_clock`, real time passes
     let config = BreakerConfig::builder().failure_threshold(3).cooldown(Duration::from_secs(30)).build()?;
-    let hosts = CircuitBreakers::<String, _>::with_clock(config, 1_000, &clock);
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 1_000, &clock);
 
     for round in 1..=4 {
         for host in ["api.example.com", "down.example.com"] {
@@ -22,8 +22,8 @@ fn main() -> Result<(), BreakerConfigError> {
             }
         }
     }
-    assert_eq!(hosts.get("down.example.com").state(), State::Open);
-    assert_eq!(hosts.get("api.example.com").state(), State::Closed);
+    assert_eq!(hosts.get_or_create("down.example.com").state(), State::Open);
+    assert_eq!(hosts.get_or_create("api.example.com").state(), State::Closed);
 
     // A crawler meets a million hosts. Memory stays bounded, and what is open goes last.
     for number in 0..1_000_000 {
@@ -38,6 +38,6 @@ fn main() -> Result<(), BreakerConfigError> {
     for (host, breaker) in not_closed {
         println!("{host} is still {}", breaker.state());
     }
-    assert_eq!(hosts.get("down.example.com").state(), State::Open);
+    assert_eq!(hosts.get_or_create("down.example.com").state(), State::Open);
     Ok(())
 }

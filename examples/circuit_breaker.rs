@@ -43,7 +43,7 @@ fn main() -> Result<(), BreakerConfigError> {
     println!("Where a closure does not fit, a permit tells the outcome when it is known:");
     let permit = breaker.try_acquire().expect("it is closed");
     let result = database(true);
-    permit.record(&result);
+    permit.record_result(&result);
     println!("  {result:?}, {:?}", breaker.state());
     Ok(())
 }

@@ -48,7 +48,7 @@ impl<H: Handler> Guarded<H> {
         // Dropped without a verdict, should the upstream unwind.
         let permit = self.breaker.try_acquire()?;
         let answer = self.upstream.handle(from, path);
-        permit.tell(Verdict::failure_if(answer.0 >= 500));
+        permit.record(Verdict::failure_if(answer.0 >= 500));
         Ok(answer)
     }
 }

@@ -1,15 +1,15 @@
 //! Two limits in one decision: ten a second and a thousand an hour. All of it is taken or none, and the refusal names the
 //! limit.
 
-use damper::{Layered, ManualClock, Quota};
+use damper::{LimitSet, ManualClock, Quota};
 use std::time::Duration;
 
 /// The narrowest first: what is refused most often then costs least.
 const LIMITS: [Quota; 2] = [Quota::per_second(10), Quota::per_hour(1_000)];
 
 fn main() {
-    let clock = ManualClock::new(); // leave it out, use `Layered::new`, and real time passes
-    let api = Layered::with_clock(LIMITS, &clock);
+    let clock = ManualClock::new(); // leave it out, use `LimitSet::new`, and real time passes
+    let api = LimitSet::with_clock(LIMITS, &clock);
 
     // Somebody who asks 20 times a second, for two minutes.
     let (mut allowed, mut refused_by) = (0, [0; 2]);

@@ -40,7 +40,7 @@ fn main() {
     let elapsed = started.elapsed();
     assert_eq!(done.iter().sum::<u32>(), JOBS, "every job is done once");
     // The burst, and then the rate.
-    let least = Duration::from_secs_f64(f64::from(JOBS - QUOTA.capacity()) / f64::from(QUOTA.limit()));
+    let least = Duration::from_secs_f64(f64::from(JOBS - QUOTA.burst_size()) / f64::from(QUOTA.limit()));
     assert!(elapsed >= least, "no faster than the limit: {elapsed:?}");
     println!("{JOBS} jobs in {elapsed:.2?}, at the limit it takes {least:.2?}; each worker did {done:?}");
 }

@@ -31,10 +31,11 @@
 //! |---|---|
 //! | [`quota`] | [`Quota`]: what is allowed, in tokens per window and a burst |
 //! | [`limit`] | [`RateLimiter`], and its answers |
-//! | [`keyed`] | [`KeyedLimiter`]: a limit per key; [`CircuitBreakers`], and [`LruStore`] for anything else |
-//! | [`breaker`] | [`CircuitBreaker`], and its permits |
-//! | [`small`] | the same in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
-//! | [`clock`] | [`Clock`], the clocks there are, and how to write one |
+//! | [`keyed`] | [`KeyedLimiter`]: a limit per key |
+//! | [`breaker`] | [`CircuitBreaker`], and its permits; [`KeyedCircuitBreaker`]: a breaker per key |
+//! | [`store`] | [`LruStore`]: a bounded store of any value per key |
+//! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
+//! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |
 //! | `http` | limits before HTTP servers, breakers before HTTP clients |
 //! | `tonic` | the same for gRPC |
@@ -47,9 +48,9 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
-//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`CircuitBreakers`], `Arc`s as clocks and owned permits where the target has atomic pointers |
+//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`KeyedCircuitBreaker`], `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `defmt` | | `defmt::Format` for answers, states and errors |
-//! | `tokio` | | `ready`: futures that wait for tokens by tokio's timer (with `std`) |
+//! | `tokio` | | `acquire(n).await`: futures that wait for tokens by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
 //! | `http` | | limits and breakers for HTTP (with `std`), to be used by one of the following |
 //! | `tower` | | these as layers and services of tower |
@@ -63,7 +64,7 @@
 //! without any protocol; these are `damper-http` and `damper-tonic`.
 //!
 //! Where the target has no 64-bit atomics, words of 64 bits are changed in critical sections, for which the firmware
-//! provides a `critical-section` implementation; those of [`small`] are not.
+//! provides a `critical-section` implementation; those of [`word32`] are not.
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
 

@@ -8,7 +8,7 @@ mod models {
 
 use damper::limit::Algorithm;
 use damper::{
-    Alignment, Clock, FixedWindow, Layered, LeakyBucket, LeakyQueue, ManualClock, Quota, RateLimiter, SetQuotaError,
+    Alignment, Clock, FixedWindow, LeakyBucket, LeakyQueue, LimitSet, ManualClock, Quota, RateLimiter, SetQuotaError,
     SlidingCounter, SlidingCounterError,
 };
 use models::queue::Queue;
@@ -96,7 +96,7 @@ fn ticks_of(wait: Duration, frequency: u64) -> (i128, i128) {
 fn a_window_of_its_own_begins_with_the_first_request() {
     let clock = ManualClock::new();
     clock.advance(Duration::from_millis(1_300));
-    let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(3)), &clock);
+    let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(3)), &clock);
     for left in [2, 1, 0] {
         assert_eq!(limiter.check().unwrap().remaining(), left);
     }
@@ -117,7 +117,7 @@ fn a_window_of_its_own_begins_with_the_first_request() {
 #[test]
 fn a_fixed_window_allows_twice_its_limit_at_a_boundary_and_no_more() {
     let clock = ManualClock::new();
-    let limiter = RateLimiter::of(FixedWindow::new(Quota::per_minute(100)), &clock);
+    let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_minute(100)), &clock);
     limiter.check_n(0).unwrap();
     clock.advance(Duration::from_mins(1) - Duration::from_nanos(1));
     let before = (0..1_000).filter(|_| limiter.check().is_ok()).count();
@@ -133,7 +133,7 @@ fn windows_are_aligned_as_asked() {
     let at = |alignment| {
         let clock = ManualClock::new();
         clock.advance(Duration::from_secs(130));
-        let limiter = RateLimiter::of(FixedWindow::new(Quota::per_minute(1)).aligned_to(alignment), &clock);
+        let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_minute(1)).aligned_to(alignment), &clock);
         limiter.check().unwrap();
         limiter.check().unwrap_err().retry_after().unwrap()
     };
@@ -147,8 +147,10 @@ fn windows_are_aligned_as_asked() {
 #[test]
 fn windows_follow_the_wall_clock() {
     use std::time::SystemTime;
-    static PER_HOUR: RateLimiter<FixedWindow> =
-        RateLimiter::of(FixedWindow::new(Quota::per_hour(1)).aligned_to(Alignment::WallClock), damper::Monotonic);
+    static PER_HOUR: RateLimiter<FixedWindow> = RateLimiter::with_algorithm(
+        FixedWindow::new(Quota::per_hour(1)).aligned_to(Alignment::WallClock),
+        damper::Monotonic,
+    );
     // Where the hour is full between the calls, again.
     for _ in 0..3 {
         let _ = PER_HOUR.check();
@@ -165,17 +167,17 @@ fn windows_follow_the_wall_clock() {
 #[test]
 fn a_fixed_window_asked_for_more_than_its_limit_says_so() {
     let clock = ManualClock::new();
-    let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(5).burst(100)), &clock);
+    let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(5).burst(100)), &clock);
     assert!(limiter.check_n(6).unwrap_err().exceeds_burst());
     assert!(limiter.check_n(u32::MAX).unwrap_err().exceeds_burst());
     assert!(limiter.check_n(5).is_ok());
-    let none = RateLimiter::of(FixedWindow::new(Quota::per_second(0)), &clock);
+    let none = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(0)), &clock);
     assert!(none.check_n(0).is_ok());
     assert!(none.check().unwrap_err().exceeds_burst());
-    let all = RateLimiter::of(FixedWindow::new(Quota::UNLIMITED), &clock);
+    let all = RateLimiter::with_algorithm(FixedWindow::new(Quota::UNLIMITED), &clock);
     assert_eq!(all.check_n(u32::MAX).unwrap().remaining(), u32::MAX);
     assert_eq!((all.peek().used(), all.peek().window()), (0, None));
-    let largest = RateLimiter::of(FixedWindow::new(Quota::per_second(u32::MAX)), &clock);
+    let largest = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(u32::MAX)), &clock);
     assert!(largest.check_n(u32::MAX).is_ok());
     assert_eq!(largest.check().unwrap_err().retry_after(), Some(Duration::from_secs(1)));
 }
@@ -183,7 +185,7 @@ fn a_fixed_window_asked_for_more_than_its_limit_says_so() {
 #[test]
 fn a_fixed_window_keeps_its_count_when_the_quota_changes() {
     let clock = ManualClock::new();
-    let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(10)), &clock);
+    let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(10)), &clock);
     limiter.check_n(8).unwrap();
     clock.advance(Duration::from_millis(500));
     limiter.set_quota(Quota::per_minute(5)).unwrap();
@@ -208,7 +210,7 @@ fn a_fixed_window_keeps_its_count_when_the_quota_changes() {
 fn layers_of_windows_are_taken_back_only_in_the_same_window() {
     let clock = ManualClock::new();
     let layers = [Quota::per_second(10), Quota::per_minute(15)].map(FixedWindow::new);
-    let both = Layered::of(layers, &clock);
+    let both = LimitSet::with_algorithms(layers, &clock);
     both.check_n(10).unwrap();
     clock.advance(Duration::from_secs(1));
     assert_eq!(both.check_n(10).unwrap_err().layer(), 1);
@@ -223,7 +225,7 @@ fn layers_of_windows_are_taken_back_only_in_the_same_window() {
 fn a_fixed_window_locks_nobody_out_when_the_clock_steps_back() {
     let clock = ManualClock::new();
     clock.set_ticks(1 << 40);
-    let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(2)), &clock);
+    let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(2)), &clock);
     limiter.check_n(0).unwrap(); // from where on windows are exact
     clock.advance(Duration::from_hours(10));
     limiter.check_n(2).unwrap();
@@ -254,7 +256,7 @@ fn a_fixed_window_tells_its_end_to_a_clock_that_stepped_back() {
         // In ticks, of which it has a thousand a second.
         let clock = Skewed(ManualClock::with_frequency(1_000), Duration::from_nanos(skew));
         clock.0.set_ticks(1 << 40);
-        let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(2)), &clock);
+        let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(2)), &clock);
         limiter.check_n(0).unwrap(); // from where on windows are exact
         clock.0.advance(Duration::from_millis(10_250));
         limiter.check_n(2).unwrap();
@@ -275,7 +277,7 @@ fn a_clock_that_swings_mints_nothing() {
     fn swing<A: Algorithm>(algorithm: A) -> u32 {
         let clock = ManualClock::with_frequency(1_000);
         clock.set_ticks(1 << 50);
-        let limiter = RateLimiter::of(algorithm, &clock);
+        let limiter = RateLimiter::with_algorithm(algorithm, &clock);
         let mut allowed = u32::from(limiter.check().is_ok());
         clock.advance_ticks(2_000);
         for _ in 0..100 {
@@ -298,7 +300,8 @@ fn a_clock_that_swings_mints_nothing() {
 #[test]
 fn a_fixed_window_goes_on_when_its_number_wraps() {
     let clock = ManualClock::with_frequency(1_000);
-    let limiter = RateLimiter::of(FixedWindow::new(Quota::per(3, Duration::from_millis(4)).unwrap()), &clock);
+    let limiter =
+        RateLimiter::with_algorithm(FixedWindow::new(Quota::per(3, Duration::from_millis(4)).unwrap()), &clock);
     limiter.check_n(0).unwrap();
     for around in [1u64 << 31, 1 << 32, 1 << 33] {
         clock.set_ticks((around - 3) * 4);
@@ -321,7 +324,7 @@ fn a_fixed_window_goes_on_when_its_number_wraps() {
 #[test]
 fn a_sliding_counter_weighs_the_window_before() {
     let clock = ManualClock::new();
-    let limiter = RateLimiter::of(SlidingCounter::new(Quota::per_second(10)).unwrap(), &clock);
+    let limiter = RateLimiter::with_algorithm(SlidingCounter::new(Quota::per_second(10)).unwrap(), &clock);
     limiter.check_n(10).unwrap();
     let denied = limiter.check().unwrap_err();
     assert_eq!(denied.resets_in(), Some(Duration::from_secs(2)));
@@ -353,7 +356,7 @@ fn a_sliding_counter_has_room_for_24_bits() {
     let error = SlidingCounter::new(Quota::per_second(largest + 1)).unwrap_err();
     assert_eq!(error, SlidingCounterError::LimitTooLarge);
     assert!(error.to_string().contains("16777215"));
-    let limiter = RateLimiter::of(SlidingCounter::new(Quota::per_second(largest)).unwrap(), &clock);
+    let limiter = RateLimiter::with_algorithm(SlidingCounter::new(Quota::per_second(largest)).unwrap(), &clock);
     limiter.check_n(largest).unwrap();
     assert!(limiter.check_n(largest + 1).unwrap_err().exceeds_burst());
     clock.advance(Duration::from_millis(1_500));
@@ -363,13 +366,13 @@ fn a_sliding_counter_has_room_for_24_bits() {
         limiter.set_quota(Quota::per_second(1 << 24)),
         Err(SetQuotaError::LimitTooLarge { limit: 1 << 24, most })
     );
-    let small = RateLimiter::of(SlidingCounter::new(Quota::per_second(1)).unwrap(), &clock);
+    let small = RateLimiter::with_algorithm(SlidingCounter::new(Quota::per_second(1)).unwrap(), &clock);
     assert_eq!(small.set_quota(Quota::per_second((1 << 16) - 1)), Ok(()));
     let most = (1 << 16) - 1;
     assert_eq!(small.set_quota(Quota::per_second(1 << 16)), Err(SetQuotaError::LimitTooLarge { limit: 1 << 16, most }));
     assert_eq!(small.set_quota(Quota::UNLIMITED), Ok(()));
     assert_eq!(small.check_n(u32::MAX).unwrap().remaining(), u32::MAX);
-    let all = RateLimiter::of(SlidingCounter::new(Quota::UNLIMITED).unwrap(), &clock);
+    let all = RateLimiter::with_algorithm(SlidingCounter::new(Quota::UNLIMITED).unwrap(), &clock);
     assert_eq!(all.check_n(u32::MAX).unwrap().remaining(), u32::MAX);
 }
 
@@ -377,7 +380,7 @@ fn a_sliding_counter_has_room_for_24_bits() {
 fn a_sliding_counter_locks_nobody_out_when_the_clock_steps_back() {
     let clock = ManualClock::new();
     clock.set_ticks(1 << 40);
-    let limiter = RateLimiter::of(SlidingCounter::new(Quota::per_second(2)).unwrap(), &clock);
+    let limiter = RateLimiter::with_algorithm(SlidingCounter::new(Quota::per_second(2)).unwrap(), &clock);
     limiter.check_n(0).unwrap();
     clock.advance(Duration::from_hours(10));
     limiter.check_n(2).unwrap();
@@ -391,7 +394,7 @@ fn a_sliding_counter_locks_nobody_out_when_the_clock_steps_back() {
 #[test]
 fn a_sliding_counter_keeps_its_counts_when_the_quota_changes() {
     let clock = ManualClock::new();
-    let limiter = RateLimiter::of(SlidingCounter::new(Quota::per_second(10)).unwrap(), &clock);
+    let limiter = RateLimiter::with_algorithm(SlidingCounter::new(Quota::per_second(10)).unwrap(), &clock);
     limiter.check_n(8).unwrap();
     clock.advance(Duration::from_millis(1_500));
     limiter.check_n(2).unwrap();
@@ -412,7 +415,7 @@ fn a_sliding_counter_keeps_its_counts_when_the_quota_changes() {
 fn a_sliding_counter_is_taken_back_in_the_same_window() {
     let clock = ManualClock::new();
     let layers = [Quota::per_second(10), Quota::per_minute(15)].map(|quota| SlidingCounter::new(quota).unwrap());
-    let both = Layered::of(layers, &clock);
+    let both = LimitSet::with_algorithms(layers, &clock);
     both.check_n(10).unwrap();
     clock.advance(Duration::from_secs(2));
     assert_eq!(both.check_n(10).unwrap_err().layer(), 1);
@@ -475,7 +478,7 @@ fn racing_threads_are_each_told_a_moment_of_their_own() {
 fn a_sliding_counter_goes_on_when_its_number_wraps() {
     let clock = ManualClock::with_frequency(1_000);
     let quota = Quota::per((1 << 24) - 1, Duration::from_millis(4)).unwrap();
-    let limiter = RateLimiter::of(SlidingCounter::new(quota).unwrap(), &clock);
+    let limiter = RateLimiter::with_algorithm(SlidingCounter::new(quota).unwrap(), &clock);
     limiter.check_n(0).unwrap();
     for _ in 0..1 << 18 {
         assert!(limiter.check_n(quota.limit()).is_ok());
@@ -489,10 +492,10 @@ fn a_sliding_counter_goes_on_when_its_number_wraps() {
 #[test]
 fn racing_threads_take_exactly_the_limit_of_each_window() {
     let clock = ManualClock::new();
-    race(&clock, &RateLimiter::of(FixedWindow::new(Quota::per_second(50)), &clock), Duration::from_secs(1));
+    race(&clock, &RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(50)), &clock), Duration::from_secs(1));
     let counter = SlidingCounter::new(Quota::per_second(50)).unwrap();
     // Every other window, so that the one before is empty.
-    race(&clock, &RateLimiter::of(counter, &clock), Duration::from_secs(2));
+    race(&clock, &RateLimiter::with_algorithm(counter, &clock), Duration::from_secs(2));
 }
 
 fn race<A: Algorithm + Sync>(clock: &ManualClock, limiter: &RateLimiter<A, &ManualClock>, pause: Duration) {
@@ -518,7 +521,7 @@ proptest! {
         prop_assume!(model.ticks() >= 4);
         let clock = ManualClock::with_frequency(frequency);
         clock.set_ticks(start);
-        let limiter = RateLimiter::of(FixedWindow::new(quota), &clock);
+        let limiter = RateLimiter::with_algorithm(FixedWindow::new(quota), &clock);
         limiter.check_n(0).unwrap();
         // The line starts a tick earlier where the clock is just about to wrap.
         let early = i128::from(start == u64::MAX);
@@ -557,7 +560,7 @@ proptest! {
         prop_assume!(model.ticks() >= 4);
         let clock = ManualClock::with_frequency(frequency);
         clock.set_ticks(start);
-        let limiter = RateLimiter::of(SlidingCounter::new(quota).unwrap(), &clock);
+        let limiter = RateLimiter::with_algorithm(SlidingCounter::new(quota).unwrap(), &clock);
         limiter.check_n(0).unwrap();
         let early = i128::from(start == u64::MAX);
         let mut tick = early;
@@ -607,7 +610,7 @@ proptest! {
     ) {
         let clock = ManualClock::with_frequency(1_000);
         clock.set_ticks(1 << 50);
-        let limiter = RateLimiter::of(FixedWindow::new(Quota::per_second(limit)), &clock);
+        let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(limit)), &clock);
         let (mut admitted, mut forward) = (0, 0);
         for (back, ticks, n) in moves {
             if back {
@@ -633,11 +636,11 @@ proptest! {
     ) {
         let clock = ManualClock::with_frequency(frequency);
         let tokens = RateLimiter::with_clock(quota, &clock);
-        let leaky = RateLimiter::of(LeakyBucket::new(quota), &clock);
+        let leaky = RateLimiter::with_algorithm(LeakyBucket::new(quota), &clock);
         for (ticks, n) in moves {
             clock.advance_ticks(ticks);
             prop_assert_eq!(tokens.check_n(n), leaky.check_n(n));
-            prop_assert_eq!(leaky.level() + tokens.peek().remaining(), quota.capacity());
+            prop_assert_eq!(leaky.level() + tokens.peek().remaining(), quota.burst_size());
         }
     }
 
@@ -661,7 +664,7 @@ proptest! {
         prop_assume!(model.interval_in_ticks() > 0);
         prop_assert_eq!(queue.enter_n(0), Ok(Duration::ZERO));
         // Three units, where they are longer than a tick: for rounding, and for the multiplier's own bits.
-        let deepest_debt = 11 * i128::from(quota.capacity());
+        let deepest_debt = 11 * i128::from(quota.burst_size());
         let early = 1 + ((i128::from(model.interval_in_ticks()) * deepest_debt) >> 58);
         for (ticks, parts, n) in moves {
             let ticks = ticks.min(model.interval_in_ticks().saturating_mul(parts) >> 14);

@@ -103,14 +103,14 @@ trait OfTime: Windowed {
 }
 
 struct Damper {
-    breaker: CircuitBreaker<Told>,
+    breaker: CircuitBreaker<HostListener>,
     now: Rc<Cell<u64>>,
 }
 
 /// A clock of milliseconds that says what it was told.
-struct Told(Rc<Cell<u64>>);
+struct HostListener(Rc<Cell<u64>>);
 
-impl Clock for Told {
+impl Clock for HostListener {
     fn now(&self) -> u64 {
         self.0.get()
     }
@@ -123,7 +123,7 @@ impl Clock for Told {
 impl Damper {
     fn of(config: BreakerConfig) -> Self {
         let now = Rc::default();
-        Self { breaker: CircuitBreaker::with_clock(config, Told(Rc::clone(&now))), now }
+        Self { breaker: CircuitBreaker::with_clock(config, HostListener(Rc::clone(&now))), now }
     }
 
     fn with(window: Window) -> Self {
@@ -134,7 +134,7 @@ impl Damper {
 }
 
 impl Probed for Damper {
-    type Permit<'a> = Permit<&'a CircuitBreaker<Told>>;
+    type Permit<'a> = Permit<&'a CircuitBreaker<HostListener>>;
 
     fn new(probes: u32, successes: u32) -> Self {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_millis(COOLDOWN));

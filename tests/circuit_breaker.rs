@@ -71,7 +71,7 @@ fn trip<L: OnStateChange>(breaker: &CircuitBreaker<&ManualClock, L>) {
 fn make<L: OnStateChange>(breaker: &CircuitBreaker<&ManualClock, L>, calls: usize, is_failure: impl Fn(usize) -> bool) {
     for call in 0..calls {
         let permit = breaker.try_acquire().unwrap();
-        permit.tell(Verdict::failure_if(is_failure(call)));
+        permit.record(Verdict::failure_if(is_failure(call)));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The clocks through the public API.
 
-use damper::clock::{ExtendedTimer, FixedFrequency, Timer};
+use damper::time::{ExtendedTimer, FixedFrequency, Timer};
 use damper::{Clock, CoarseClock, Quota, RateLimiter, TokenBucket};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};

@@ -1,8 +1,8 @@
 //! Clocks at the ends of what a `Clock` may say: any frequency, any reading, any skew. Nothing panics, also with overflow
 //! checks, and decisions stay right where the clock can tell the time at all.
 
-use damper::clock::FixedFrequency;
-use damper::small::SmallError;
+use damper::time::FixedFrequency;
+use damper::word32::Word32Error;
 use damper::{
     Alignment, BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, FixedWindow, LeakyBucket, Quota, RateLimiter,
     RateLimiter32, SlidingCounter, State,
@@ -118,7 +118,7 @@ fn a_cooldown_ends_wherever_the_ticks_start() {
 
 #[test]
 fn a_breaker_of_32_bits_refuses_a_clock_that_wraps_too_soon() {
-    fn new<const HERTZ: u64, const SKEW: u64>(longest: Duration) -> Result<(), SmallError> {
+    fn new<const HERTZ: u64, const SKEW: u64>(longest: Duration) -> Result<(), Word32Error> {
         let clock = Fixed::<HERTZ, SKEW>(Cell::new(u64::MAX));
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(longest).max_cooldown(longest);
         let breaker = CircuitBreaker32::new(config.build().unwrap(), &clock)?;
@@ -127,7 +127,7 @@ fn a_breaker_of_32_bits_refuses_a_clock_that_wraps_too_soon() {
         Ok(())
     }
     let days = |days: u64| Duration::from_hours(24 * days);
-    let refused = |hertz, longest| Err(SmallError::ClockTooFast { hertz, longest });
+    let refused = |hertz, longest| Err(Word32Error::ClockTooFast { hertz, longest });
     assert_eq!(new::<{ u64::MAX }, 0>(days(100)), refused(u64::MAX, days(100)));
     assert_eq!(new::<{ u64::MAX }, { u64::MAX }>(days(100)), refused(u64::MAX, days(100)));
     assert_eq!(new::<1_000_000_000_000, 0>(days(100)), refused(1_000_000_000_000, days(100)));
@@ -140,7 +140,7 @@ fn a_breaker_of_32_bits_refuses_a_clock_that_wraps_too_soon() {
     let half_open = BreakerConfig::builder().cooldown(MICROSECOND).max_cooldown(MICROSECOND).max_half_open(days(100));
     assert_eq!(
         CircuitBreaker32::new(half_open.build().unwrap(), &clock).unwrap_err(),
-        SmallError::ClockTooFast { hertz: u64::MAX, longest: days(100) }
+        Word32Error::ClockTooFast { hertz: u64::MAX, longest: days(100) }
     );
 }
 
@@ -165,7 +165,7 @@ fn a_window_longer_than_all_ticks_is_aligned_without_overflow() {
         for alignment in alignments {
             let clock = Extreme::new(now, u64::MAX, 0);
             let windows = FixedWindow::new(Quota::per(2, longest).unwrap()).aligned_to(alignment);
-            let limiter = RateLimiter::of(windows, &clock);
+            let limiter = RateLimiter::with_algorithm(windows, &clock);
             assert!(limiter.check().is_ok() && limiter.check().is_ok(), "{alignment:?} at {now}");
             clock.advance(1_000);
             assert!(limiter.check().is_err(), "the window has not ended: {alignment:?} at {now}");
@@ -319,7 +319,7 @@ proptest! {
         let clock = Extreme::new(start, hertz, skew);
         let Ok(quota) = Quota::per(limit, Duration::from_nanos(window)) else { return Ok(()) };
         use_limiter(&RateLimiter::with_clock(quota.burst(burst), &clock), &ticks, &clock);
-        use_limiter(&RateLimiter::of(LeakyBucket::new(quota.burst(burst)), &clock), &ticks, &clock);
+        use_limiter(&RateLimiter::with_algorithm(LeakyBucket::new(quota.burst(burst)), &clock), &ticks, &clock);
         let alignments = [
             Alignment::FirstRequest,
             Alignment::ClockOrigin,
@@ -327,9 +327,9 @@ proptest! {
             Alignment::OriginAt(Duration::MAX),
         ];
         for alignment in alignments {
-            use_limiter(&RateLimiter::of(FixedWindow::new(quota).aligned_to(alignment), &clock), &ticks, &clock);
+            use_limiter(&RateLimiter::with_algorithm(FixedWindow::new(quota).aligned_to(alignment), &clock), &ticks, &clock);
             if let Ok(counter) = SlidingCounter::new(quota) {
-                use_limiter(&RateLimiter::of(counter.aligned_to(alignment), &clock), &ticks, &clock);
+                use_limiter(&RateLimiter::with_algorithm(counter.aligned_to(alignment), &clock), &ticks, &clock);
             }
         }
         use_limiter_32::<0, { u64::MAX }>(quota.burst(burst), start, &ticks);

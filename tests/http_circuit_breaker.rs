@@ -13,7 +13,7 @@ mod support;
 
 use bytes::Bytes;
 use damper::http::{CircuitBreakerLayer, Head, ResponseHead};
-use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitBreakers, CircuitOpen, ManualClock, State, Verdict};
+use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock, State, Verdict};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
@@ -157,7 +157,7 @@ async fn hosts_are_apart() {
 #[tokio::test]
 async fn breakers_per_host_can_be_kept() {
     let clock = Arc::new(ManualClock::new());
-    let hosts = Arc::new(CircuitBreakers::<String, _>::with_clock(config(1), 64, Arc::clone(&clock)));
+    let hosts = Arc::new(KeyedCircuitBreaker::<String, _>::with_clock(config(1), 64, Arc::clone(&clock)));
     let mut client = CircuitBreakerLayer::new(Arc::clone(&hosts)).layer(tower::service_fn(failing));
     let request = |uri: &str| Request::get(uri).header("host", "Api.Example.com:8080").body(()).unwrap();
     client.call(request("/")).await.unwrap();
@@ -306,7 +306,7 @@ async fn a_call_that_used_up_its_tries_is_one_failure() {
         .service(client());
     assert_eq!(status(&mut client, &upstream).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!((upstream.hits(), breaker.state()), (3, State::Closed));
-    assert_eq!(breaker.status().failures_in_a_row(), 1);
+    assert_eq!(breaker.status().consecutive_failures(), 1);
     status(&mut client, &upstream).await.unwrap();
     assert_eq!((upstream.hits(), breaker.state()), (6, State::Open));
     assert!(status(&mut client, &upstream).await.is_err());

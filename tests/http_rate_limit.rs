@@ -16,9 +16,9 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{Body, By, Head, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
+use damper::http::{Body, ByKey, Head, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
 use damper::wire::TrustedProxies;
-use damper::{FixedWindow, KeyedLimiter, Layered, ManualClock, Quota, RateLimiter};
+use damper::{FixedWindow, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -262,7 +262,7 @@ async fn a_churn_of_keys_stays_in_bounds() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(1)).capacity(100).clock(ManualClock::new());
     let limits = Arc::new(limits.build().unwrap());
     let by_id = |head: &Head<'_>| head.headers["x-id"].to_str().unwrap().parse::<u64>().unwrap();
-    let layer = RateLimitLayer::new(By::new(by_id, Arc::clone(&limits)));
+    let layer = RateLimitLayer::new(ByKey::new(by_id, Arc::clone(&limits)));
     let mut service = layer.layer(tower::service_fn(hello::<()>));
     for id in 0..10_000 {
         let request = Request::get("/").header("x-id", id).body(()).unwrap();
@@ -321,9 +321,9 @@ async fn headers_tell_how_the_limits_stand() {
 #[tokio::test]
 async fn other_algorithms_are_limits_too() {
     let clock = Arc::new(ManualClock::new());
-    let window = RateLimiter::of(FixedWindow::new(Quota::per_minute(2)), Arc::clone(&clock));
+    let window = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_minute(2)), Arc::clone(&clock));
     let window = RateLimitLayer::new(Arc::new(window)).headers(true);
-    let both = Layered::with_clock([Quota::per_second(10), Quota::per_hour(2)], Arc::clone(&clock));
+    let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_hour(2)], Arc::clone(&clock));
     let both = RateLimitLayer::new(Arc::new(both)).headers(true);
     let each = KeyedLimiter::builder(Quota::per_minute(2).burst(9)).clock(clock).algorithm::<FixedWindow>();
     let each = RateLimitLayer::new(PerClient::new(Arc::new(each.build().unwrap()))).headers(true);
@@ -383,7 +383,7 @@ async fn policy_states_the_rate_of_a_small_burst() {
     let clock = Arc::new(ManualClock::new());
     let quota = Quota::per_second(1_000).burst(50);
     let global = RateLimitLayer::new(Arc::new(RateLimiter::with_clock(quota, Arc::clone(&clock)))).headers(true);
-    let both = Layered::with_clock([quota, Quota::per_hour(1_000_000)], Arc::clone(&clock));
+    let both = LimitSet::with_clock([quota, Quota::per_hour(1_000_000)], Arc::clone(&clock));
     let both = RateLimitLayer::new(Arc::new(both)).headers(true);
     let each = per_client(quota).1.headers(true).for_peer(SocketAddr::from((LOCALHOST, 1)));
     let mut answers = Vec::new();

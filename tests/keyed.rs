@@ -7,7 +7,7 @@ mod models {
     pub(crate) mod skewed;
 }
 
-use damper::keyed::Seed;
+use damper::time::Seed;
 use damper::{ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, WhenFull};
 use models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
 use models::seed::seed;

@@ -1,6 +1,7 @@
 //! Keyed limiters that allocate nothing, in slots that the caller lends: with every set of features.
 
-use damper::keyed::{KeyedSlots, Seed};
+use damper::keyed::KeyedSlots;
+use damper::time::Seed;
 use damper::{KeyedLimiter, ManualClock, Quota, WhenFull};
 use std::thread;
 use std::time::Duration;
@@ -107,7 +108,7 @@ fn a_store_with_a_seed_of_the_caller() {
 fn breakers_with_a_seed_of_the_caller() {
     let clock = ManualClock::new();
     let config = damper::BreakerConfig::builder().failure_threshold(1).build().unwrap();
-    let hosts = damper::CircuitBreakers::<String, _, _>::with_clock_and_hasher(config, 10, &clock, SEED);
+    let hosts = damper::KeyedCircuitBreaker::<String, _, _>::with_clock_and_hasher(config, 10, &clock, SEED);
     assert!(hosts.call("down", || Err::<(), _>("timed out")).is_err());
     assert!(hosts.call("down", || Ok::<_, &str>(())).unwrap_err().is_open());
     assert_eq!(hosts.call("up", || Ok::<_, &str>(7)), Ok(7));

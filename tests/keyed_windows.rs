@@ -5,8 +5,9 @@ mod models {
     pub(crate) mod seed;
 }
 
-use damper::keyed::{KeyedLimiterBuilder, Seed};
+use damper::keyed::KeyedLimiterBuilder;
 use damper::limit::{Algorithm, KeyedAlgorithm};
+use damper::time::Seed;
 use damper::{
     Alignment, FixedWindow, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, SetQuotaError,
     SlidingCounter, WhenFull,
@@ -70,7 +71,7 @@ fn what_a_level_has_no_room_for_is_refused() {
 fn together_with_a_limit_for_all() {
     let clock = ManualClock::new();
     let limits = builder(Quota::per_second(3), &clock).algorithm::<SlidingCounter>().build().unwrap();
-    let all = RateLimiter::of(fixed(Quota::per_second(5)), &clock);
+    let all = RateLimiter::with_algorithm(fixed(Quota::per_second(5)), &clock);
     // Not in the first window.
     assert!(limits.check_n_with(&1, 1, &all).is_ok());
     clock.advance(Duration::from_secs(7));
@@ -265,7 +266,7 @@ fn is_alike<A: KeyedAlgorithm + Algorithm>(
     let mut each = HashMap::new();
     for &(ticks, key, n) in moves {
         clock.advance_ticks(ticks);
-        let alone = each.entry(key).or_insert_with(|| RateLimiter::of(alone(quota), &clock));
+        let alone = each.entry(key).or_insert_with(|| RateLimiter::with_algorithm(alone(quota), &clock));
         // Of a limiter that has just been made, the first window begins with it.
         prop_assert_eq!(limits.check_n(&key, n), alone.check_n(n), "key {} at {}", key, damper::Clock::now(&clock));
         prop_assert_eq!(limits.peek(&key), alone.peek());

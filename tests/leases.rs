@@ -8,7 +8,7 @@ use std::time::Duration;
 type Leasing<'a> = RateLimiter<LeasingBucket, &'a ManualClock>;
 
 fn leasing(quota: Quota, budget: u32, clock: &ManualClock) -> Leasing<'_> {
-    RateLimiter::of(LeasingBucket::new(quota, budget).unwrap(), clock)
+    RateLimiter::with_algorithm(LeasingBucket::new(quota, budget).unwrap(), clock)
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_quota_changes_beside_its_budget() {
 fn a_lease_can_own_its_limiter() {
     let clock = std::sync::Arc::new(ManualClock::new());
     let bucket = LeasingBucket::new(Quota::per_second(10), 5).unwrap();
-    let limiter = std::sync::Arc::new(RateLimiter::of(bucket, clock));
+    let limiter = std::sync::Arc::new(RateLimiter::with_algorithm(bucket, clock));
     let mut lease = limiter.lease_owned(5).unwrap();
     let spent = std::thread::spawn(move || (0..10).filter(|_| lease.check().is_ok()).count()).join().unwrap();
     assert_eq!(spent, 5);
@@ -393,7 +393,7 @@ mod stripes {
 #[test]
 fn a_leasing_bucket_is_an_algorithm_like_the_others() {
     fn check<A: Algorithm>(algorithm: A) -> bool {
-        RateLimiter::of(algorithm, ManualClock::new()).check().is_ok()
+        RateLimiter::with_algorithm(algorithm, ManualClock::new()).check().is_ok()
     }
     assert!(check(LeasingBucket::new(Quota::per_second(10), 5).unwrap()));
 }

@@ -31,7 +31,7 @@ fn when_told(quota: Quota, n: u32, span: Duration) {
         }
     }
     // What came in since the last tokens are fewer than `n`.
-    let due = u128::from(quota.capacity()) + brought(quota, span.as_nanos());
+    let due = u128::from(quota.burst_size()) + brought(quota, span.as_nanos());
     assert_eq!(admitted, due - due % u128::from(n), "{quota}");
 }
 
@@ -40,7 +40,7 @@ fn when_told(quota: Quota, n: u32, span: Duration) {
 fn in_strides(quota: Quota, stride: Duration) {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(quota, &clock);
-    let burst = u128::from(quota.capacity());
+    let burst = u128::from(quota.burst_size());
     let mut admitted = u128::from(limiter.take_up_to(u32::MAX));
     assert_eq!(admitted, burst);
     let (mut passed, mut odd) = (Duration::ZERO, 0);
@@ -101,7 +101,7 @@ fn three_hundred_million_a_second_in_small_strides() {
         clock.advance_ticks(stride);
         admitted += u128::from(limiter.take_up_to(u32::MAX));
     }
-    let due = |tick| u128::from(quota.capacity()) + brought(quota, passed + tick);
+    let due = |tick| u128::from(quota.burst_size()) + brought(quota, passed + tick);
     assert!((due(0)..=due(1)).contains(&admitted), "{admitted} in {passed} ns, due {}", due(0));
     assert!(passed > NANOS / 2, "a good part of a second");
 }

@@ -8,7 +8,7 @@ mod models {
 }
 
 use damper::LruStore;
-use damper::keyed::Seed;
+use damper::time::Seed;
 use models::lru::{Random, hits_of_exact_lru, zipf};
 use models::ring::Ring;
 use models::seed::seed;

@@ -2,11 +2,11 @@
 
 #[cfg(feature = "alloc")]
 use damper::SlidingLog;
-use damper::keyed::Seed;
 use damper::limit::{BudgetError, LeaseError};
-use damper::small::SmallError;
+use damper::time::Seed;
+use damper::word32::Word32Error;
 use damper::{
-    KeyedLimiterError, Layered, LeasingBucket, ManualClock, Quota, QuotaError, SetQuotaError, SlidingCounter,
+    KeyedLimiterError, LeasingBucket, LimitSet, ManualClock, Quota, QuotaError, SetQuotaError, SlidingCounter,
     TokenBucket,
 };
 use std::error::Error;
@@ -81,7 +81,10 @@ fn of_windows_and_layers() {
         &SlidingCounter::new(Quota::per_second(1 << 24)).unwrap_err(),
         "the limit is too large for a sliding counter, it must be at most 16777215 (2^24 - 1)",
     );
-    let both = Layered::of([Quota::per_second(5), Quota::per_minute(3)].map(TokenBucket::new), ManualClock::new());
+    let both = LimitSet::with_algorithms(
+        [Quota::per_second(5), Quota::per_minute(3)].map(TokenBucket::new),
+        ManualClock::new(),
+    );
     both.check_n(3).unwrap();
     says(&both.check().unwrap_err(), "limit 2 (3/min burst 3): rate limit exceeded, retry in 20 s");
     says(
@@ -105,17 +108,17 @@ fn of_keyed_limiters() {
 #[test]
 fn of_32_bits() {
     for (error, message) in [
-        (SmallError::Burst(1 << 28), "the burst is 268435456, of 32 bits it must be at most 268435455"),
+        (Word32Error::Burst(1 << 28), "the burst is 268435456, of 32 bits it must be at most 268435455"),
         (
-            SmallError::FailureThreshold(1 << 21),
+            Word32Error::FailureThreshold(1 << 21),
             "the failure threshold is 2097152, of 32 bits it must be at most 2097151",
         ),
-        (SmallError::Probes(32), "there are 32 probes or successes, of 32 bits there must be at most 31"),
+        (Word32Error::Probes(32), "there are 32 probes or successes, of 32 bits there must be at most 31"),
         (
-            SmallError::ClockTooFast { hertz: u64::MAX, longest: Duration::from_hours(1) },
+            Word32Error::ClockTooFast { hertz: u64::MAX, longest: Duration::from_hours(1) },
             "the clock has 18446744073709551615 ticks a second, its 64 bits must not wrap within four times 3600s",
         ),
-        (SmallError::Unsupported("slow_rate"), "a breaker of 32 bits has no slow_rate"),
+        (Word32Error::Unsupported("slow_rate"), "a breaker of 32 bits has no slow_rate"),
     ] {
         says(&error, message);
     }

@@ -3,7 +3,7 @@
 //! The rates bring a whole number of eighths of a token per tick, so that nothing is rounded and everything is compared
 //! exactly; `tests/rate_limiter.rs` has the rates that do not.
 
-use damper::{Layered, ManualClock, Quota, RateLimiter, Reservation, SetQuotaError, TokenBucket};
+use damper::{LimitSet, ManualClock, Quota, RateLimiter, Reservation, SetQuotaError, TokenBucket};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -146,7 +146,7 @@ proptest! {
     fn a_bucket_does_what_plain_numbers_do(settings in settings(), start in 0..12u32, steps in steps()) {
         let clock = ManualClock::with_frequency(FREQUENCY);
         let start = start.min(settings.burst);
-        let limiter = RateLimiter::of(TokenBucket::with_level(settings.quota(), start), &clock);
+        let limiter = RateLimiter::with_algorithm(TokenBucket::with_level(settings.quota(), start), &clock);
         let mut model = Model { settings, level: i64::from(start) * TOKEN, now: 0, refunded: 0 };
         let mut reservations: Vec<(Reservation<'_, _>, u32, i64)> = Vec::new();
         let mut changed = false;
@@ -269,7 +269,7 @@ proptest! {
         calls in proptest::collection::vec((0..100i64, 0..8u32), 1..200),
     ) {
         let clock = ManualClock::with_frequency(FREQUENCY);
-        let layered = Layered::with_clock([settings.0.quota(), settings.1.quota()], &clock);
+        let layered = LimitSet::with_clock([settings.0.quota(), settings.1.quota()], &clock);
         let mut models = [settings.0, settings.1].map(|settings| Model { settings, level: 0, now: 0, refunded: 0 });
         for model in &mut models {
             model.level = model.burst();
@@ -358,7 +358,7 @@ fn a_soft_limit_warns_before_the_limit() {
 fn a_static_starts_empty_on_request() {
     static CLOCK: ManualClock = ManualClock::new();
     static EMPTY: RateLimiter<TokenBucket, &ManualClock> =
-        RateLimiter::of(TokenBucket::with_level(Quota::per_second(10).burst(5), 0), &CLOCK);
+        RateLimiter::with_algorithm(TokenBucket::with_level(Quota::per_second(10).burst(5), 0), &CLOCK);
     assert_eq!(EMPTY.check().unwrap_err().retry_after(), Some(Duration::from_millis(100)));
     CLOCK.advance(Duration::from_secs(5));
     assert!(EMPTY.check_n(5).is_ok());
@@ -430,7 +430,7 @@ fn limiter_accepts_the_quota_that_it_was_built_up_to() {
             assert_eq!(limiter.set_quota(quota), Ok(()), "{slow} up to {large}");
             assert_eq!(limiter.quota(), quota);
         }
-        assert_eq!(limiter.check_n(large.capacity()).is_ok(), large.capacity() > 0);
+        assert_eq!(limiter.check_n(large.burst_size()).is_ok(), large.burst_size() > 0);
     }
     // Without a limit there is nothing to make room for.
     let clock = ManualClock::new();

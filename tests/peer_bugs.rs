@@ -68,15 +68,15 @@ trait Adjustable {
 }
 
 struct Damper {
-    limiter: RateLimiter<TokenBucket, Told>,
+    limiter: RateLimiter<TokenBucket, HostListener>,
     now: Rc<Cell<u64>>,
 }
 
 /// A clock that says what it was told, and lets a rival run whenever it is read: the one place in a decision where
 /// others can be let in. (Between any two accesses of memory they are let in by loom-tests: `bucket`, `live_quota`.)
-struct Told(Rc<Cell<u64>>);
+struct HostListener(Rc<Cell<u64>>);
 
-impl Clock for Told {
+impl Clock for HostListener {
     fn now(&self) -> u64 {
         halfway();
         self.0.get()
@@ -90,7 +90,7 @@ impl Clock for Told {
 impl Damper {
     fn of(quota: Quota) -> Self {
         let now = Rc::default();
-        Self { limiter: RateLimiter::with_clock(quota, Told(Rc::clone(&now))), now }
+        Self { limiter: RateLimiter::with_clock(quota, HostListener(Rc::clone(&now))), now }
     }
 }
 

@@ -302,7 +302,7 @@ proptest! {
             {
                 model.change(quota, clock.frequency());
             }
-            let n = n.min(limiter.quota().capacity());
+            let n = n.min(limiter.quota().burst_size());
             let wait = |off: i128| u64::try_from((model.wait(n).unwrap_or(0) + off).max(0)).unwrap();
             let ticks = match step {
                 Step::Pass(ticks) => ticks,
@@ -335,22 +335,22 @@ proptest! {
     #[test]
     fn retry_after_is_the_shortest_wait(quota in quotas(), frequency in frequencies(), idle in 0..1u64 << 50, drip: u64, n in 1..u32::MAX) {
         prop_assume!(quota.limit() > 0);
-        let quota = quota.burst(quota.capacity().max(1));
-        let n = n % quota.capacity() + 1;
+        let quota = quota.burst(quota.burst_size().max(1));
+        let n = n % quota.burst_size() + 1;
         let model = ExactBucket::new(quota, frequency);
         // Far from quotas whose deepest debt takes decades to refill, where a unit is longer than a tick.
         prop_assume!(model.ticks_for_bursts(11) < 1 << 57);
         let idle = idle.min((1 << 61) / model.tokens_in_a_tick().max(4));
         // A part of what the token takes has passed already.
         let mut empty = ExactBucket::new(quota, frequency);
-        empty.take(quota.capacity());
+        empty.take(quota.burst_size());
         let drip = drip % u64::try_from(empty.wait(n).unwrap()).unwrap();
         let after = |ticks: u64| {
             let clock = ManualClock::with_frequency(frequency);
             let limiter = RateLimiter::with_clock(quota, &clock);
             limiter.check_n(0).unwrap();
             clock.advance_ticks(idle);
-            limiter.check_n(quota.capacity()).unwrap();
+            limiter.check_n(quota.burst_size()).unwrap();
             clock.advance_ticks(drip + ticks);
             limiter.check_n(n)
         };

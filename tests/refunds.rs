@@ -133,7 +133,7 @@ async fn future_notices_a_refund_within_a_second() {
     let limiter = RateLimiter::with_clock(Quota::per_minute(1).burst(5), &clock);
     limiter.check_n(5).unwrap();
     let began = tokio::time::Instant::now();
-    let (served, ()) = tokio::join!(limiter.turn(3).ready(), async {
+    let (served, ()) = tokio::join!(limiter.acquire(3), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(limiter.refund(3), 3);
     });

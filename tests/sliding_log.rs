@@ -6,7 +6,7 @@ mod models {
 }
 
 use damper::{
-    Clock, FixedWindow, Layered, ManualClock, Quota, RateLimiter, SetQuotaError, SlidingLog, SlidingLogError,
+    Clock, FixedWindow, LimitSet, ManualClock, Quota, RateLimiter, SetQuotaError, SlidingLog, SlidingLogError,
     limit::Algorithm,
 };
 use models::log::Log;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 fn log(quota: Quota, clock: &ManualClock) -> RateLimiter<SlidingLog, &ManualClock> {
-    RateLimiter::of(SlidingLog::new(quota).unwrap(), clock)
+    RateLimiter::with_algorithm(SlidingLog::new(quota).unwrap(), clock)
 }
 
 #[test]
@@ -85,8 +85,10 @@ fn the_window_can_be_changed_and_the_limit_cannot() {
 #[test]
 fn a_layer_gives_back_what_is_still_the_last() {
     let clock = ManualClock::new();
-    let both =
-        Layered::of([Quota::per_second(5), Quota::per_hour(2)].map(|quota| SlidingLog::new(quota).unwrap()), &clock);
+    let both = LimitSet::with_algorithms(
+        [Quota::per_second(5), Quota::per_hour(2)].map(|quota| SlidingLog::new(quota).unwrap()),
+        &clock,
+    );
     for round in 0..40 {
         assert_eq!(both.check_n(3).unwrap_err().layer(), 1, "exceeds the second");
         assert_eq!(both.peek().map(|usage| usage.used()), [0, 0], "{round}");
@@ -190,7 +192,7 @@ fn race(limit: u32, window: u64) {
 fn racing_roll_backs_mint_nothing() {
     let clock = ManualClock::new();
     let limits = [SlidingLog::new(Quota::per_second(50)).unwrap(), SlidingLog::new(Quota::per_second(5)).unwrap()];
-    let both = Layered::of(limits, &clock);
+    let both = LimitSet::with_algorithms(limits, &clock);
     for _ in 0..2_000 {
         let allowed: u32 = std::thread::scope(|scope| {
             let work = |n: u32| (0..8).filter(|_| both.check_n(n).is_ok()).count() as u32 * n;
@@ -209,7 +211,7 @@ fn racing_roll_backs_mint_nothing() {
 #[test]
 fn it_is_an_algorithm_like_the_others() {
     fn limit<A: Algorithm>(algorithm: A) -> u32 {
-        RateLimiter::of(algorithm, ManualClock::new()).peek().limit()
+        RateLimiter::with_algorithm(algorithm, ManualClock::new()).peek().limit()
     }
     let quota = Quota::per_hour(4);
     assert_eq!(limit(FixedWindow::new(quota)), limit(SlidingLog::new(quota).unwrap()));

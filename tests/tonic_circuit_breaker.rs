@@ -123,7 +123,7 @@ async fn codes_may_be_judged_otherwise() {
     for (code, failures) in [(13, 1), (1, 1), (14, 0), (13, 1), (0, 0), (1, 0), (13, 1), (1, 1), (13, 0)] {
         upstream.answer(Code::from_i32(code));
         _ = client.unary(message("hello")).await;
-        assert_eq!(breaker.status().failures_in_a_row(), failures, "after {code}");
+        assert_eq!(breaker.status().consecutive_failures(), failures, "after {code}");
     }
     assert_eq!(breaker.state(), State::Open);
 }
@@ -211,7 +211,7 @@ async fn the_first_message_of_a_stream_ends_the_probe() {
     upstream.answer(Code::Ok);
     assert_eq!(code_of(&mut client).await, Code::Ok, "while the stream goes on");
     while stream.message().await.is_ok() {}
-    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::Closed, 1));
+    assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 1));
 }
 
 /// A call that is dropped before its answer is there tells nothing either.
@@ -312,7 +312,7 @@ async fn a_refusal_by_a_limiter_is_no_failure() {
             assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), code);
         }
         assert_eq!(breaker.state() == State::Open, is_failure, "{code:?}, {details:?}");
-        for _ in breaker.status().failures_in_a_row()..2 {
+        for _ in breaker.status().consecutive_failures()..2 {
             breaker.try_acquire().into_iter().for_each(Permit::failure);
         }
         clock.advance(COOLDOWN);
@@ -527,7 +527,7 @@ async fn a_call_that_used_up_its_tries_is_one_failure() {
     let mut client = EchoClient::new(service);
     for (hits, failures, state) in [(3, 1, State::Closed), (6, 0, State::Open), (6, 0, State::Open)] {
         assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::Unavailable);
-        assert_eq!((upstream.hits(), breaker.status().failures_in_a_row()), (hits, failures));
+        assert_eq!((upstream.hits(), breaker.status().consecutive_failures()), (hits, failures));
         assert_eq!(breaker.state(), state);
     }
 }

@@ -8,7 +8,7 @@ mod support;
 use bytes::Bytes;
 use damper::http::{Head, PerClient, RateLimitLayer};
 use damper::tonic::{IntoStatus, RateLimitInterceptor};
-use damper::{CircuitBreaker, CircuitOpen, KeyedLimiter, Layered, ManualClock, Quota, RateLimiter};
+use damper::{CircuitBreaker, CircuitOpen, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
 use http::{HeaderName, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
@@ -363,7 +363,7 @@ fn refusals_are_statuses() {
     assert_eq!((status.code(), retry_after(&status)), (Code::ResourceExhausted, None));
 
     let clock = ManualClock::new();
-    let layered = Layered::with_clock([Quota::per_second(10), Quota::per_minute(1)], &clock);
+    let layered = LimitSet::with_clock([Quota::per_second(10), Quota::per_minute(1)], &clock);
     layered.check().unwrap();
     let status = layered.check().unwrap_err().into_status();
     assert_eq!((status.code(), retry_after(&status)), (Code::ResourceExhausted, Some(Duration::from_mins(1))));

@@ -35,7 +35,7 @@ const MILLIS: u64 = 1_000;
 
 /// A limiter on the clock of `timers`, with nothing in it.
 fn empty(quota: Quota, timers: &Timers) -> RateLimiter<TokenBucket, &ManualClock> {
-    let limiter = RateLimiter::of(TokenBucket::with_level(quota, 0), &timers.clock);
+    let limiter = RateLimiter::with_algorithm(TokenBucket::with_level(quota, 0), &timers.clock);
     assert!(limiter.check_n(0).is_ok(), "which starts the line");
     limiter
 }
@@ -50,7 +50,7 @@ fn turns_in_a_second(quota: Quota, order: impl Iterator<Item = usize>, waiters: 
         let (limiter, turns, timers) = (&limiter, &turns[waiter], &timers);
         runtime.spawn(async move {
             loop {
-                limiter.turn(1).ready_by(timers.sleep()).await.unwrap();
+                limiter.acquire(1).sleeping_by(timers.sleep()).await.unwrap();
                 turns.set(turns.get() + 1);
                 // What it waited for is done meanwhile, and the others come to theirs.
                 yield_now().await;
@@ -60,7 +60,11 @@ fn turns_in_a_second(quota: Quota, order: impl Iterator<Item = usize>, waiters: 
     for tenth in 0..=10 {
         runtime.run_until(tenth * NANOS / 10);
         let all: u32 = turns.iter().map(Cell::get).sum();
-        assert_eq!(u64::from(all), u64::from(quota.capacity()) + u64::from(quota.limit()) * tenth / 10, "{tenth}/10 s");
+        assert_eq!(
+            u64::from(all),
+            u64::from(quota.burst_size()) + u64::from(quota.limit()) * tenth / 10,
+            "{tenth}/10 s"
+        );
     }
     turns.iter().map(Cell::get).collect()
 }
@@ -110,18 +114,18 @@ fn ends_at(timers: &Timers, task: impl Future<Output = ()>) -> u64 {
 fn a_turn_that_would_come_too_late_is_refused_at_once_and_takes_nothing() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(10).burst(3), &timers);
-    let turn = limiter.turn(2);
-    let denied = poll_once(turn.within(Duration::from_millis(199)).ready_by(timers.sleep())).unwrap().unwrap_err();
+    let turn = limiter.acquire(2);
+    let denied = poll_once(turn.within(Duration::from_millis(199)).sleeping_by(timers.sleep())).unwrap().unwrap_err();
     assert_eq!(denied.retry_after(), Some(Duration::from_millis(1)));
     assert_eq!((limiter.debt(), limiter.peek().resets_in()), (0, Some(Duration::from_millis(300))));
     let end = ends_at(&timers, async {
-        turn.within(Duration::from_millis(200)).ready_by(timers.sleep()).await.unwrap();
+        turn.within(Duration::from_millis(200)).sleeping_by(timers.sleep()).await.unwrap();
     });
     assert_eq!(end, 200);
-    assert_eq!(poll_once(turn.within(Duration::MAX).ready_by(timers.sleep())), None);
+    assert_eq!(poll_once(turn.within(Duration::MAX).sleeping_by(timers.sleep())), None);
     let never = empty(Quota::per_second(0).burst(1), &timers);
     for longest in [Duration::ZERO, Duration::from_hours(1), Duration::MAX] {
-        let denied = poll_once(never.turn(1).within(longest).ready_by(timers.sleep())).unwrap().unwrap_err();
+        let denied = poll_once(never.acquire(1).within(longest).sleeping_by(timers.sleep())).unwrap().unwrap_err();
         assert_eq!((denied.retry_after(), denied.exceeds_burst()), (None, false), "within {longest:?}");
     }
     assert_eq!(never.debt(), 0);
@@ -131,11 +135,11 @@ fn a_turn_that_would_come_too_late_is_refused_at_once_and_takes_nothing() {
 fn who_finds_too_many_waiting_is_refused_at_once() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(10).burst(1).max_debt(2), &timers);
-    let mut waiting = [(); 2].map(|()| Box::pin(limiter.turn(1).ready_by(timers.sleep())));
+    let mut waiting = [(); 2].map(|()| Box::pin(limiter.acquire(1).sleeping_by(timers.sleep())));
     for ready in &mut waiting {
         assert_eq!(poll_once(ready), None);
     }
-    let denied = poll_once(limiter.turn(1).ready_by(timers.sleep())).unwrap().unwrap_err();
+    let denied = poll_once(limiter.acquire(1).sleeping_by(timers.sleep())).unwrap().unwrap_err();
     assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)), "when the first has left");
     assert!(!denied.exceeds_burst());
     assert_eq!(limiter.debt(), 2);
@@ -145,16 +149,16 @@ fn who_finds_too_many_waiting_is_refused_at_once() {
 fn more_than_the_burst_is_refused_and_nothing_is_there_at_once() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(10).burst(2), &timers);
-    let denied = poll_once(limiter.turn(3).ready_by(timers.sleep())).unwrap().unwrap_err();
+    let denied = poll_once(limiter.acquire(3).sleeping_by(timers.sleep())).unwrap().unwrap_err();
     assert!(denied.exceeds_burst());
     assert_eq!(limiter.debt(), 0);
-    let waiting = Box::pin(limiter.turn(2).ready_by(timers.sleep()));
+    let waiting = Box::pin(limiter.acquire(2).sleeping_by(timers.sleep()));
     let mut waiting = waiting;
     assert_eq!(poll_once(waiting.as_mut()), None);
-    assert_eq!(poll_once(limiter.turn(0).within(Duration::ZERO).ready_by(timers.sleep())), Some(Ok(())));
+    assert_eq!(poll_once(limiter.acquire(0).within(Duration::ZERO).sleeping_by(timers.sleep())), Some(Ok(())));
     let nothing = RateLimiter::with_clock(Quota::per_second(0), &timers.clock);
-    assert_eq!(poll_once(nothing.turn(0).ready_by(timers.sleep())), Some(Ok(())));
-    assert!(poll_once(nothing.turn(1).ready_by(timers.sleep())).unwrap().unwrap_err().exceeds_burst());
+    assert_eq!(poll_once(nothing.acquire(0).sleeping_by(timers.sleep())), Some(Ok(())));
+    assert!(poll_once(nothing.acquire(1).sleeping_by(timers.sleep())).unwrap().unwrap_err().exceeds_burst());
 }
 
 #[test]
@@ -163,7 +167,7 @@ fn nobody_waits_where_nothing_is_limited() {
     for quota in [Quota::UNLIMITED, Quota::UNLIMITED.burst(0)] {
         let limiter = RateLimiter::with_clock(quota, &timers.clock);
         for n in [0, 1, u32::MAX, u32::MAX] {
-            assert_eq!(poll_once(limiter.turn(n).within(Duration::ZERO).ready_by(timers.sleep())), Some(Ok(())));
+            assert_eq!(poll_once(limiter.acquire(n).within(Duration::ZERO).sleeping_by(timers.sleep())), Some(Ok(())));
         }
     }
 }
@@ -172,10 +176,10 @@ fn nobody_waits_where_nothing_is_limited() {
 fn a_turn_that_is_dropped_before_it_is_polled_takes_nothing() {
     let timers = Timers::new(MILLIS);
     let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(1), &timers.clock);
-    drop(limiter.turn(1).ready_by(timers.sleep()));
-    let late = limiter.turn(1).ready_by(timers.sleep());
+    drop(limiter.acquire(1).sleeping_by(timers.sleep()));
+    let late = limiter.acquire(1).sleeping_by(timers.sleep());
     assert_eq!(
-        poll_once(limiter.turn(1).ready_by(timers.sleep())),
+        poll_once(limiter.acquire(1).sleeping_by(timers.sleep())),
         Some(Ok(())),
         "its place is that of its first poll"
     );
@@ -186,7 +190,7 @@ fn a_turn_that_is_dropped_before_it_is_polled_takes_nothing() {
 fn a_future_that_is_polled_again_waits_for_another_turn() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(10).burst(1).max_debt(1), &timers);
-    let mut ready = Box::pin(limiter.turn(1).ready_by(timers.sleep()));
+    let mut ready = Box::pin(limiter.acquire(1).sleeping_by(timers.sleep()));
     for turn in 1..=3 {
         assert_eq!(ends_at(&timers, async { ready.as_mut().await.unwrap() }), turn * 100);
     }
@@ -207,7 +211,7 @@ fn a_future_follows_the_quota() {
         let end = Cell::new(None);
         let mut runtime = Runtime::new(&timers);
         runtime.spawn(async {
-            limiter.turn(1).ready_by(timers.sleep()).await.unwrap();
+            limiter.acquire(1).sleeping_by(timers.sleep()).await.unwrap();
             end.set(Some(timers.now()));
         });
         runtime.run_until(changed_at * MS);
@@ -230,7 +234,7 @@ fn a_future_follows_the_quota() {
 fn a_limit_that_is_taken_away_lets_all_go() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(0).burst(1), &timers);
-    let mut ready = Box::pin(limiter.turn(1).ready_by(timers.sleep()));
+    let mut ready = Box::pin(limiter.acquire(1).sleeping_by(timers.sleep()));
     assert_eq!(poll_once(ready.as_mut()), None);
     limiter.set_quota(Quota::UNLIMITED).unwrap();
     assert_eq!(ends_at(&timers, async { ready.as_mut().await.unwrap() }), 1_000);
@@ -244,7 +248,13 @@ fn a_jitter_comes_on_top_and_differs() {
     let waited = |most: Duration| {
         let tokens_at = timers.now() + NANOS / 10;
         let end = ends_at(&timers, async {
-            limiter.turn(1).within(Duration::from_millis(100)).jitter(most).ready_by(timers.sleep()).await.unwrap();
+            limiter
+                .acquire(1)
+                .within(Duration::from_millis(100))
+                .jitter(most)
+                .sleeping_by(timers.sleep())
+                .await
+                .unwrap();
         });
         timers.clock.advance(Duration::from_secs(1));
         assert!(limiter.check().is_ok(), "which empties it again");

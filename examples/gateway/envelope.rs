@@ -62,7 +62,7 @@ pub(crate) struct Envelope {
 impl Envelope {
     /// The promise of a quota per second.
     pub(crate) fn new(quota: &Quota, frequency: u64) -> Self {
-        Self { burst: quota.capacity().into(), rate: quota.limit().into(), frequency: frequency.max(1).into() }
+        Self { burst: quota.burst_size().into(), rate: quota.limit().into(), frequency: frequency.max(1).into() }
     }
 
     /// The most whole tokens that may be allowed in `ticks`: time is counted in ticks, so one more may have begun.

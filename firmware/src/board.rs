@@ -7,7 +7,7 @@ use core::ptr;
 use cortex_m::peripheral::SYST;
 use cortex_m::peripheral::syst::SystClkSource;
 use damper_core::Clock;
-use damper_core::clock::{ExtendedTimer, FixedFrequency, Timer};
+use damper_core::time::{ExtendedTimer, FixedFrequency, Timer};
 
 /// Ticks per second of the processor, of `SysTick`, and of the timers.
 pub const HERTZ: u32 = 25_000_000;

@@ -1,6 +1,6 @@
 //! The breaker in 32 bits, by calls and controls that the fuzzer made up, against a plain one.
 
-use crate::models::small_breaker::{Outcome, Settings, Step, compare};
+use crate::models::word32_breaker::{Outcome, Settings, Step, compare};
 use arbitrary::Arbitrary;
 use std::time::Duration;
 

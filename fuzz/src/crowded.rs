@@ -3,8 +3,8 @@
 
 use crate::input::MOST_STEPS;
 use arbitrary::Arbitrary;
-use damper::keyed::Seed;
 use damper::limit::KeyedAlgorithm;
+use damper::time::Seed;
 use damper::{Alignment, FixedWindow, KeyedLimiter, ManualClock, Quota, SlidingCounter, TokenBucket, WhenFull};
 
 const KEYS: u8 = 64;
@@ -151,7 +151,7 @@ struct Ledger {
 
 impl Ledger {
     fn new(quota: Quota, by_windows: bool, slots: usize, when_full: WhenFull) -> Self {
-        let tokens = if by_windows { quota.limit() } else { quota.capacity() };
+        let tokens = if by_windows { quota.limit() } else { quota.burst_size() };
         let (full, slots) = (i128::from(tokens) * SECOND, i128::try_from(slots).expect("few"));
         let keys = vec![Own { level: full, is_exhausted: false }; KEYS.into()];
         Self { by_windows, slots, when_full, limit: quota.limit().into(), full, now: 0, keys, left: slots * full }

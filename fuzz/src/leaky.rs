@@ -24,7 +24,7 @@ enum Move {
     /// By so many parts of an interval, of 2^12.
     Parts(u16),
     /// To when a place in the queue is free by the model, or so many ticks off it.
-    Turn(i8),
+    Acquire(i8),
 }
 
 /// Compares the bucket with its mirror image, or the queue with the model.
@@ -38,20 +38,20 @@ pub fn leaky(input: LeakyInput) {
 /// The meter is the mirror image of the token bucket.
 fn bucket(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
     let tokens = RateLimiter::with_clock(quota, clock);
-    let leaky = RateLimiter::of(LeakyBucket::new(quota), clock);
+    let leaky = RateLimiter::with_algorithm(LeakyBucket::new(quota), clock);
     for &(by, n) in input.calls.iter().take(MOST_STEPS) {
         match by {
             Move::Pass(ticks) | Move::Parts(ticks) => clock.advance_ticks(ticks.into()),
             Move::PassLong(ticks) => clock.advance_ticks(ticks >> 8),
-            Move::Turn(_) => {
-                let wait = tokens.check_n(quota.capacity()).err().and_then(|denied| denied.retry_after());
-                assert_eq!(leaky.check_n(quota.capacity()).err().and_then(|denied| denied.retry_after()), wait);
+            Move::Acquire(_) => {
+                let wait = tokens.check_n(quota.burst_size()).err().and_then(|denied| denied.retry_after());
+                assert_eq!(leaky.check_n(quota.burst_size()).err().and_then(|denied| denied.retry_after()), wait);
                 clock.advance(wait.unwrap_or(Duration::ZERO).min(Duration::from_hours(100 * 24)));
             }
         }
         assert_eq!(tokens.check_n(n.number()), leaky.check_n(n.number()));
         assert_eq!(tokens.peek(), leaky.peek());
-        assert_eq!(u64::from(leaky.level()) + u64::from(tokens.peek().remaining()), u64::from(quota.capacity()));
+        assert_eq!(u64::from(leaky.level()) + u64::from(tokens.peek().remaining()), u64::from(quota.burst_size()));
     }
 }
 
@@ -69,7 +69,7 @@ fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
         return;
     }
     // Three units, where they are longer than a tick: for rounding, and for the multiplier's own bits.
-    let deepest_debt = 11 * i128::from(quota.capacity());
+    let deepest_debt = 11 * i128::from(quota.burst_size());
     let early = 1 + ((i128::from(model.interval_in_ticks()) * deepest_debt) >> 58);
     // Less than half a circle of positions, of which the first eighth is behind the start: for so long nobody has to look
     // at a queue. A tick is at most 4 units, and the deepest debt at most 2^61.
@@ -81,7 +81,7 @@ fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
             Move::Pass(ticks) => ticks.into(),
             Move::PassLong(ticks) => ticks.min(interval.saturating_mul(16)),
             Move::Parts(parts) => u64::try_from((u128::from(interval) * u128::from(parts)) >> 12).unwrap_or(u64::MAX),
-            Move::Turn(off) => u64::try_from((model.wait() + i128::from(off)).max(0)).unwrap_or(u64::MAX),
+            Move::Acquire(off) => u64::try_from((model.wait() + i128::from(off)).max(0)).unwrap_or(u64::MAX),
         };
         passed += i128::from(ticks);
         untouched += i128::from(ticks);
@@ -104,19 +104,20 @@ fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
             }
             Err(denied) => {
                 assert!(!model.has_room(n, 0), "{n} into {model:?}");
-                assert_eq!(denied.exceeds_burst(), n > quota.capacity());
+                assert_eq!(denied.exceeds_burst(), n > quota.burst_size());
             }
         }
-        assert!(queue.level() <= quota.capacity());
+        assert!(queue.level() <= quota.burst_size());
     }
 }
 
 /// The first to enter leaves, and nobody after it ever does.
 fn never_leaves(queue: &LeakyQueue<&ManualClock>, quota: Quota) {
     let is_refused_for_ever = |answer: Result<Duration, Denied>| {
-        answer.is_err_and(|denied| denied.retry_after().is_none() && denied.exceeds_burst() == (quota.capacity() == 0))
+        answer
+            .is_err_and(|denied| denied.retry_after().is_none() && denied.exceeds_burst() == (quota.burst_size() == 0))
     };
     let first = queue.enter();
-    assert!(if quota.capacity() == 0 { is_refused_for_ever(first) } else { first == Ok(Duration::ZERO) });
+    assert!(if quota.burst_size() == 0 { is_refused_for_ever(first) } else { first == Ok(Duration::ZERO) });
     assert!(is_refused_for_ever(queue.enter()));
 }

@@ -57,7 +57,7 @@ pub fn limiter32(input: Limiter32Input) {
 /// for as long as somebody takes tokens.
 fn compare<const HERTZ: u64>(input: &Limiter32Input) {
     let quota = input.quota.quota(u32::MAX);
-    let quota = quota.burst(quota.capacity().min(MOST_BURST));
+    let quota = quota.burst(quota.burst_size().min(MOST_BURST));
     let start = input.start % MOST_TICKS;
     let timer = Timer::<HERTZ>::at(start);
     let limiter = RateLimiter32::new(quota, &timer).expect("the burst fits");
@@ -87,17 +87,20 @@ fn compare<const HERTZ: u64>(input: &Limiter32Input) {
         may_have_circled |= idle > circle;
         may_lag = may_have_circled || may_lag && idle <= refill + early;
         let used = limiter.peek();
-        assert_eq!(used.used() + used.remaining(), quota.capacity());
+        assert_eq!(used.used() + used.remaining(), quota.burst_size());
         match limiter.check_n(n) {
             Ok(allowed) => {
-                assert!(n <= quota.capacity() && (n == 0 || model.will_have(n, early)), "{n} of {model:?}: too early");
+                assert!(
+                    n <= quota.burst_size() && (n == 0 || model.will_have(n, early)),
+                    "{n} of {model:?}: too early"
+                );
                 model.take(n);
                 (idle, may_have_circled) = if n == 0 { (idle, may_have_circled) } else { (0, false) };
                 let left = allowed.remaining();
                 assert!(left == 0 || model.will_have(left, early), "{left} left of {model:?}");
             }
             Err(denied) => {
-                assert_eq!(denied.exceeds_burst(), n > quota.capacity());
+                assert_eq!(denied.exceeds_burst(), n > quota.burst_size());
                 if may_lag {
                     continue;
                 }

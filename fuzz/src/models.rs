@@ -13,9 +13,9 @@ pub(crate) mod log;
 pub(crate) mod queue;
 #[path = "../../tests/models/ring.rs"]
 pub(crate) mod ring;
-#[path = "../../tests/models/small_breaker.rs"]
-pub(crate) mod small_breaker;
 #[path = "../../tests/models/timer.rs"]
 pub(crate) mod timer;
 #[path = "../../tests/models/windows.rs"]
 pub(crate) mod windows;
+#[path = "../../tests/models/word32_breaker.rs"]
+pub(crate) mod word32_breaker;

@@ -145,7 +145,7 @@ impl AnyQuota {
                 let quota = burst.map_or(quota, |burst| quota.burst(burst));
                 let quota = max_debt.map_or(quota, |tokens| quota.max_debt(tokens));
                 assert_eq!((quota.limit(), quota.window().as_nanos(), quota.is_unlimited()), (limit, nanos, false));
-                assert_eq!(quota.capacity(), burst.unwrap_or(limit));
+                assert_eq!(quota.burst_size(), burst.unwrap_or(limit));
                 Some(quota)
             }
         }

@@ -4,7 +4,7 @@
 use crate::models::ring::Ring;
 use arbitrary::Arbitrary;
 use damper::LruStore;
-use damper::keyed::Seed;
+use damper::time::Seed;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -100,7 +100,7 @@ fn fixed_window(input: &WindowsInput) {
         return;
     }
     let clock = started(input);
-    let limiter = RateLimiter::of(FixedWindow::new(quota), &clock);
+    let limiter = RateLimiter::with_algorithm(FixedWindow::new(quota), &clock);
     assert!(limiter.check_n(0).is_ok(), "which starts the line");
     // The line starts a tick earlier where the clock is just about to wrap.
     let offset = i128::from(input.start == u64::MAX);
@@ -145,7 +145,7 @@ fn sliding_counter(input: &WindowsInput) {
         return;
     }
     let clock = started(input);
-    let limiter = RateLimiter::of(SlidingCounter::new(quota).expect("the limit fits"), &clock);
+    let limiter = RateLimiter::with_algorithm(SlidingCounter::new(quota).expect("the limit fits"), &clock);
     assert!(limiter.check_n(0).is_ok(), "which starts the line");
     let early = i128::from(input.start == u64::MAX);
     let (mut before, mut idle) = (early, 0);
@@ -193,7 +193,7 @@ fn sliding_log(input: &WindowsInput) {
     }
     let early = i128::from(!model.is_aligned());
     let clock = started(input);
-    let limiter = RateLimiter::of(SlidingLog::new(quota).expect("the limit fits"), &clock);
+    let limiter = RateLimiter::with_algorithm(SlidingLog::new(quota).expect("the limit fits"), &clock);
     let window = model.ticks();
     let moved = |tick: i128, by| match by {
         Move::Pass(ticks) => tick + i128::from(ticks),

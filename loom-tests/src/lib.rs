@@ -14,7 +14,7 @@ pub mod waiting;
 pub mod windows;
 
 use damper_core::Clock;
-pub use damper_core::atomic::Flaw;
+pub use damper_core::sync::Flaw;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,14 +38,14 @@ pub fn check_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 's
 pub fn check_flawed(flaw: Flaw, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
-    damper_core::atomic::with_flaw(flaw, || builder.check(model));
+    damper_core::sync::with_flaw(flaw, || builder.check(model));
 }
 
 fn check_with(builder: loom::model::Builder, model: impl Fn() + Send + Sync + 'static) {
     let model = Arc::new(model);
     let plain = Arc::clone(&model);
     builder.check(move || plain());
-    damper_core::atomic::with_loads_as_rmw(|| builder.check(move || model()));
+    damper_core::sync::with_loads_as_rmw(|| builder.check(move || model()));
 }
 
 /// A clock that shows one tick for ever, in nanoseconds, and adds no interleavings.

@@ -3,7 +3,7 @@
 #![cfg(loom)]
 
 use damper_core::limit::Algorithm;
-use damper_core::{FixedWindow, Layered, LeakyQueue, Quota, RateLimiter, SlidingCounter};
+use damper_core::{FixedWindow, LeakyQueue, LimitSet, Quota, RateLimiter, SlidingCounter};
 use damper_loom_tests::windows::{Bug, Windows};
 use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;
@@ -16,7 +16,7 @@ fn counter(quota: Quota) -> SlidingCounter {
 
 /// Two threads race for the last place of a window. [A `store` in the place of the exchange.]
 fn race_for_the_last<A: Algorithm + 'static>(limit: fn(Quota) -> A) {
-    let limiter = Arc::new(RateLimiter::of(limit(Quota::per_second(2)), Stopped(7)));
+    let limiter = Arc::new(RateLimiter::with_algorithm(limit(Quota::per_second(2)), Stopped(7)));
     limiter.check().unwrap();
     let rival = {
         let limiter = Arc::clone(&limiter);
@@ -64,7 +64,7 @@ fn a_fixed_window_is_opened_once_unless_flawed() {
 
 fn a_fixed_window_is_opened_once_model() {
     let clock = Time::at(7);
-    let limiter = Arc::new(RateLimiter::of(FixedWindow::new(Quota::per_second(2)), clock.clone()));
+    let limiter = Arc::new(RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(2)), clock.clone()));
     limiter.check_n(2).unwrap();
     clock.advance(Duration::from_secs(1));
     let rival = {
@@ -132,7 +132,8 @@ fn no_two_leave_a_queue_together_model() {
 /// exchange. A roll-back in whatever window is counted: in the code by hand, and in `copies`.]
 fn a_roll_back<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A, used: &[u32]) {
     let clock = Time::at(7);
-    let both = Arc::new(Layered::of([limit(Quota::per_second(5)), limit(Quota::per_hour(2))], clock.clone()));
+    let both =
+        Arc::new(LimitSet::with_algorithms([limit(Quota::per_second(5)), limit(Quota::per_hour(2))], clock.clone()));
     both.check().unwrap();
     let rival = {
         let both = Arc::clone(&both);
@@ -185,7 +186,7 @@ fn a_sliding_counter_moves_on_once_unless_flawed() {
 
 fn a_sliding_counter_moves_on_once_model() {
     let clock = Time::at(7);
-    let limiter = Arc::new(RateLimiter::of(counter(Quota::per_second(4)), clock.clone()));
+    let limiter = Arc::new(RateLimiter::with_algorithm(counter(Quota::per_second(4)), clock.clone()));
     limiter.check_n(2).unwrap();
     let rival = {
         let limiter = Arc::clone(&limiter);

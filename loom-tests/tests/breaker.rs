@@ -29,9 +29,9 @@ impl damper_core::Clock for Jump {
 
 /// Notes what it is told, without an interleaving of its own.
 #[derive(Clone, Debug, Default)]
-struct Told(Arc<Mutex<Vec<StateChange>>>);
+struct HostListener(Arc<Mutex<Vec<StateChange>>>);
 
-impl OnStateChange for Told {
+impl OnStateChange for HostListener {
     fn on_state_change(&self, change: StateChange) {
         self.0.lock().unwrap().push(change);
     }
@@ -39,14 +39,14 @@ impl OnStateChange for Told {
 
 #[derive(Clone, Debug)]
 struct Real {
-    breaker: Arc<CircuitBreaker<Jump, Told>>,
-    told: Told,
+    breaker: Arc<CircuitBreaker<Jump, HostListener>>,
+    told: HostListener,
 }
 
 impl Real {
     fn new(config: BreakerConfig) -> Self {
-        let told = Told::default();
-        let breaker = CircuitBreaker::with_clock(config, Jump::default()).listened_to_by(told.clone());
+        let told = HostListener::default();
+        let breaker = CircuitBreaker::with_clock(config, Jump::default()).with_listener(told.clone());
         // Computes what the clock's ticks are worth, once.
         breaker.force_open();
         breaker.reset();
@@ -71,14 +71,14 @@ fn config(Rules { failures, probes, successes }: Rules) -> BreakerConfigBuilder 
 }
 
 impl Circuit for Real {
-    type Permit = Permit<Arc<CircuitBreaker<Jump, Told>>>;
+    type Permit = Permit<Arc<CircuitBreaker<Jump, HostListener>>>;
 
     fn acquire(&self) -> Option<Self::Permit> {
         self.breaker.try_acquire_owned().ok()
     }
 
     fn tell(&self, permit: Self::Permit, verdict: Verdict) {
-        permit.tell(verdict);
+        permit.record(verdict);
     }
 
     fn force_open(&self) {

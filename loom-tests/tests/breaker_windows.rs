@@ -84,11 +84,11 @@ fn builder(preemptions: usize) -> loom::model::Builder {
 /// In both settings of damper's atomics, with a bound on preemptions.
 fn check(preemptions: usize, model: fn()) {
     builder(preemptions).check(model);
-    damper_core::atomic::with_loads_as_rmw(|| builder(preemptions).check(model));
+    damper_core::sync::with_loads_as_rmw(|| builder(preemptions).check(model));
 }
 
 fn check_flawed(flaw: Flaw, model: fn()) {
-    damper_core::atomic::with_flaw(flaw, || builder(2).check(model));
+    damper_core::sync::with_flaw(flaw, || builder(2).check(model));
 }
 
 /// Two threads tell two outcomes each of a window of four: it has exactly those, and at no time three failures.

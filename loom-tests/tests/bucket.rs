@@ -1,7 +1,7 @@
 //! The token bucket. In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper_core::{Layered, Quota, RateLimiter};
+use damper_core::{LimitSet, Quota, RateLimiter};
 use damper_loom_tests::healing::{Bug, Healing};
 use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;
@@ -365,7 +365,7 @@ fn layers_take_all_or_nothing_unless_flawed() {
 
 fn layers_take_all_or_nothing_model() {
     let quotas = [Quota::per_second(1).burst(2), Quota::per_hour(1).burst(1)];
-    let both = Arc::new(Layered::with_clock(quotas, Stopped(7)));
+    let both = Arc::new(LimitSet::with_clock(quotas, Stopped(7)));
     both.check_n(0).unwrap();
     let rival = {
         let both = Arc::clone(&both);

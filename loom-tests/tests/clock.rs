@@ -7,7 +7,7 @@
 //! bound it passes too, in a minute.
 #![cfg(loom)]
 
-use damper_core::clock::{ExtendedTimer, Timer};
+use damper_core::time::{ExtendedTimer, Timer};
 use damper_core::{BreakerConfig, CircuitBreaker, Clock, CoarseClock, Quota, RateLimiter};
 use damper_loom_tests::{Flaw, Stopped, check, check_flawed, check_preemptions};
 use loom::sync::Arc;

@@ -5,7 +5,7 @@
 //! keys that owe all they can: sets of one and of two ways.
 #![cfg(loom)]
 
-use damper_core::atomic::{with_flaw, with_loads_as_rmw};
+use damper_core::sync::{with_flaw, with_loads_as_rmw};
 use damper_core::{FixedWindow, KeyedLimiter, Quota, RateLimiter, WhenFull};
 use damper_loom_tests::{Flaw, Stopped};
 use loom::model::Builder;
@@ -69,7 +69,7 @@ fn ways(ways: u64, when_full: WhenFull, quota: Quota) -> Limits {
 
 /// The same with so many shared buckets.
 fn sharing(buckets: usize, ways: u64, when_full: WhenFull, quota: Quota) -> Limits {
-    let twice = Quota::per_hour(2).burst(2 * quota.capacity()).max_debt(0);
+    let twice = Quota::per_hour(2).burst(2 * quota.burst_size()).max_debt(0);
     let limits = KeyedLimiter::<u64>::builder(quota)
         .tiers([twice], |_| 0)
         .capacity(1)
@@ -80,7 +80,7 @@ fn sharing(buckets: usize, ways: u64, when_full: WhenFull, quota: Quota) -> Limi
         .build()
         .unwrap();
     for other in ways..4 {
-        limits.check_n(&(100 + other), quota.capacity()).unwrap();
+        limits.check_n(&(100 + other), quota.burst_size()).unwrap();
     }
     Arc::new(limits)
 }

@@ -12,7 +12,10 @@ use std::time::Duration;
 
 /// Ten a second; of a burst of `burst` the leases have `budget`.
 fn leasing<C: damper_core::Clock>(burst: u32, budget: u32, clock: C) -> Arc<RateLimiter<LeasingBucket, C>> {
-    Arc::new(RateLimiter::of(LeasingBucket::new(Quota::per_second(10).burst(burst), budget).unwrap(), clock))
+    Arc::new(RateLimiter::with_algorithm(
+        LeasingBucket::new(Quota::per_second(10).burst(burst), budget).unwrap(),
+        clock,
+    ))
 }
 
 /// A lease is granted, refilled, spent from and dropped, beside a rival's check: each token is spent once, and what is
@@ -73,8 +76,10 @@ fn the_budget_is_given_once_unless_flawed() {
 fn a_successor_holds_no_more() {
     check_preemptions(3, || {
         let clock = Time::at(7);
-        let limiter =
-            StdArc::new(RateLimiter::of(LeasingBucket::new(Quota::per_second(10).burst(3), 1).unwrap(), clock.clone()));
+        let limiter = StdArc::new(RateLimiter::with_algorithm(
+            LeasingBucket::new(Quota::per_second(10).burst(3), 1).unwrap(),
+            clock.clone(),
+        ));
         let mut first = limiter.lease_owned(1).unwrap();
         first.check().unwrap();
         assert_eq!(first.held(), 1);
@@ -136,7 +141,7 @@ fn a_budget_that_is_back_before_its_tokens_is_held_twice() {
 fn a_successor_finds_what_was_given_back() {
     check_preemptions(3, || {
         let bucket = LeasingBucket::new(Quota::per_second(10).burst(4), 2).unwrap();
-        let limiter = StdArc::new(RateLimiter::of(bucket, Stopped(7)));
+        let limiter = StdArc::new(RateLimiter::with_algorithm(bucket, Stopped(7)));
         let mut first = limiter.lease_owned(2).unwrap();
         first.check().unwrap();
         assert_eq!((first.held(), limiter.peek().remaining()), (1, 0));
@@ -167,7 +172,7 @@ fn a_refill_is_before_a_change_of_the_quota_or_after() {
         let both = (mine, changer.join().unwrap());
         assert!([(3, 0), (1, 0), (0, 1)].contains(&both), "neither before nor after: {both:?}");
         while lease.check().is_ok() {}
-        assert_eq!((lease.held(), limiter.quota().capacity(), limiter.check().is_err()), (0, 3, true));
+        assert_eq!((lease.held(), limiter.quota().burst_size(), limiter.check().is_err()), (0, 3, true));
     });
 }
 

@@ -2,7 +2,7 @@
 #![cfg(loom)]
 
 use damper_core::limit::Algorithm;
-use damper_core::{Clock, Layered, Quota, RateLimiter, SlidingLog};
+use damper_core::{Clock, LimitSet, Quota, RateLimiter, SlidingLog};
 use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ fn log(limit: u32) -> SlidingLog {
 
 /// Two threads race for the last token of a window.
 fn race_for_the_last() {
-    let limiter = Arc::new(RateLimiter::of(log(2), Stopped(7)));
+    let limiter = Arc::new(RateLimiter::with_algorithm(log(2), Stopped(7)));
     limiter.check().unwrap();
     let rival = {
         let limiter = Arc::clone(&limiter);
@@ -42,7 +42,7 @@ fn a_blind_exchange_gives_the_last_to_both() {
 #[test]
 fn several_are_taken_together_or_not_at_all() {
     check_preemptions(3, || {
-        let limiter = Arc::new(RateLimiter::of(log(4), Stopped(7)));
+        let limiter = Arc::new(RateLimiter::with_algorithm(log(4), Stopped(7)));
         let rival = {
             let limiter = Arc::clone(&limiter);
             thread::spawn(move || limiter.check_n(3).is_ok())
@@ -60,7 +60,7 @@ fn several_are_taken_together_or_not_at_all() {
 fn a_stopped_thread_stops_nobody_and_gives_nothing_twice() {
     check_preemptions(3, || {
         let clock = Time::at(7);
-        let limiter = Arc::new(RateLimiter::of(log(1), clock.clone()));
+        let limiter = Arc::new(RateLimiter::with_algorithm(log(1), clock.clone()));
         let rival = {
             let limiter = Arc::clone(&limiter);
             thread::spawn(move || u32::from(limiter.check().is_ok()))
@@ -83,7 +83,7 @@ fn a_stopped_thread_stops_nobody_and_gives_nothing_twice() {
 fn no_token_is_back_early() {
     check_preemptions(3, || {
         let clock = Time::at(7);
-        let limiter = Arc::new(RateLimiter::of(log(1), clock.clone()));
+        let limiter = Arc::new(RateLimiter::with_algorithm(log(1), clock.clone()));
         limiter.check().unwrap();
         let rival = {
             let limiter = Arc::clone(&limiter);
@@ -101,7 +101,7 @@ fn no_token_is_back_early() {
 /// [A head that is moved back whatever came after.]
 fn roll_back() {
     let clock = Time::at(7);
-    let both = Arc::new(Layered::of([log(3), log(1)], clock.clone()));
+    let both = Arc::new(LimitSet::with_algorithms([log(3), log(1)], clock.clone()));
     let rival = {
         let both = Arc::clone(&both);
         thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().layer(), 1))
@@ -130,7 +130,7 @@ fn a_blind_roll_back_gives_back_what_is_another_s() {
 /// are back.
 fn roll_back_and_wait() {
     let clock = Time::at(7);
-    let both = Arc::new(Layered::of([log(3), log(1)], clock.clone()));
+    let both = Arc::new(LimitSet::with_algorithms([log(3), log(1)], clock.clone()));
     let rival = {
         let both = Arc::clone(&both);
         thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().layer(), 1))
@@ -212,7 +212,7 @@ impl Clock for Bare {
 fn who_sees_a_stamp_on_behalf_of_another_sees_the_head() {
     check_preemptions(3, || {
         let clock = Bare(Arc::new(AtomicU64::new(7)));
-        let limiter = Arc::new(RateLimiter::of(log(1), clock.clone()));
+        let limiter = Arc::new(RateLimiter::with_algorithm(log(1), clock.clone()));
         _ = limiter.peek();
         let others = [(), ()].map(|()| {
             let limiter = Arc::clone(&limiter);

@@ -2,7 +2,7 @@
 //! fail.
 #![cfg(loom)]
 
-use damper_core::clock::FixedFrequency;
+use damper_core::time::FixedFrequency;
 use damper_core::{BreakerConfig, CircuitBreaker32, Clock, Quota, RateLimiter32, State};
 use damper_loom_tests::{Flaw, check_flawed, check_preemptions};
 use loom::sync::Arc;

@@ -35,7 +35,7 @@ fn who_gives_up_moves_nobody_unless_flawed() {
 fn who_gives_up_moves_nobody_model(last_first: bool) {
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
     limiter.check().unwrap();
-    let mut waiting = [(); 2].map(|()| Box::pin(limiter.turn(1).ready_by(|_| pending::<()>())));
+    let mut waiting = [(); 2].map(|()| Box::pin(limiter.acquire(1).sleeping_by(|_| pending::<()>())));
     for ready in &mut waiting {
         assert!(ready.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
@@ -71,7 +71,7 @@ fn a_change_wakes_who_waits() {
         limiter.check().unwrap();
         let waiter = {
             let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.wait().unwrap())
+            thread::spawn(move || limiter.acquire(1).wait().unwrap())
         };
         // Nothing drips in, but what is missing is less than the burst now.
         limiter.set_quota(Quota::per_second(0).burst(2)).unwrap();
@@ -88,7 +88,7 @@ fn a_change_wakes_all_who_wait() {
         limiter.check().unwrap();
         let waiters = [(); 2].map(|()| {
             let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.wait().unwrap())
+            thread::spawn(move || limiter.acquire(1).wait().unwrap())
         });
         limiter.set_quota(Quota::per_second(0).burst(3)).unwrap();
         for waiter in waiters {
@@ -107,7 +107,7 @@ fn a_refund_wakes_who_waits() {
         limiter.check().unwrap();
         let waiter = {
             let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.wait().unwrap())
+            thread::spawn(move || limiter.acquire(1).wait().unwrap())
         };
         assert_eq!(limiter.refund(1), 1);
         waiter.join().unwrap();

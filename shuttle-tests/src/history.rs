@@ -67,7 +67,7 @@ impl History {
                 let meanwhile = |call: &&Call| call.between[1] >= from && call.between[0] <= to;
                 let returned: u32 = calls.returned.iter().filter(meanwhile).map(|call| call.tokens).sum();
                 let (quotas, [from, to]) = calls.quotas(self.first, from, to);
-                let burst = quotas.iter().map(Quota::capacity).max().unwrap_or(0);
+                let burst = quotas.iter().map(Quota::burst_size).max().unwrap_or(0);
                 let rate = quotas.iter().map(|quota| u128::from(quota.limit())).max().unwrap_or(0);
                 let produced = u128::from(to.saturating_sub(from) + 1) * rate;
                 assert!(

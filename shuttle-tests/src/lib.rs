@@ -40,7 +40,7 @@ pub fn check(histories: usize, model: impl Fn() + Send + Sync + 'static) {
 
 /// Runs a model with a flaw that it has to notice: for the `should_panic` variant beside it.
 pub fn check_flawed(model: impl Fn() + Send + Sync + 'static) {
-    damper_core::atomic::with_flaw(damper_core::atomic::Flaw::BlindExchange, || {
+    damper_core::sync::with_flaw(damper_core::sync::Flaw::BlindExchange, || {
         Runner::new(RandomScheduler::new(2_000), config()).run(model);
     });
 }

@@ -26,15 +26,15 @@ fn config() -> BreakerConfig {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Told(Arc<Mutex<Vec<StateChange>>>);
+struct HostListener(Arc<Mutex<Vec<StateChange>>>);
 
-impl OnStateChange for Told {
+impl OnStateChange for HostListener {
     fn on_state_change(&self, change: StateChange) {
         self.0.lock().unwrap().push(change);
     }
 }
 
-type Breaker = Arc<CircuitBreaker<Time, Told>>;
+type Breaker = Arc<CircuitBreaker<Time, HostListener>>;
 
 /// A permit, and of which turns of the state it may be.
 struct Held {
@@ -54,16 +54,16 @@ struct Seen {
 
 struct Calls {
     breaker: Breaker,
-    told: Told,
+    told: HostListener,
     time: Time,
     seen: Mutex<Seen>,
 }
 
 impl Calls {
     fn new(window: Window) -> Arc<Self> {
-        let (told, time) = (Told::default(), time());
+        let (told, time) = (HostListener::default(), time());
         let breaker = CircuitBreaker::with_clock(config(), Arc::clone(&time)).with_window(window);
-        let breaker = Arc::new(breaker.listened_to_by(told.clone()));
+        let breaker = Arc::new(breaker.with_listener(told.clone()));
         Arc::new(Self { breaker, told, time, seen: Mutex::default() })
     }
 
@@ -153,7 +153,7 @@ impl Calls {
             self.time.advance(Duration::from_secs(1));
             self.breaker.try_acquire().expect("closed, or after the cooldown").success();
         }
-        assert_eq!((self.breaker.state(), self.breaker.status().probes_out()), (State::Closed, 0));
+        assert_eq!((self.breaker.state(), self.breaker.status().probes_in_flight()), (State::Closed, 0));
     }
 }
 

@@ -56,7 +56,7 @@ fn leases_are_in_the_envelope_of_one_bucket_unless_flawed() {
 
 fn leasing() {
     let time = time();
-    let limiter = RateLimiter::of(LeasingBucket::new(QUOTA, BUDGET).unwrap(), Arc::clone(&time));
+    let limiter = RateLimiter::with_algorithm(LeasingBucket::new(QUOTA, BUDGET).unwrap(), Arc::clone(&time));
     let leasing = Arc::new(Leasing { limiter, time, history: History::new(QUOTA) });
     together(4, 3, &leasing, |leasing, _| match random(4) {
         0 => advance(&leasing.time),

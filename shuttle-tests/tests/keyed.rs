@@ -46,7 +46,7 @@ struct Keyed {
 
 /// What all slots together hold and produce.
 fn all_slots(quota: Quota) -> Quota {
-    Quota::per_second(4 * quota.limit()).burst(4 * quota.capacity())
+    Quota::per_second(4 * quota.limit()).burst(4 * quota.burst_size())
 }
 
 impl Keyed {
@@ -113,7 +113,7 @@ impl Keyed {
     fn comes_to_rest(&self) {
         assert!(self.limits.len() <= 4, "{} keys in four slots", self.limits.len());
         self.time.advance(Duration::from_secs(1_000));
-        let burst = self.limits.quota().capacity();
+        let burst = self.limits.quota().burst_size();
         for key in 0..4 {
             assert!(self.limits.check_n(&key, burst).is_ok(), "a token is late");
             assert!(self.limits.check(&key).is_err(), "one burst");

@@ -164,7 +164,7 @@ fn all_who_block_are_woken() {
         limiter.check().unwrap();
         let waiters = [(); 3].map(|()| {
             let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.turn(1).wait().unwrap())
+            thread::spawn(move || limiter.acquire(1).wait().unwrap())
         });
         for burst in [2, 1, 3, 4] {
             limiter.set_quota(quota(burst)).unwrap();

@@ -4,7 +4,7 @@
 //! client keeps its slot *busy* until its bucket is full again. The load of a table is the number of busy clients beside
 //! the capacity that the table was built for.
 
-use damper::keyed::Seed;
+use damper::time::Seed;
 use damper::{KeyedLimiter, ManualClock, Quota, WhenFull};
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,7 +108,7 @@ impl Crowd {
         let rate = self.clients_per_second(load);
         run.stream(rate, self.refill(self.calls), &mut Tally::default());
         let mut counted = Tally::default();
-        run.stream(rate, self.refill(self.quota.capacity()) * refills, &mut counted);
+        run.stream(rate, self.refill(self.quota.burst_size()) * refills, &mut counted);
         counted.percent()
     }
 
@@ -130,15 +130,15 @@ impl Crowd {
     #[must_use]
     pub fn refused_in_flood(self, keys_per_second: u32) -> Percent {
         let mut run = Run::new(self);
-        run.flood(keys_per_second, self.refill(self.quota.capacity()));
-        run.flood(keys_per_second, self.refill(self.quota.capacity())).percent()
+        run.flood(keys_per_second, self.refill(self.quota.burst_size()));
+        run.flood(keys_per_second, self.refill(self.quota.burst_size())).percent()
     }
 
     /// How many first calls are refused after a flood: once a burst's refill time has passed, clients come again that fill
     /// so much of the capacity.
     #[must_use]
     pub fn refused_after_flood(self, keys_per_second: u32, load: f64) -> u32 {
-        let (mut run, refill) = (Run::new(self), self.refill(self.quota.capacity()));
+        let (mut run, refill) = (Run::new(self), self.refill(self.quota.burst_size()));
         run.flood(keys_per_second, refill);
         // Ordinary traffic goes on meanwhile.
         run.stream(self.clients_per_second(load), refill, &mut Tally::default());

@@ -36,8 +36,8 @@ fn a_full_table_refuses_few_their_whole_burst() {
     // Of bursts of a hundred calls a smaller table, for the time that it takes.
     let quotas = [(Quota::per_hour(20), 8_192), (Quota::per_second(50).burst(100), 1_024)];
     for (quota, capacity) in quotas {
-        assert_refused(crowd(quota, quota.capacity(), capacity), 1.0, 1, 0.1);
-        assert_refused(crowd(quota, quota.capacity(), capacity), 1.5, 1, 2.0);
+        assert_refused(crowd(quota, quota.burst_size(), capacity), 1.0, 1, 0.1);
+        assert_refused(crowd(quota, quota.burst_size(), capacity), 1.5, 1, 2.0);
     }
     assert_refused(crowd(Quota::per_minute(5).burst(5), 5, 100_000), 1.0, 1, 0.1);
     assert_refused(crowd(Quota::per_minute(5).burst(5), 5, 100_000), 1.5, 1, 2.0);

@@ -51,7 +51,7 @@
 //! /// What is taken at 0:59, between then and 1:01, and between then and 1:59.
 //! fn worst<A: Algorithm>(algorithm: A) -> [usize; 3] {
 //!     let clock = ManualClock::new();
-//!     let limiter = RateLimiter::of(algorithm, &clock);
+//!     let limiter = RateLimiter::with_algorithm(algorithm, &clock);
 //!     let all = |limiter: &RateLimiter<A, _>| core::iter::from_fn(|| limiter.check().ok()).count();
 //!     clock.advance(Duration::from_secs(59));
 //!     let mut taken = all(&limiter);
@@ -97,7 +97,7 @@
 //!
 //! [`check`](crate::RateLimiter::check), [`check_n`](crate::RateLimiter::check_n), [`peek`](crate::RateLimiter::peek)
 //! and [`set_quota`](crate::RateLimiter::set_quota) are the same for all, and any of them can be a layer of
-//! [`Layered`](crate::Layered), together with others of the same algorithm. The queue alone is no `RateLimiter`: it is
+//! [`LimitSet`](crate::LimitSet), together with others of the same algorithm. The queue alone is no `RateLimiter`: it is
 //! [entered](crate::LeakyQueue::enter).
 //!
 //! The windows count the quota's limit and do not look at its burst; for the buckets the limit is the rate, and the

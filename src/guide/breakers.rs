@@ -39,7 +39,7 @@
 //! ```
 //!
 //! One breaker is for one thing that can fail on its own: a host, a database, a shard. One for all of them stops what
-//! works because of what does not. [`CircuitBreakers`](crate::CircuitBreakers) has one for every key, in bounded memory;
+//! works because of what does not. [`KeyedCircuitBreaker`](crate::KeyedCircuitBreaker) has one for every key, in bounded memory;
 //! where others choose the keys, read what it says about floods.
 //!
 //! # What counts as a failure

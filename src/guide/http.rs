@@ -14,7 +14,7 @@
 //! They go together, one around the other, and a request passes if all let it pass. The cheapest and the widest belong
 //! outside: a client who floods is stopped before anybody asks who he is. What a request took of an outer limit stays
 //! taken if an inner one refuses it. Where that must not be, ask several limits in one decision: a
-//! [`Layered`](crate::Layered) in [`RateLimitLayer::new`](crate::http::RateLimitLayer::new), or
+//! [`LimitSet`](crate::LimitSet) in [`RateLimitLayer::new`](crate::http::RateLimitLayer::new), or
 //! [`check_n_with`](crate::KeyedLimiter::check_n_with) in a [`Limit`](crate::http::Limit) of your own.
 //!
 #![cfg_attr(feature = "axum", doc = "```")]

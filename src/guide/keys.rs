@@ -27,11 +27,12 @@
 //! # Without std, without an allocator
 //!
 //! A [`KeyedLimiterBuilder`](crate::keyed::KeyedLimiterBuilder) is made with a clock and a hasher then, for which there
-//! is [`Seed`](crate::keyed::Seed). Where there is no allocator either, a limiter works in slots that are lent to it,
+//! is [`Seed`](crate::time::Seed). Where there is no allocator either, a limiter works in slots that are lent to it,
 //! both of them a `static`:
 //!
 //! ```
-//! use damper::keyed::{KeyedSlots, Seed};
+//! use damper::keyed::KeyedSlots;
+//! use damper::time::Seed;
 //! use damper::{CoarseClock, KeyedLimiter, Quota};
 //!
 //! static TIME: CoarseClock = CoarseClock::new(); // a timer's interrupt counts it up

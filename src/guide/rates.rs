@@ -82,7 +82,7 @@
 //! | case | `retry_after` |
 //! |---|---|
 //! | at every rate, also after the quota was changed | exact to the clock's tick: a tick sooner the call is refused |
-//! | several limits refuse ([`Layered`](crate::Layered)) | the longest of their waits |
+//! | several limits refuse ([`LimitSet`](crate::LimitSet)) | the longest of their waits |
 //! | more tokens than the burst | `None` |
 //! | the quota refills nothing | `None` |
 //!

@@ -3,7 +3,7 @@
 //! | way | for | it costs | and |
 //! |---|---|---|---|
 //! | [`check`](crate::RateLimiter::check) | who answers at once: a server that refuses | a look at the clock and one exchange | says when to come back |
-//! | [`wait`](crate::RateLimiter::wait), `ready` | who has to get through: a client of somebody else's limit | the same, and a sleep | first come, first served |
+//! | [`acquire`](crate::RateLimiter::acquire) | a caller that has to get through: a client of somebody else's limit | the same, and a sleep | first come, first served |
 //! | [`lease`](crate::Lease) | threads and tasks that ask a million times a second | a subtraction, mostly | holds tokens that nobody else can have |
 //! | `Striped` | the same, where no handle can be held | an exchange on a line of the cache that is one's own, mostly | the same |
 //!
@@ -22,7 +22,7 @@
 //!
 //! let clock = ManualClock::new();
 //! let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(1).max_debt(2), &clock);
-//! // What `turn(1).wait()` does before it sleeps:
+//! // What `acquire(1).wait()` does before it sleeps:
 //! assert_eq!(limiter.reserve(1)?.ready_in(), Some(Duration::ZERO));
 //! assert_eq!(limiter.reserve(1)?.ready_in(), Some(Duration::from_millis(100)));
 //! assert!(limiter.reserve_within(1, Duration::from_millis(150)).is_err(), "too late");
@@ -32,15 +32,15 @@
 //! # Ok::<(), damper::Denied>(())
 //! ```
 //!
-//! A [`Turn`](crate::Turn) says how to wait: for how many tokens, for how long at most, with what jitter; then `wait()`
-//! blocks, and `ready()` (by tokio's timer, feature `tokio`) or [`ready_by`](crate::Turn::ready_by) (by any function
-//! that sleeps) are futures. A future that is dropped gives its tokens back if nobody came after it; if somebody did,
+//! An [`Acquire`](crate::Acquire) says how to wait: for how many tokens, for how long at most, with what jitter. Then
+//! `wait()` blocks; `.await` (by tokio's timer, feature `tokio`) and [`sleeping_by`](crate::Acquire::sleeping_by) (by any
+//! function that sleeps) wait in a future. A future that is dropped gives its tokens back if nobody came after it; if somebody did,
 //! they count as used, because the others have been told their moments already. Who gives up often, and in the middle
-//! of the order, uses up the rate for nothing: say how long to wait with [`within`](crate::Turn::within), which refuses
+//! of the order, uses up the rate for nothing: say how long to wait with [`within`](crate::Acquire::within), which refuses
 //! at once, rather than by a timeout around it; and in a loop of `select!` make the future once, and pin it outside.
 //!
 //! Only the token bucket has an order, so only it can be waited for. In tests, sleep by moving the clock:
-//! `ready_by(|wait| { clock.advance(wait); core::future::ready(()) })`; blocking waits sleep in real time, whatever the
+//! `sleeping_by(|wait| { clock.advance(wait); core::future::ready(()) })`; blocking waits sleep in real time, whatever the
 //! clock.
 //!
 //! A [`refund`](crate::RateLimiter::refund) or a change of the quota moves everybody who waits. A thread that blocks is
@@ -59,7 +59,7 @@
 //!
 //! let clock = ManualClock::new();
 //! // A burst of 100, of which leases may hold 40.
-//! let limiter = RateLimiter::of(LeasingBucket::new(Quota::per_second(1_000).burst(100), 40)?, &clock);
+//! let limiter = RateLimiter::with_algorithm(LeasingBucket::new(Quota::per_second(1_000).burst(100), 40)?, &clock);
 //! let mut lease = limiter.lease(10)?;
 //! lease.check()?; // 11 were taken: one is spent, ten are held
 //! assert_eq!((lease.held(), limiter.peek().remaining()), (10, 49));

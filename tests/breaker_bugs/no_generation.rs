@@ -7,25 +7,25 @@ use std::cell::Cell;
 pub(crate) struct NoGeneration {
     state: Cell<State>,
     open_until: Cell<u64>,
-    probes_out: Cell<u32>,
+    probes_in_flight: Cell<u32>,
 }
 
 impl Probed for NoGeneration {
     type Permit<'a> = ();
 
     fn new(_probes: u32, _successes: u32) -> Self {
-        Self { state: Cell::new(State::Closed), open_until: Cell::new(0), probes_out: Cell::new(0) }
+        Self { state: Cell::new(State::Closed), open_until: Cell::new(0), probes_in_flight: Cell::new(0) }
     }
 
     fn ask(&self, now: u64) -> Option<()> {
         if self.state.get() == State::Open && now >= self.open_until.get() {
             self.state.set(State::HalfOpen);
-            self.probes_out.set(0);
+            self.probes_in_flight.set(0);
         }
         match self.state.get() {
             State::Closed => Some(()),
-            State::HalfOpen if self.probes_out.get() == 0 => {
-                self.probes_out.set(1);
+            State::HalfOpen if self.probes_in_flight.get() == 0 => {
+                self.probes_in_flight.set(1);
                 Some(())
             }
             _ => None,

@@ -163,5 +163,5 @@ fn cancelled_by_a_panic(breaker: &Clocked, call: impl Future) {
         panic()
     });
     assert!(panics(|| polled(caller)));
-    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::Closed, 0));
+    assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 0));
 }

@@ -232,7 +232,7 @@ fn a_ready_service_is_asked_again() {
     for answer in [Poll::Pending, READY, Poll::Ready(false)] {
         assert_eq!(ask(&mut service), answer);
     }
-    assert_eq!(breaker.status().failures_in_a_row(), 0, "it belongs to no call");
+    assert_eq!(breaker.status().consecutive_failures(), 0, "it belongs to no call");
 }
 
 /// A service that only answers whether it is ready.

@@ -128,13 +128,13 @@ fn the_end_of_a_stream_that_closed_the_breaker_counts_as_any_calls() {
             script.push(MESSAGE);
             assert_eq!(next(&mut stream), THERE);
             assert_eq!(
-                breaker.status().failures_in_a_row(),
+                breaker.status().consecutive_failures(),
                 u64::from(threshold > 1),
                 "{name}: a message is no verdict"
             );
             script.push(end(is_well));
             assert_eq!(next(&mut stream), if is_well { THERE } else { FAILED });
-            let end = (breaker.state(), breaker.status().failures_in_a_row());
+            let end = (breaker.state(), breaker.status().consecutive_failures());
             assert_eq!(end, (state, failures), "{name}, {threshold}, {is_well}");
         }
     }
@@ -214,7 +214,7 @@ fn a_stream_is_one_probe_of_several() {
                 stream
             });
             let status = breaker.status();
-            assert_eq!((status.probes_out(), status.probes_succeeded()), (0, 2), "{name}");
+            assert_eq!((status.probes_in_flight(), status.probes_succeeded()), (0, 2), "{name}");
             scripts[0].push(end(false));
             assert_eq!(next(&mut streams[0]), FAILED);
             assert_eq!(breaker.status(), status, "{name}");

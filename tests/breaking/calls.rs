@@ -41,7 +41,7 @@ fn unwinding_out_of_a_call_is_a_failure_and_goes_on() {
     assert_eq!(breaker.state(), State::Open);
     clock.advance(COOLDOWN);
     assert!(is_panic(|| _ = breaker.call(|| -> Result<(), ()> { panic!("on purpose") })));
-    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::Open, 0), "as a probe too");
+    assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::Open, 0), "as a probe too");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn unwinding_out_of_a_future_is_a_failure_and_goes_on() {
     assert_eq!(breaker.state(), State::Open);
     clock.advance(COOLDOWN);
     assert!(is_panic(|| _ = block_on(breaker.run(panics()))));
-    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::Open, 0), "as a probe too");
+    assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::Open, 0), "as a probe too");
 }
 
 /// A classifier that unwinds has told nothing good either.
@@ -109,10 +109,10 @@ fn a_cancelled_future_gives_its_place_back() {
         let mut probe = pin!(breaker.run(pending::<Result<(), ()>>()));
         assert!(poll_once(probe.as_mut()).is_pending());
         assert!(poll_once(probe.as_mut()).is_pending());
-        assert_eq!(breaker.status().probes_out(), 1);
+        assert_eq!(breaker.status().probes_in_flight(), 1);
         assert!(breaker.try_acquire().is_err());
     }
-    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 0));
+    assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::HalfOpen, 0));
     drop(breaker.run(pending::<Result<(), ()>>()));
     breaker.try_acquire().unwrap().success();
     assert_eq!(breaker.state(), State::Closed);
@@ -149,9 +149,9 @@ fn a_classifier_decides_what_a_failure_is() {
 fn a_permit_records_a_result() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
-    breaker.try_acquire().unwrap().record(&Ok::<(), ()>(()));
+    breaker.try_acquire().unwrap().record_result(&Ok::<(), ()>(()));
     assert_eq!(breaker.state(), State::Closed);
-    breaker.try_acquire().unwrap().record(&Err::<(), ()>(()));
+    breaker.try_acquire().unwrap().record_result(&Err::<(), ()>(()));
     assert_eq!(breaker.state(), State::Open);
 }
 
@@ -160,7 +160,7 @@ fn a_permit_records_a_result() {
 fn an_owned_permit_outlives_the_borrow() {
     let breaker = std::sync::Arc::new(CircuitBreaker::with_clock(once(), ManualClock::new()));
     let permit = breaker.try_acquire_owned().unwrap();
-    std::thread::spawn(move || permit.record(&Err::<(), ()>(()))).join().unwrap();
+    std::thread::spawn(move || permit.record_result(&Err::<(), ()>(()))).join().unwrap();
     assert_eq!(breaker.state(), State::Open);
     assert!(breaker.try_acquire_owned().is_err());
 }

@@ -36,7 +36,7 @@ fn forced_closed_passes_all_and_counts_nothing() {
     assert_eq!(breaker.status().calls(), 1, "of the last closed state");
     breaker.force_closed();
     make(&breaker, 100, |_| true);
-    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::ForcedClosed, 0));
+    assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::ForcedClosed, 0));
     assert_eq!(breaker.status().calls(), 0);
     breaker.reset();
     assert_eq!(breaker.status().calls(), 0);
@@ -63,10 +63,10 @@ fn disabled_counts_and_never_refuses() {
     breaker.disable();
     make(&breaker, 9, |call| call > 2);
     let status = breaker.status();
-    assert_eq!((status.state(), status.failures_in_a_row()), (State::Disabled, 6));
+    assert_eq!((status.state(), status.consecutive_failures()), (State::Disabled, 6));
     assert_eq!((status.calls(), status.failures()), (9, 6));
     make(&breaker, 1, |_| false);
-    assert_eq!(breaker.status().failures_in_a_row(), 0);
+    assert_eq!(breaker.status().consecutive_failures(), 0);
     breaker.reset();
     assert_eq!((breaker.status().calls(), breaker.state()), (0, State::Closed), "with nothing counted");
 }
@@ -85,13 +85,13 @@ fn metrics_only_tells_what_it_would_do_and_refuses_nothing() {
     let probe = breaker.try_acquire().unwrap();
     make(&breaker, 10, |_| true);
     assert_eq!(breaker.state(), State::HalfOpen, "those that passed beside the probe were not counted");
-    assert_eq!(breaker.status().probes_out(), 1);
+    assert_eq!(breaker.status().probes_in_flight(), 1);
     probe.success();
     assert_eq!(breaker.state(), State::Closed);
     assert_eq!(
         changes.take(),
         [
-            (State::Open, Cause::FailuresInARow),
+            (State::Open, Cause::ConsecutiveFailures),
             (State::HalfOpen, Cause::CooldownOver),
             (State::Closed, Cause::ProbesSucceeded)
         ]
@@ -122,7 +122,7 @@ fn a_reset_while_half_open_forgets_the_probes_that_are_out() {
     let probe = breaker.try_acquire().unwrap();
     breaker.reset();
     probe.failure();
-    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::Closed, 0));
+    assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 0));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_reset_of_a_closed_breaker_is_told() {
     let late = breaker.try_acquire().unwrap();
     breaker.reset();
     late.failure();
-    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::Closed, 0));
+    assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 0));
     breaker.force_open();
     breaker.force_open();
     let told: Vec<_> = changes.take().iter().map(|change| (change.generation(), change.to_string())).collect();
@@ -243,8 +243,8 @@ fn rates_are_told_as_the_cause() {
 fn a_listener_may_use_the_breaker() {
     static TOLD: AtomicU32 = AtomicU32::new(0);
     static CLOCK: ManualClock = ManualClock::new();
-    type Told = CircuitBreaker<&'static ManualClock, fn(StateChange)>;
-    static BREAKER: OnceLock<Told> = OnceLock::new();
+    type HostListener = CircuitBreaker<&'static ManualClock, fn(StateChange)>;
+    static BREAKER: OnceLock<HostListener> = OnceLock::new();
     fn undo(change: StateChange) {
         TOLD.fetch_add(1, Ordering::SeqCst);
         let breaker = BREAKER.get().unwrap();

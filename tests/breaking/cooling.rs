@@ -148,7 +148,7 @@ fn a_wish_counts_where_it_opens_the_breaker() {
     breaker.try_acquire().unwrap().failure();
     assert_eq!(left(&breaker), COOLDOWN, "the first of two did not open it");
     clock.advance(COOLDOWN);
-    breaker.try_acquire().unwrap().tell(Verdict::RetryAfter(secs(100)));
+    breaker.try_acquire().unwrap().record(Verdict::RetryAfter(secs(100)));
     assert_eq!(left(&breaker), secs(100), "the probe did");
 }
 

@@ -20,7 +20,7 @@ fn only_so_many_probes_at_once() {
     let clock = ManualClock::new();
     let breaker = half_open(build(|config| config.failure_threshold(1).max_probes(3).successes_to_close(3)), &clock);
     let mut probes = all(&breaker);
-    assert_eq!((probes.len(), breaker.status().probes_out()), (3, 3));
+    assert_eq!((probes.len(), breaker.status().probes_in_flight()), (3, 3));
     let refused = breaker.try_acquire().unwrap_err();
     assert_eq!(refused.retry_after(), None);
     assert_eq!(refused.to_string(), "circuit half-open, probe in progress");
@@ -49,7 +49,7 @@ fn no_more_probes_than_can_still_be_needed() {
             let expected = probes.min(probes.max(successes) - succeeded);
             assert_eq!(out.len(), expected as usize, "{succeeded} of {successes}, {probes} at once");
             let status = breaker.status();
-            assert_eq!((status.probes_out(), status.probes_succeeded()), (expected, succeeded));
+            assert_eq!((status.probes_in_flight(), status.probes_succeeded()), (expected, succeeded));
             let mut out = out.into_iter();
             out.next().unwrap().success();
             out.for_each(Permit::ignore);
@@ -163,7 +163,7 @@ fn a_slow_probe_that_is_ignored_decides_nothing() {
     clock.advance(secs(60));
     ignored.ignore();
     drop(dropped);
-    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 0));
+    assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::HalfOpen, 0));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn by_a_rate_of_probes_a_slow_one_counts_as_failed() {
         probe.success();
         let status = breaker.status();
         if slow == 1 {
-            assert_eq!((status.probes_out(), status.probes_succeeded(), status.probes_failed()), (0, 0, 1));
+            assert_eq!((status.probes_in_flight(), status.probes_succeeded(), status.probes_failed()), (0, 0, 1));
         } else {
             assert_eq!(status.state(), State::Open, "two of four");
         }
@@ -249,7 +249,7 @@ fn a_dropped_probe_gives_its_place_back_or_fails() {
             &clock,
         );
         drop(breaker.try_acquire().unwrap());
-        (breaker.state(), breaker.status().probes_out())
+        (breaker.state(), breaker.status().probes_in_flight())
     };
     assert_eq!(dropped(false), (State::HalfOpen, 0));
     assert_eq!(dropped(true), (State::Open, 0));
@@ -270,7 +270,7 @@ fn abandoned_probes_fail_and_nothing_else() {
     drop(late);
     assert_eq!(breaker.state(), State::HalfOpen);
     probe.ignore();
-    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 0));
+    assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::HalfOpen, 0));
 }
 
 /// Results that were permitted before the trip arrive while half-open: they neither open nor close it, nor give a place
@@ -372,12 +372,12 @@ fn state_and_status_apply_the_longest_time_half_open() {
     let breaker = half_open(config, &clock);
     let lost = breaker.try_acquire().unwrap();
     clock.advance(micros(9_999_999));
-    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 1));
+    assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::HalfOpen, 1));
     clock.advance(micros(1) + secs(10) / 4_096);
     for _ in 0..2 {
         let status = breaker.status();
         assert_eq!((breaker.state(), status.state()), (State::Open, State::Open));
-        assert_eq!((status.probes_out(), status.next_probe_in()), (0, Some(2 * COOLDOWN)));
+        assert_eq!((status.probes_in_flight(), status.next_probe_in()), (0, Some(2 * COOLDOWN)));
         assert_eq!(status.to_string(), "circuit open, next probe in 60 s");
         // To read it changes nothing: the cooldown begins with the next call.
         clock.advance(secs(1));

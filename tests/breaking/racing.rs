@@ -92,13 +92,13 @@ fn storm(config: BreakerConfig, window: Window) -> Vec<StateChange> {
                         continue;
                     };
                     let after = breaker.status();
-                    assert!(after.probes_out() <= config.max_probes());
-                    assert!(after.probes_out() + after.probes_succeeded() + after.probes_failed() <= sample);
+                    assert!(after.probes_in_flight() <= config.max_probes());
+                    assert!(after.probes_in_flight() + after.probes_succeeded() + after.probes_failed() <= sample);
                     let is_same = before.generation() == after.generation();
                     let is_next = before.generation() + 1 == after.generation() && before.state() == State::HalfOpen;
                     // A permit of metrics-only is none of its turn.
                     let is_probe = after.state() == State::HalfOpen
-                        && after.probes_out() > 0
+                        && after.probes_in_flight() > 0
                         && (is_same || is_next)
                         && !before.is_metrics_only();
                     let turn = is_probe.then(|| &turns[after.generation() as usize]);
@@ -144,7 +144,7 @@ fn is_legal_chain(changes: &[StateChange]) {
         assert_eq!((change.generation(), change.from()), (number, state), "{change}");
         state = change.to();
         let is_legal = match change.cause() {
-            Cause::FailuresInARow | Cause::FailureRate | Cause::SlowRate => {
+            Cause::ConsecutiveFailures | Cause::FailureRate | Cause::SlowRate => {
                 (change.from(), state) == (State::Closed, State::Open)
             }
             Cause::CooldownOver => (change.from(), state) == (State::Open, State::HalfOpen),
@@ -203,7 +203,7 @@ fn racing_threads_share_the_probes() {
             });
         }
     });
-    assert_eq!((breaker.state(), breaker.status().probes_out()), (State::HalfOpen, 0));
+    assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::HalfOpen, 0));
 }
 
 /// Each thread fails one call of four, so among any nine calls there is a success, and nothing trips. Returns how many
@@ -283,7 +283,7 @@ fn a_register_loses_nothing() {
                         ready.wait();
                         for call in 0..EACH {
                             if let Ok(permit) = breaker.try_acquire() {
-                                permit.tell(Verdict::failure_if(call == number % 4));
+                                permit.record(Verdict::failure_if(call == number % 4));
                             }
                         }
                         done.wait();

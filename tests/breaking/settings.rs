@@ -16,7 +16,7 @@ fn the_defaults() {
     assert_eq!((config.max_cooldown(), config.cooldown_jitter()), (secs(3_600), 0));
     assert_eq!((config.max_retry_after(), config.max_half_open()), (secs(300), None));
     assert_eq!((config.successes_to_close(), config.probe_failure_rate()), (1, None));
-    assert!(!config.do_abandoned_probes_fail());
+    assert!(!config.abandoned_probes_fail());
     assert_eq!((config.cooldown_factor(), build(|config| config.cooldown_factor(2.5)).cooldown_factor()), (1.0, 2.5));
     assert_eq!(build(|config| config), BreakerConfig::DEFAULT);
     assert_eq!(build(|config| config.cooldown(secs(9_000))).max_cooldown(), secs(9_000), "no less than the cooldown");

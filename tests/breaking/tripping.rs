@@ -12,7 +12,7 @@ fn failures_in_a_row_trip_it_and_a_success_between_them_starts_over() {
     make(&breaker, 4, |_| true);
     make(&breaker, 1, |_| false);
     make(&breaker, 4, |_| true);
-    assert_eq!((breaker.state(), breaker.status().failures_in_a_row()), (State::Closed, 4));
+    assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 4));
     make(&breaker, 1, |_| true);
     assert_eq!(breaker.state(), State::Open);
 }
@@ -105,11 +105,11 @@ fn any_of_them_combined() {
         for &(failed, took) in pattern.iter().cycle().take(10) {
             let Ok(permit) = breaker.try_acquire() else { break };
             clock.advance(millis(took));
-            permit.tell(Verdict::failure_if(failed));
+            permit.record(Verdict::failure_if(failed));
         }
         causes.take()
     };
-    assert_eq!(cause(&[(true, 0)]), [Cause::FailuresInARow]);
+    assert_eq!(cause(&[(true, 0)]), [Cause::ConsecutiveFailures]);
     assert_eq!(cause(&[(true, 0), (false, 0)]), [Cause::FailureRate]);
     assert_eq!(cause(&[(false, 100), (false, 0)]), [Cause::SlowRate]);
     assert_eq!(cause(&[(true, 100), (false, 0)]), [Cause::FailureRate], "the first of two");
@@ -138,5 +138,5 @@ fn without_rates_nothing_is_counted() {
     let breaker = CircuitBreaker::with_clock(BreakerConfig::default(), &clock);
     make(&breaker, 3, |_| true);
     let status = breaker.status();
-    assert_eq!((status.calls(), status.failure_rate(), status.failures_in_a_row()), (0, None, 3));
+    assert_eq!((status.calls(), status.failure_rate(), status.consecutive_failures()), (0, None, 3));
 }

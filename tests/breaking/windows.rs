@@ -91,7 +91,7 @@ fn slow_calls_slide_too() {
             if slow {
                 clock.advance(COOLDOWN);
             }
-            permit.tell(Verdict::failure_if(failed));
+            permit.record(Verdict::failure_if(failed));
             all.push((failed, slow));
             let last = &all[all.len().saturating_sub(calls as usize)..];
             let count = |is: fn(&(bool, bool)) -> bool| last.iter().filter(|call| is(call)).count() as u32;
@@ -238,7 +238,7 @@ fn counts_that_overflow_are_halved_together() {
         if number.is_multiple_of(2) {
             clock.advance(micros(1));
         }
-        permit.tell(Verdict::failure_if(number.is_multiple_of(4)));
+        permit.record(Verdict::failure_if(number.is_multiple_of(4)));
     };
     (0..32_767).for_each(call);
     let status = breaker.status();

@@ -192,7 +192,7 @@ fn check<L: damper::breaker::OnStateChange>(
     let status = breaker.status();
     match status.state() {
         State::Closed => {
-            assert_eq!(status.failures_in_a_row(), counts.consec_failures, "{what}");
+            assert_eq!(status.consecutive_failures(), counts.consec_failures, "{what}");
             if config.has_window() {
                 let found = (status.calls(), status.failures());
                 assert_eq!(found, (counts.successes + counts.failures, counts.failures), "{what}: {counts:?}");
@@ -200,7 +200,7 @@ fn check<L: damper::breaker::OnStateChange>(
         }
         State::HalfOpen => {
             let out = counts.requests - counts.successes - counts.failures - counts.exclusions;
-            assert_eq!((status.probes_out(), status.probes_succeeded()), (out, counts.successes), "{what}");
+            assert_eq!((status.probes_in_flight(), status.probes_succeeded()), (out, counts.successes), "{what}");
         }
         _ => {}
     }
@@ -230,7 +230,7 @@ fn run(suite: &Suite) {
                 assert_eq!(permit.is_ok(), *admitted, "{what}");
                 permits.extend(permit.map(|permit| (id.as_str(), permit)));
             }
-            Step::End { id, outcome } => permits.remove(id.as_str()).unwrap().tell(verdict(*outcome)),
+            Step::End { id, outcome } => permits.remove(id.as_str()).unwrap().record(verdict(*outcome)),
             Step::Expect(expected) => {
                 check(&breaker, &suite.config, expected, &what);
                 if let Some([from, to]) = expected.last_transition {

@@ -251,7 +251,7 @@ impl Bucket<'_> {
                 self.kept += if cancelled { 0 } else { tokens_restored.unsigned_abs() };
             }
             Op::SetLimit { limit_per_s } => {
-                self.quota = rate(&limit_per_s).burst(self.quota.capacity());
+                self.quota = rate(&limit_per_s).burst(self.quota.burst_size());
                 self.limiter.set_quota(self.quota).unwrap();
             }
             Op::Wait { n, ok, waited_ns, deadline_ns, cancel_at_ns, already_cancelled, error } => {
@@ -283,9 +283,9 @@ impl Bucket<'_> {
             let until = until.get();
             poll_fn(move |_| if self.clock.now() < until { Poll::Pending } else { Poll::Ready(()) })
         };
-        let turn = self.limiter.turn(n);
+        let turn = self.limiter.acquire(n);
         let turn = longest.map_or(turn, |longest| turn.within(longest));
-        let mut ready = pin!(turn.ready_by(sleep));
+        let mut ready = pin!(turn.sleeping_by(sleep));
         loop {
             if let Poll::Ready(result) = ready.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 return Some(result);

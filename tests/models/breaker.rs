@@ -120,7 +120,7 @@ pub(crate) struct PlainBreaker {
     state: State,
     /// Counts changes of the state.
     turn: u64,
-    failures_in_a_row: u64,
+    consecutive_failures: u64,
     /// Of the turn below.
     calls: VecDeque<Call>,
     calls_are_of: u64,
@@ -128,7 +128,7 @@ pub(crate) struct PlainBreaker {
     reopens: u32,
     open_until: u128,
     half_open_since: u128,
-    probes_out: u32,
+    probes_in_flight: u32,
     probes_succeeded: u32,
     probes_failed: u32,
     metrics_only: bool,
@@ -145,13 +145,13 @@ impl PlainBreaker {
             plan,
             state: State::Closed,
             turn: 0,
-            failures_in_a_row: 0,
+            consecutive_failures: 0,
             calls: VecDeque::new(),
             calls_are_of: 0,
             reopens: 0,
             open_until: 0,
             half_open_since: 0,
-            probes_out: 0,
+            probes_in_flight: 0,
             probes_succeeded: 0,
             probes_failed: 0,
             metrics_only: false,
@@ -163,7 +163,7 @@ impl PlainBreaker {
         self.turn += 1;
         self.told.push((self.state, state, cause, self.turn));
         self.state = state;
-        (self.failures_in_a_row, self.probes_out, self.probes_succeeded, self.probes_failed) = (0, 0, 0, 0);
+        (self.consecutive_failures, self.probes_in_flight, self.probes_succeeded, self.probes_failed) = (0, 0, 0, 0);
         if !matches!(state, State::Open | State::HalfOpen) {
             self.reopens = 0;
         }
@@ -241,11 +241,11 @@ impl PlainBreaker {
             State::Open => Answer::OpenFor(self.cooldown_left(now)),
             State::HalfOpen => {
                 let decided = self.probes_succeeded + self.probes_failed;
-                let is_room = self.probes_out < self.plan.config.max_probes();
-                if !is_room || self.probes_out + decided >= self.sample() {
+                let is_room = self.probes_in_flight < self.plan.config.max_probes();
+                if !is_room || self.probes_in_flight + decided >= self.sample() {
                     return Answer::ProbesOut;
                 }
-                self.probes_out += 1;
+                self.probes_in_flight += 1;
                 Answer::Permitted(self.turn)
             }
             State::ForcedOpen => Answer::Forced,
@@ -268,9 +268,9 @@ impl PlainBreaker {
             Outcome::Success => (false, Duration::ZERO),
             Outcome::Failure => (true, Duration::ZERO),
             Outcome::RetryAfter(wait) => (true, wait),
-            Outcome::Dropped if is_probe && self.plan.config.do_abandoned_probes_fail() => (true, Duration::ZERO),
+            Outcome::Dropped if is_probe && self.plan.config.abandoned_probes_fail() => (true, Duration::ZERO),
             Outcome::Ignored | Outcome::Dropped => {
-                self.probes_out -= u32::from(is_probe);
+                self.probes_in_flight -= u32::from(is_probe);
                 return;
             }
         };
@@ -282,10 +282,10 @@ impl PlainBreaker {
                 if is_closed && let Some(cause) = too_many {
                     return self.open(cause, retry_after, now);
                 }
-                self.failures_in_a_row = if failed { self.failures_in_a_row + 1 } else { 0 };
+                self.consecutive_failures = if failed { self.consecutive_failures + 1 } else { 0 };
                 let threshold = self.plan.config.failure_threshold();
-                if is_closed && threshold < u32::MAX && self.failures_in_a_row >= threshold.into() {
-                    self.open(Cause::FailuresInARow, retry_after, now);
+                if is_closed && threshold < u32::MAX && self.consecutive_failures >= threshold.into() {
+                    self.open(Cause::ConsecutiveFailures, retry_after, now);
                 }
             }
             State::Open | State::ForcedOpen | State::ForcedClosed => {}
@@ -293,7 +293,7 @@ impl PlainBreaker {
     }
 
     fn tell_probe(&mut self, failed: bool, retry_after: Duration, now: u128) {
-        self.probes_out -= 1;
+        self.probes_in_flight -= 1;
         if failed {
             self.probes_failed += 1;
         } else {
@@ -571,16 +571,16 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
         assert_eq!((self.breaker.state(), status.state()), (state, state));
         assert_eq!(u64::from(status.generation()), model.turn % 8_192);
         assert_eq!(status.is_metrics_only(), model.metrics_only);
-        assert_eq!(status.failures_in_a_row(), model.failures_in_a_row);
+        assert_eq!(status.consecutive_failures(), model.consecutive_failures);
         let counts = model.counts_told(now);
         let told = Counts { calls: status.calls(), failed: status.failures(), slow: status.slow_calls() };
         assert_eq!(told, counts, "{model:?}");
         let rate = |part: u32| (told.calls > 0).then(|| f64::from(part) * 100.0 / f64::from(told.calls));
         assert_eq!((status.failure_rate(), status.slow_rate()), (rate(counts.failed), rate(counts.slow)));
-        let probes = (status.probes_out(), status.probes_succeeded(), status.probes_failed());
+        let probes = (status.probes_in_flight(), status.probes_succeeded(), status.probes_failed());
         // If it was half-open for too long the next call finds no probes.
         let is_open = state == State::Open;
-        let expected = (model.probes_out, model.probes_succeeded, model.probes_failed);
+        let expected = (model.probes_in_flight, model.probes_succeeded, model.probes_failed);
         assert_eq!(probes, if is_open { (0, 0, 0) } else { expected });
         let sample = model.sample();
         assert!(probes.0 <= model.plan.config.max_probes() && probes.0 + probes.1 + probes.2 <= sample);

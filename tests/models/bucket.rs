@@ -19,7 +19,7 @@ impl ExactBucket {
         let scale = i128::try_from(quota.window().as_nanos()).unwrap() * i128::from(frequency);
         let tick = i128::from(quota.limit()) * 1_000_000_000;
         let common = divisor(scale, tick);
-        let burst = i128::from(quota.capacity()) * (scale / common);
+        let burst = i128::from(quota.burst_size()) * (scale / common);
         Self { scale: scale / common, tick: tick / common, burst, level: burst }
     }
 
@@ -128,7 +128,7 @@ pub(crate) fn compare(quota: Quota, frequency: u64, start: u64, steps: impl Into
         passed += ticks;
         clock.advance_ticks(ticks);
         model.pass(ticks);
-        let waiting_helps = n <= quota.capacity();
+        let waiting_helps = n <= quota.burst_size();
         match limiter.check_n(n) {
             Ok(allowed) => {
                 assert!(waiting_helps && (n == 0 || model.will_have(n, early)), "{n} of {model:?}: too early");

@@ -17,7 +17,7 @@ impl Queue {
         Self {
             tick: i128::from(quota.limit()) * 1_000_000_000,
             interval: i128::try_from(quota.window().as_nanos()).unwrap() * i128::from(frequency),
-            capacity: quota.capacity().into(),
+            capacity: quota.burst_size().into(),
             busy: 0,
         }
     }

@@ -1,7 +1,7 @@
 //! A timer whose frequency is known when the program is compiled.
 
 use damper::Clock;
-use damper::clock::FixedFrequency;
+use damper::time::FixedFrequency;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A clock that is set by hand, of so many ticks a second.

@@ -10,7 +10,7 @@ use std::time::Duration;
 const FOR_EVER: Duration = Duration::from_secs(30);
 
 fn empty<C: Clock>(quota: Quota, clock: C) -> Arc<RateLimiter<TokenBucket, C>> {
-    Arc::new(RateLimiter::of(TokenBucket::with_level(quota, 0), clock))
+    Arc::new(RateLimiter::with_algorithm(TokenBucket::with_level(quota, 0), clock))
 }
 
 /// Blocks a thread until its turn, and returns when it has its place. A thread of nobody: the test ends though it
@@ -20,7 +20,7 @@ fn wait_in_a_thread<C: Clock + Send + Sync + 'static>(limiter: &Arc<RateLimiter<
     let debt = limiter.debt();
     let waiter = Arc::clone(limiter);
     thread::spawn(move || {
-        waiter.wait().unwrap();
+        waiter.acquire(1).wait().unwrap();
         // Nobody listens after a failure.
         _ = done.send(());
     });
@@ -87,15 +87,15 @@ fn a_limit_that_is_taken_away_wakes_all() {
 fn refusals_and_what_is_there_do_not_block() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(1).burst(2).max_debt(1), &clock);
-    limiter.turn(2).jitter(Duration::from_millis(1)).wait().unwrap();
-    assert!(limiter.turn(3).wait().unwrap_err().exceeds_burst());
-    let denied = limiter.turn(1).within(Duration::from_millis(999)).wait().unwrap_err();
+    limiter.acquire(2).jitter(Duration::from_millis(1)).wait().unwrap();
+    assert!(limiter.acquire(3).wait().unwrap_err().exceeds_burst());
+    let denied = limiter.acquire(1).within(Duration::from_millis(999)).wait().unwrap_err();
     assert_eq!(denied.retry_after(), Some(Duration::from_millis(1)));
-    assert_eq!(limiter.turn(2).wait().unwrap_err().retry_after(), Some(Duration::from_secs(1)), "too deep in debt");
-    limiter.turn(0).wait().unwrap();
+    assert_eq!(limiter.acquire(2).wait().unwrap_err().retry_after(), Some(Duration::from_secs(1)), "too deep in debt");
+    limiter.acquire(0).wait().unwrap();
     assert_eq!(limiter.debt(), 0);
     clock.advance(Duration::from_secs(1));
-    limiter.wait().unwrap();
+    limiter.acquire(1).wait().unwrap();
 }
 
 /// How many tokens a quota of so many a second brings between two readings of the default clock, one tick counted more.
@@ -113,7 +113,7 @@ fn threads_that_wait_stay_in_the_envelope_and_all_get_some() {
         let wait = || {
             let (mut turns, end) = (0, Monotonic.now() + Monotonic.frequency() / 5);
             while Monotonic.now() < end {
-                limiter.wait().unwrap();
+                limiter.acquire(1).wait().unwrap();
                 turns += 1;
             }
             turns

@@ -48,14 +48,14 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 /// What somebody was told, and when.
-type Told = Rc<Cell<Option<(u64, Result<(), Denied>)>>>;
+type HostListener = Rc<Cell<Option<(u64, Result<(), Denied>)>>>;
 
 /// Somebody who waits, or waited.
 struct Waiter {
     name: usize,
     n: u32,
     task: usize,
-    told: Told,
+    told: HostListener,
     gave_up: bool,
 }
 
@@ -79,12 +79,12 @@ struct Queue<'a> {
 impl Queue<'_> {
     fn arrive(&mut self, n: u32, longest: Option<u64>) {
         let (now, timers) = (self.timers.now(), self.timers);
-        let turn = self.limiter.turn(n);
+        let turn = self.limiter.acquire(n);
         let turn = longest.map_or(turn, |longest| turn.within(TICK * u32::try_from(longest).unwrap()));
-        let told = Told::default();
+        let told = HostListener::default();
         let tell = Rc::clone(&told);
         let task = self.runtime.spawn(async move {
-            let result = turn.ready_by(timers.sleep()).await;
+            let result = turn.sleeping_by(timers.sleep()).await;
             tell.set(Some((timers.now(), result)));
         });
         self.runtime.run_now();
@@ -110,7 +110,7 @@ impl Queue<'_> {
         match event {
             Event::Arrive { n, longest } => self.arrive(n, longest),
             Event::Check(n) => {
-                let taken = n <= self.limiter.quota().capacity() && self.model.take(self.timers.now(), n);
+                let taken = n <= self.limiter.quota().burst_size() && self.model.take(self.timers.now(), n);
                 assert_eq!(self.limiter.check_n(n).is_ok(), taken);
             }
             Event::GiveUp { who, asleep } if !waiting.is_empty() => {
@@ -191,7 +191,7 @@ fn a_turn_that_is_given_up_is_given_back_only_by_the_last() {
     let mut runtime = Runtime::new(&timers);
     let tasks = told.each_ref().map(|told| {
         runtime.spawn(async {
-            limiter.turn(1).ready_by(timers.sleep()).await.unwrap();
+            limiter.acquire(1).sleeping_by(timers.sleep()).await.unwrap();
             told.set(Some(timers.now()));
         })
     });

@@ -17,7 +17,7 @@ async fn tasks_that_wait_stay_in_the_envelope() {
             local.spawn_local(async move {
                 let mut turns = 0;
                 while turns == 0 || Monotonic.now() < end {
-                    limiter.ready().await.unwrap();
+                    limiter.acquire(1).await.unwrap();
                     turns += 1;
                 }
                 turns
@@ -38,6 +38,6 @@ async fn tasks_that_wait_stay_in_the_envelope() {
 fn what_waits_can_be_sent() {
     fn is_send<T: Send>(_: T) {}
     let limiter = RateLimiter::new(Quota::per_second(1));
-    is_send(limiter.ready());
-    is_send(limiter.turn(1));
+    is_send(limiter.acquire(1));
+    is_send(limiter.acquire(1));
 }

@@ -6,7 +6,7 @@
 use crate::still::still;
 use crate::{Call, Row, prepared, rows};
 use damper::breaker::BreakerConfigBuilder;
-use damper::clock::FixedFrequency;
+use damper::time::FixedFrequency;
 use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitBreaker32, Window};
 use std::hint::black_box;
 use std::time::Duration;

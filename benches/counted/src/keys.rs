@@ -3,7 +3,7 @@
 use crate::still::{SEED, still};
 use crate::{Call, Row, prepared, rows};
 use damper::keyed::KeyedLimiterBuilder;
-use damper::{BreakerConfig, CircuitBreakers, Clock, KeyedLimiter, LruStore, Quota};
+use damper::{BreakerConfig, Clock, KeyedCircuitBreaker, KeyedLimiter, LruStore, Quota};
 
 pub(crate) const ROWS: &[Row] =
     rows![keyed_allowed, keyed_denied, keyed_first_sight, keyed_flood, lru_hit, lru_breaker_success,];
@@ -55,6 +55,6 @@ fn lru_hit() -> Call {
 
 fn lru_breaker_success() -> Call {
     let breakers =
-        CircuitBreakers::<String, _, _>::with_clock_and_hasher(BreakerConfig::default(), 100, still!(), SEED);
+        KeyedCircuitBreaker::<String, _, _>::with_clock_and_hasher(BreakerConfig::default(), 100, still!(), SEED);
     Box::new(move || breakers.call(HOST, || Ok::<_, ()>(())).is_ok())
 }

@@ -7,7 +7,7 @@ use crate::{Call, Row, prepared, rows};
 use bytes::Bytes;
 use damper::http::{CircuitBreakerLayer, PeerAddress, PerClient, RateLimitLayer};
 use damper::keyed::KeyedLimiterBuilder;
-use damper::{BreakerConfig, CircuitBreaker, CircuitBreakers, ClientAddress, Clock, Quota, RateLimiter};
+use damper::{BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, Quota, RateLimiter};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::{Body, Frame};
@@ -175,7 +175,7 @@ fn tower_breaker() -> Call {
 
 /// The hasher has a random seed here; with one host they make no difference.
 fn tower_breaker_host() -> Call {
-    let breakers = CircuitBreakers::with_clock(BreakerConfig::default(), 100, still!());
+    let breakers = KeyedCircuitBreaker::with_clock(BreakerConfig::default(), 100, still!());
     let layer = CircuitBreakerLayer::new(Arc::new(breakers));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }

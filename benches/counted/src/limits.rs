@@ -4,7 +4,7 @@ use crate::still::still;
 use crate::{Call, Row, prepared, rows};
 use damper::limit::{FixedWindow, LeakyBucket, SlidingCounter, SlidingLog};
 use damper::{
-    Clock, Layered, LeakyQueue, LeasingBucket, ManualClock, Quota, RateLimiter, RateLimiter32, Striped, TokenBucket,
+    Clock, LeakyQueue, LeasingBucket, LimitSet, ManualClock, Quota, RateLimiter, RateLimiter32, Striped, TokenBucket,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -49,12 +49,12 @@ const ONE: Quota = Quota::per_hour(1);
 const HELD: u32 = 100;
 
 fn check_allowed() -> Call {
-    let limiter = RateLimiter::of(TokenBucket::new(PLENTY), still!());
+    let limiter = RateLimiter::with_algorithm(TokenBucket::new(PLENTY), still!());
     Box::new(move || limiter.check().is_ok())
 }
 
 fn check_denied() -> Call {
-    let limiter = RateLimiter::of(TokenBucket::new(ONE), still!());
+    let limiter = RateLimiter::with_algorithm(TokenBucket::new(ONE), still!());
     prepared(Box::new(move || limiter.check().is_err()))
 }
 
@@ -121,7 +121,8 @@ fn retry_after() -> Call {
 
 fn lease() -> Call {
     let bucket = LeasingBucket::new(PLENTY, HELD).expect("less than the burst");
-    let mut lease = Arc::new(RateLimiter::of(bucket, still!())).lease_owned(HELD).expect("within the budget");
+    let mut lease =
+        Arc::new(RateLimiter::with_algorithm(bucket, still!())).lease_owned(HELD).expect("within the budget");
     Box::new(move || lease.check().is_ok())
 }
 
@@ -131,18 +132,18 @@ fn striped() -> Call {
 }
 
 fn layered_allowed() -> Call {
-    let limiter = Layered::with_clock([PLENTY, PLENTY], still!());
+    let limiter = LimitSet::with_clock([PLENTY, PLENTY], still!());
     Box::new(move || limiter.check().is_ok())
 }
 
 /// By the second, so that what the first gave is given back.
 fn layered_denied() -> Call {
-    let limiter = Layered::with_clock([PLENTY, ONE], still!());
+    let limiter = LimitSet::with_clock([PLENTY, ONE], still!());
     prepared(Box::new(move || limiter.check().is_err()))
 }
 
 fn leaky_bucket() -> Call {
-    let limiter = RateLimiter::of(LeakyBucket::new(PLENTY), still!());
+    let limiter = RateLimiter::with_algorithm(LeakyBucket::new(PLENTY), still!());
     Box::new(move || limiter.check().is_ok())
 }
 
@@ -152,23 +153,25 @@ fn leaky_queue() -> Call {
 }
 
 fn fixed_window_allowed() -> Call {
-    let limiter = RateLimiter::of(FixedWindow::new(Quota::per_hour(1_000_000)), still!());
+    let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_hour(1_000_000)), still!());
     Box::new(move || limiter.check().is_ok())
 }
 
 fn fixed_window_denied() -> Call {
-    let limiter = RateLimiter::of(FixedWindow::new(ONE), still!());
+    let limiter = RateLimiter::with_algorithm(FixedWindow::new(ONE), still!());
     prepared(Box::new(move || limiter.check().is_err()))
 }
 
 fn sliding_counter_allowed() -> Call {
-    let limiter =
-        RateLimiter::of(SlidingCounter::new(Quota::per_hour(1_000_000)).expect("the burst is the limit"), still!());
+    let limiter = RateLimiter::with_algorithm(
+        SlidingCounter::new(Quota::per_hour(1_000_000)).expect("the burst is the limit"),
+        still!(),
+    );
     Box::new(move || limiter.check().is_ok())
 }
 
 fn sliding_counter_denied() -> Call {
-    let limiter = RateLimiter::of(SlidingCounter::new(ONE).expect("the burst is the limit"), still!());
+    let limiter = RateLimiter::with_algorithm(SlidingCounter::new(ONE).expect("the burst is the limit"), still!());
     prepared(Box::new(move || limiter.check().is_err()))
 }
 
@@ -190,7 +193,7 @@ const A_HUNDREDTH: Duration = Duration::from_millis(10);
 /// Full, and the oldest entry has just gone.
 fn sliding_log_allowed() -> Call {
     let clock = Arc::new(ManualClock::new());
-    let limiter = RateLimiter::of(log(), Arc::clone(&clock));
+    let limiter = RateLimiter::with_algorithm(log(), Arc::clone(&clock));
     Box::new(move || {
         clock.advance(A_HUNDREDTH);
         limiter.check().is_ok()
@@ -198,7 +201,7 @@ fn sliding_log_allowed() -> Call {
 }
 
 fn sliding_log_denied() -> Call {
-    let limiter = RateLimiter::of(log(), still!());
+    let limiter = RateLimiter::with_algorithm(log(), still!());
     prepared(Box::new(move || limiter.check().is_err()))
 }
 

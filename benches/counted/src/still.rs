@@ -1,6 +1,6 @@
 //! A clock that stands still, at the cost of one load; and a hasher without chance.
 
-use damper::keyed::Seed;
+use damper::time::Seed;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,11 +30,11 @@ macro_rules! still {
             }
 
             fn frequency(&self) -> u64 {
-                <Self as damper::clock::FixedFrequency>::HERTZ
+                <Self as damper::time::FixedFrequency>::HERTZ
             }
         }
 
-        impl damper::clock::FixedFrequency for Still {
+        impl damper::time::FixedFrequency for Still {
             const HERTZ: u64 = 1_000_000_000;
         }
 

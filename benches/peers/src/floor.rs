@@ -2,7 +2,7 @@
 
 use crate::contest::{Contest, Side, calls};
 use crate::keyed::keys_below;
-use damper::keyed::Seed;
+use damper::time::Seed;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use quanta::Clock;
 use std::hash::BuildHasher;

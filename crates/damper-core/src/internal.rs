@@ -4,13 +4,13 @@
 //! go in any release, so `damper-http` and `damper-tonic` are released together with this crate.
 
 pub use crate::breaker::unwind::FailOnUnwind;
-pub use crate::clock::human::Human;
 pub use crate::keyed::revocable::Revocable;
+pub use crate::time::human::Human;
 
 use crate::breaker::CircuitOpen;
-use crate::clock::Clock;
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
+use crate::time::Clock;
 use core::hash::{BuildHasher, Hash};
 
 /// Refuses a call that may be made again at once.

@@ -32,10 +32,11 @@
 //! |---|---|
 //! | [`quota`] | [`Quota`]: what is allowed, in tokens per window and a burst |
 //! | [`limit`] | [`RateLimiter`], and its answers |
-//! | [`keyed`] | [`KeyedLimiter`]: a limit per key; [`CircuitBreakers`], and [`LruStore`] for anything else |
-//! | [`breaker`] | [`CircuitBreaker`], and its permits |
-//! | [`small`] | the same in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
-//! | [`clock`] | [`Clock`], the clocks there are, and how to write one |
+//! | [`keyed`] | [`KeyedLimiter`]: a limit per key |
+//! | [`breaker`] | [`CircuitBreaker`], and its permits; [`KeyedCircuitBreaker`]: a breaker per key |
+//! | [`store`] | [`LruStore`]: a bounded store of any value per key |
+//! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
+//! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //!
 //! The crate [`damper`](https://docs.rs/damper) re-exports all of it, adds limits and breakers for HTTP and gRPC, and has
 //! [a guide](https://docs.rs/damper/latest/damper/guide/): how to choose an algorithm, a rate and a burst. Use this one
@@ -49,13 +50,13 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
-//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`CircuitBreakers`], `Arc`s as clocks and owned permits where the target has atomic pointers |
+//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`KeyedCircuitBreaker`], `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `defmt` | | `defmt::Format` for answers, states and errors |
-//! | `tokio` | | `ready`: futures that wait for tokens by tokio's timer (with `std`) |
+//! | `tokio` | | `acquire(n).await`: futures that wait for tokens by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
 //!
 //! Where the target has no 64-bit atomics, words of 64 bits are changed in critical sections, for which the firmware
-//! provides a `critical-section` implementation; those of [`small`] are not.
+//! provides a `critical-section` implementation; those of [`word32`] are not.
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
 
@@ -64,38 +65,42 @@ extern crate alloc;
 #[cfg(any(feature = "std", test, loom))]
 extern crate std;
 
-#[doc(hidden)]
-pub mod atomic;
 pub mod breaker;
-pub mod clock;
 #[doc(hidden)]
 pub mod internal;
 pub mod keyed;
 pub mod limit;
 pub mod quota;
-pub mod small;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub mod store;
+#[doc(hidden)]
+pub mod sync;
+pub mod time;
+pub mod word32;
 
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use breaker::KeyedCircuitBreaker;
 pub use breaker::{
     BreakerConfig, BreakerConfigError, BreakerStatus, CallError, Cause, CircuitBreaker, CircuitOpen, OnStateChange,
     Permit, State, StateChange, Verdict, Window, WindowError,
 };
-pub use clock::{Clock, CoarseClock, ManualClock};
-#[cfg(feature = "std")]
-pub use clock::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use keyed::{CircuitBreakers, LruStore};
 pub use keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError, WhenFull};
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{
-    Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LayerDenied, Layered, LeakyBucket,
-    LeakyQueue, Lease, LeaseError, LeasingBucket, RateLimiter, Reservation, SlidingCounter, SlidingCounterError,
-    TokenBucket, Turn, Usage,
+    Acquire, Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease,
+    LeaseError, LeasingBucket, LimitSet, LimitSetDenied, RateLimiter, Reservation, SlidingCounter, SlidingCounterError,
+    TokenBucket, Usage,
 };
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};
 pub use quota::{Quota, QuotaError, SetQuotaError};
-pub use small::{CircuitBreaker32, RateLimiter32};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use store::LruStore;
+pub use time::{Clock, CoarseClock, ManualClock};
+#[cfg(feature = "std")]
+pub use time::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
+pub use word32::{CircuitBreaker32, RateLimiter32};
 
 /// The README's examples are tests.
 #[cfg(all(doctest, feature = "std"))]

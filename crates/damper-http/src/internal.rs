@@ -3,7 +3,7 @@
 //! It is public only because that is a crate of its own. It is no part of the semver promise: any of it may change or go
 //! in any release, so `damper-tonic` is released together with this crate.
 
-pub use crate::circuit_break::readiness::Readiness;
+pub use crate::circuit_breaker::readiness::Readiness;
 #[cfg(feature = "tonic")]
 pub use crate::rate_limit::grpc::{is_grpc_type, status};
 

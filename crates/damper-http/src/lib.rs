@@ -62,7 +62,7 @@ extern crate std;
 
 mod body;
 mod call;
-mod circuit_break;
+mod circuit_breaker;
 mod head;
 #[cfg(feature = "tower")]
 #[doc(hidden)]
@@ -74,15 +74,15 @@ mod telemetry;
 pub mod wire;
 
 pub use body::Body;
-pub use circuit_break::{
-    BodyEnd, BodyEnds, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Classify, Ending, HeadArrives,
-    Moment, One, PerHost, ServerErrors, Told, WatchedBody,
+pub use circuit_breaker::{
+    BodyEnd, BodyEnds, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Classify, Completion, Ending,
+    HeadArrives, HostListener, PerHost, ServerErrors, Single, WatchedBody,
 };
 pub use head::{Head, ResponseHead};
 pub use limit::{
-    Answer, By, ByHeader, Decision, KeyedStatus, Limit, LimitError, Limited, PerClient, Refusal, Standing,
+    Answer, ByHeader, ByKey, Decision, KeyedStatus, Limit, LimitError, Limited, PerClient, Refusal, Standing,
 };
 #[cfg(feature = "tokio")]
-pub use limit::{Wait, WaitTurn};
+pub use limit::{Wait, WaitFuture};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{RateLimit, RateLimitFuture, RateLimitLayer};

@@ -45,12 +45,12 @@
 //!
 //! A breaker is a [`CircuitBreakerLayer`] of this module around a `Channel`, because gRPC says after the last message
 //! whether a call succeeded.
-//!
-//! | file | idea |
-//! |---|---|
-//! | `status` | refusals as statuses, for handlers of yours too |
-//! | `interceptor` | a limit as an interceptor |
-//! | `circuit_break` | clients behind breakers |
+
+// | file | idea |
+// |---|---|
+// | `status` | refusals as statuses, for handlers of yours too |
+// | `interceptor` | a limit as an interceptor |
+// | `circuit_breaker` | clients behind breakers |
 
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
@@ -58,10 +58,10 @@
 extern crate alloc;
 extern crate std;
 
-mod circuit_break;
+mod circuit_breaker;
 mod interceptor;
 mod status;
 
-pub use circuit_break::{CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Trailers, unavailability};
+pub use circuit_breaker::{CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Trailers, unavailability};
 pub use interceptor::RateLimitInterceptor;
 pub use status::IntoStatus;

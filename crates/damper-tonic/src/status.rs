@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
-use damper_core::limit::{Denied, LayerDenied};
+use damper_core::limit::{Denied, LimitSetDenied};
 use damper_http::Limited;
 use damper_http::internal::status;
 use tonic::{Code, Status};
@@ -15,7 +15,7 @@ const PROBE: Duration = Duration::from_secs(1);
 ///
 /// | refusal | status | `RetryInfo` |
 /// |---|---|---|
-/// | [`Denied`], [`LayerDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
+/// | [`Denied`], [`LimitSetDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
 /// | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
 /// | [`CallError`] | as its `CircuitOpen`, or as the error of the call | |
 ///
@@ -51,7 +51,7 @@ impl IntoStatus for Denied {
     }
 }
 
-impl IntoStatus for LayerDenied {
+impl IntoStatus for LimitSetDenied {
     fn into_status(self) -> Status {
         self.denied().into_status()
     }

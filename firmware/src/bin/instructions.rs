@@ -13,7 +13,8 @@ use cortex_m::peripheral::SYST;
 use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m_rt::entry;
 use cortex_m_semihosting::hprintln;
-use damper_core::keyed::{KeyedSlots, Seed};
+use damper_core::keyed::KeyedSlots;
+use damper_core::time::Seed;
 use damper_core::{
     BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, KeyedLimiter, Quota, RateLimiter, RateLimiter32,
     TokenBucket,

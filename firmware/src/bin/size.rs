@@ -27,9 +27,9 @@ static BUS: words::Breaker = words::breaker(damper_core::BreakerConfig::DEFAULT)
 
 /// For sixteen keys.
 #[cfg(feature = "table")]
-static NODES: damper_core::KeyedLimiter<u16, &board::Time, damper_core::keyed::Seed> = {
+static NODES: damper_core::KeyedLimiter<u16, &board::Time, damper_core::time::Seed> = {
     static SLOTS: damper_core::keyed::KeyedSlots<8> = damper_core::keyed::KeyedSlots::new();
-    let seed = damper_core::keyed::Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210);
+    let seed = damper_core::time::Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210);
     damper_core::KeyedLimiter::in_slots(damper_core::Quota::per_second(10).burst(5), &SLOTS, &board::TIME, seed)
 };
 

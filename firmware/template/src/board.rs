@@ -7,7 +7,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use cortex_m_semihosting::{debug, hprintln};
 use damper::Clock;
-use damper::clock::{ExtendedTimer, Timer};
+use damper::time::{ExtendedTimer, Timer};
 
 /// Ticks of the timer per second.
 const HERTZ: u32 = 25_000_000;

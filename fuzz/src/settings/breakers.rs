@@ -4,7 +4,7 @@ use super::{AnyDuration, MOST_CALLS, Pass, names};
 use crate::models::timer::Timer;
 use arbitrary::Arbitrary;
 use damper::breaker::BreakerConfigBuilder;
-use damper::small::SmallError;
+use damper::word32::Word32Error;
 use damper::{BreakerConfig, CircuitBreaker, CircuitBreaker32, ManualClock, Window};
 use std::time::Duration;
 
@@ -164,15 +164,15 @@ impl BreakersInput {
             Err(error) => {
                 let probes = config.max_probes().max(config.successes_to_close());
                 match error {
-                    SmallError::FailureThreshold(failures) => {
+                    Word32Error::FailureThreshold(failures) => {
                         assert!(failures == config.failure_threshold() && failures >= 1 << 21);
                         names(&error, &["failure threshold", &failures.to_string()]);
                     }
-                    SmallError::Probes(most) => {
+                    Word32Error::Probes(most) => {
                         assert!(most == probes && most > 31);
                         names(&error, &["probes or successes", &most.to_string()]);
                     }
-                    SmallError::Unsupported(setting) => names(&error, &[setting]),
+                    Word32Error::Unsupported(setting) => names(&error, &[setting]),
                     error => panic!("{error}"),
                 }
                 return;

@@ -3,11 +3,11 @@
 use super::limits::AlignmentInput;
 use super::{AnyDuration, AnyQuota, MOST_CALLS, Pass, names};
 use arbitrary::Arbitrary;
-use damper::keyed::Seed;
 use damper::limit::KeyedAlgorithm;
+use damper::time::Seed;
 use damper::{
-    BreakerConfig, CircuitBreakers, FixedWindow, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, SlidingCounter,
-    TokenBucket, WhenFull, Window,
+    BreakerConfig, FixedWindow, KeyedCircuitBreaker, KeyedLimiter, KeyedLimiterError, ManualClock, Quota,
+    SlidingCounter, TokenBucket, WhenFull, Window,
 };
 use std::time::Duration;
 
@@ -158,14 +158,15 @@ impl KeysInput {
     fn breakers(&self, cooldown: Duration, clock: &ManualClock) {
         let Ok(config) = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build() else { return };
         let capacity = self.capacity() % LARGEST_TABLE;
-        let breakers = CircuitBreakers::<u8, _, _>::with_clock_and_hasher(config, capacity, clock, Seed::new(11, 12))
-            .with_window(Window::last_calls(9).expect("it is in its range"));
+        let breakers =
+            KeyedCircuitBreaker::<u8, _, _>::with_clock_and_hasher(config, capacity, clock, Seed::new(11, 12))
+                .with_window(Window::last_calls(9).expect("it is in its range"));
         for &(pass, key, call) in self.calls.iter().take(MOST_CALLS) {
             pass.on(clock);
             match call {
                 Call::Check(_) => _ = breakers.call(&key, || Ok::<_, ()>(())),
                 Call::Charge(_) => _ = breakers.call(&key, || Err::<(), _>(())),
-                Call::Reset => breakers.get(&key).reset(),
+                Call::Reset => breakers.get_or_create(&key).reset(),
                 Call::Clear => breakers.store().clear(),
                 _ => _ = breakers.store().remove(&key),
             }

@@ -4,9 +4,9 @@ use super::{AnyDuration, AnyQuota, MOST_CALLS, Pass, names};
 use crate::models::timer::Timer;
 use arbitrary::Arbitrary;
 use damper::limit::Algorithm;
-use damper::small::SmallError;
+use damper::word32::Word32Error;
 use damper::{
-    Alignment, BudgetError, Denied, FixedWindow, Layered, LeakyBucket, LeakyQueue, LeasingBucket, ManualClock, Quota,
+    Alignment, BudgetError, Denied, FixedWindow, LeakyBucket, LeakyQueue, LeasingBucket, LimitSet, ManualClock, Quota,
     RateLimiter, RateLimiter32, SlidingCounter, SlidingLog, Striped, TokenBucket,
 };
 use std::time::Duration;
@@ -29,7 +29,7 @@ enum Which {
     Log,
     Leaky,
     Queue,
-    Layered(AnyQuota),
+    LimitSet(AnyQuota),
     Leasing(u32, u32),
     Striped(u32, u8),
     Small,
@@ -70,21 +70,28 @@ impl LimitsInput {
         let Some(quota) = self.quota.quota() else { return };
         assert!(!quota.to_string().is_empty());
         match self.which {
-            Which::Bucket(tokens) => self.bucket(RateLimiter::of(TokenBucket::with_level(quota, tokens), clock), clock),
+            Which::Bucket(tokens) => {
+                self.bucket(RateLimiter::with_algorithm(TokenBucket::with_level(quota, tokens), clock), clock)
+            }
             Which::Fixed(alignment) => {
-                self.limiter(&RateLimiter::of(FixedWindow::new(quota).aligned_to(alignment.into()), clock), clock);
+                self.limiter(
+                    &RateLimiter::with_algorithm(FixedWindow::new(quota).aligned_to(alignment.into()), clock),
+                    clock,
+                );
             }
             Which::Counter(alignment) => match SlidingCounter::new(quota) {
-                Ok(counter) => self.limiter(&RateLimiter::of(counter.aligned_to(alignment.into()), clock), clock),
+                Ok(counter) => {
+                    self.limiter(&RateLimiter::with_algorithm(counter.aligned_to(alignment.into()), clock), clock)
+                }
                 Err(error) => {
                     assert!(quota.limit() > (1 << 24) - 1 && !quota.is_unlimited());
                     names(&error, &["limit", "16777215"]);
                 }
             },
             Which::Log => self.log(quota, clock),
-            Which::Leaky => self.limiter(&RateLimiter::of(LeakyBucket::new(quota), clock), clock),
+            Which::Leaky => self.limiter(&RateLimiter::with_algorithm(LeakyBucket::new(quota), clock), clock),
             Which::Queue => self.queue(&LeakyQueue::with_clock(quota, clock), clock),
-            Which::Layered(other) => self.layered(quota, other, clock),
+            Which::LimitSet(other) => self.layered(quota, other, clock),
             Which::Leasing(budget, size) => self.leasing(quota, budget, size, clock),
             Which::Striped(budget, stripes) => self.striped(quota, budget, stripes.into(), clock),
             Which::Small => self.small(quota),
@@ -141,7 +148,7 @@ impl LimitsInput {
             return;
         }
         match SlidingLog::new(quota) {
-            Ok(log) => self.limiter(&RateLimiter::of(log, clock), clock),
+            Ok(log) => self.limiter(&RateLimiter::with_algorithm(log, clock), clock),
             Err(error) => {
                 assert!(quota.limit() > 1 << 24 || quota.is_unlimited());
                 names(&error, &["limit", "16777216"]);
@@ -165,7 +172,7 @@ impl LimitsInput {
     }
 
     fn layered(&self, quota: Quota, other: AnyQuota, clock: &ManualClock) {
-        let layers = Layered::with_clock([quota, other.quota().unwrap_or(quota)], clock);
+        let layers = LimitSet::with_clock([quota, other.quota().unwrap_or(quota)], clock);
         for call in self.calls(clock) {
             match call {
                 Call::SetQuota(other) => {
@@ -189,10 +196,10 @@ impl LimitsInput {
 
     fn leasing(&self, quota: Quota, budget: u32, size: u32, clock: &ManualClock) {
         let leasing = match LeasingBucket::new(quota, budget) {
-            Ok(leasing) => RateLimiter::of(leasing, clock),
+            Ok(leasing) => RateLimiter::with_algorithm(leasing, clock),
             Err(error) => return self.budget(error, quota, budget),
         };
-        assert!(budget > 0 && budget < quota.capacity());
+        assert!(budget > 0 && budget < quota.burst_size());
         let mut lease = match leasing.lease(size) {
             Ok(lease) => lease,
             Err(error) => {
@@ -232,7 +239,7 @@ impl LimitsInput {
     }
 
     fn budget(&self, error: BudgetError, quota: Quota, budget: u32) {
-        assert!(budget == 0 || budget >= quota.capacity(), "{error}");
+        assert!(budget == 0 || budget >= quota.burst_size(), "{error}");
         names(&error, &["budget", &budget.to_string()]);
     }
 
@@ -241,8 +248,8 @@ impl LimitsInput {
         let limiter = match RateLimiter32::new(quota, &timer) {
             Ok(limiter) => limiter,
             Err(error) => {
-                assert!(error == SmallError::Burst(quota.capacity()) && quota.capacity() >= 1 << 28);
-                return names(&error, &["burst", &quota.capacity().to_string()]);
+                assert!(error == Word32Error::Burst(quota.burst_size()) && quota.burst_size() >= 1 << 28);
+                return names(&error, &["burst", &quota.burst_size().to_string()]);
             }
         };
         for &(pass, call) in self.calls.iter().take(MOST_CALLS) {

@@ -3,8 +3,8 @@
 use super::policy::Admission;
 use super::word::{Generation, Packed, Snapshot};
 use super::{Cause, CircuitBreaker, CircuitOpen, OnStateChange, Permit};
-use crate::atomic::Backoff;
-use crate::clock::Clock;
+use crate::sync::Backoff;
+use crate::time::Clock;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 use core::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::admission::Admitted;
 use super::{CallError, CircuitBreaker, OnStateChange, Verdict};
-use crate::clock::Clock;
+use crate::time::Clock;
 use core::time::Duration;
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
@@ -57,7 +57,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         let result = call();
         let verdict = classify(&result);
         core::mem::forget(guard);
-        self.tell(admitted, verdict);
+        self.record_verdict(admitted, verdict);
         result.map_err(CallError::Failed)
     }
 }

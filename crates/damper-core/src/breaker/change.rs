@@ -54,7 +54,7 @@ impl fmt::Display for StateChange {
 #[non_exhaustive]
 pub enum Cause {
     /// So many calls in a row failed.
-    FailuresInARow,
+    ConsecutiveFailures,
     /// Of the calls in the window too many failed.
     FailureRate,
     /// Of the calls in the window too many were slow.
@@ -75,7 +75,7 @@ impl Cause {
     /// Why a breaker goes from one state to another, as far as calls, probes and the cooldown bring it there.
     pub(super) fn of(from: State, to: State) -> Self {
         match (from, to) {
-            (State::Closed, State::Open) => Self::FailuresInARow,
+            (State::Closed, State::Open) => Self::ConsecutiveFailures,
             (State::Open, State::HalfOpen) => Self::CooldownOver,
             (State::HalfOpen, State::Closed) => Self::ProbesSucceeded,
             (State::HalfOpen, State::Open) => Self::ProbeFailed,
@@ -87,7 +87,7 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::FailuresInARow => "failures in a row",
+            Self::ConsecutiveFailures => "failures in a row",
             Self::FailureRate => "failure rate",
             Self::SlowRate => "slow calls",
             Self::CooldownOver => "cooldown over",

@@ -4,8 +4,8 @@ use super::policy::{Now, OpenFor, Policy};
 use super::window::{Outcomes, Window};
 use super::word::StateWord;
 use super::{BreakerConfig, OnStateChange, StateChange};
-use crate::atomic::{AtomicU64, const_unless_loom};
-use crate::clock::{Clock, DefaultClock, LazyMicros};
+use crate::sync::{AtomicU64, const_unless_loom};
+use crate::time::{Clock, DefaultClock, LazyMicros};
 use core::fmt;
 use core::time::Duration;
 
@@ -75,7 +75,7 @@ impl CircuitBreaker {
         /// ```
         #[must_use]
         pub const fn new(config: BreakerConfig) -> Self {
-            Self::with_clock(config, crate::clock::Monotonic)
+            Self::with_clock(config, crate::time::Monotonic)
         }
     }
 }
@@ -112,7 +112,7 @@ impl<C: Clock> CircuitBreaker<C> {
     /// change; where that is unwinding already, the process aborts.
     ///
     /// A breaker that has one is `CircuitBreaker<C, F>`: to name it, give a `fn(StateChange)`, or a
-    /// `Box<dyn Fn(StateChange) + Send + Sync>`, or a type of your own [that listens](Self::listened_to_by). In a
+    /// `Box<dyn Fn(StateChange) + Send + Sync>`, or a type of your own [that listens](Self::with_listener). In a
     /// `static` it is made in a `LazyLock`.
     ///
     /// # Examples
@@ -131,11 +131,11 @@ impl<C: Clock> CircuitBreaker<C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_state_change<F: Fn(StateChange)>(self, listener: F) -> CircuitBreaker<C, F> {
-        self.listened_to_by(listener)
+        self.with_listener(listener)
     }
 
     /// As [`on_state_change`](Self::on_state_change), with a type of your own.
-    pub fn listened_to_by<L: OnStateChange>(self, listener: L) -> CircuitBreaker<C, L> {
+    pub fn with_listener<L: OnStateChange>(self, listener: L) -> CircuitBreaker<C, L> {
         let Self { word, policy, window, is_timed, metrics_only, micros, clock, listener: () } = self;
         CircuitBreaker { word, policy, window, is_timed, metrics_only, micros, clock, listener }
     }

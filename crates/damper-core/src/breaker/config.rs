@@ -184,7 +184,7 @@ impl BreakerConfig {
 
     /// Whether a probe whose permit is dropped without a verdict has failed.
     #[must_use]
-    pub const fn do_abandoned_probes_fail(&self) -> bool {
+    pub const fn abandoned_probes_fail(&self) -> bool {
         self.abandoned_probes_fail
     }
 }

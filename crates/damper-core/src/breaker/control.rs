@@ -2,8 +2,8 @@
 
 use super::word::Phase;
 use super::{Cause, CircuitBreaker, OnStateChange};
-use crate::atomic::{Backoff, Ordering};
-use crate::clock::Clock;
+use crate::sync::{Backoff, Ordering};
+use crate::time::Clock;
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// Opens the breaker until somebody [resets](Self::reset) it: every call is refused, and none is a probe.

@@ -1,6 +1,6 @@
 //! Why a call did not succeed.
 
-use crate::clock::Human;
+use crate::time::Human;
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 use core::fmt;

@@ -5,13 +5,13 @@ use super::policy::Policy;
 use super::window::{Outcome, Span};
 use super::word::{Generation, Phase, Snapshot};
 use super::{Cause, CircuitBreaker, OnStateChange, StateChange, Verdict};
-use crate::atomic::Backoff;
-use crate::clock::Clock;
+use crate::sync::Backoff;
+use crate::time::Clock;
 use core::time::Duration;
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     #[inline]
-    pub(super) fn tell(&self, admitted: Admitted, verdict: Verdict) {
+    pub(super) fn record_verdict(&self, admitted: Admitted, verdict: Verdict) {
         match verdict {
             Verdict::Success => self.succeeded(admitted),
             Verdict::Failure => self.failed(admitted, Duration::ZERO),
@@ -24,7 +24,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     fn succeeded(&self, admitted: Admitted) {
         let Admitted { generation, began } = admitted;
         if self.policy.has_rates() {
-            self.record(generation, false, began, Duration::ZERO);
+            self.record_outcome(generation, false, began, Duration::ZERO);
         }
         if !self.word.is_closed_without_failure(generation) {
             self.succeeded_slow(admitted);
@@ -58,7 +58,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     #[cold]
     pub(super) fn failed(&self, Admitted { generation, began }: Admitted, retry_after: Duration) {
         if self.policy.has_rates() {
-            self.record(generation, true, began, retry_after);
+            self.record_outcome(generation, true, began, retry_after);
         }
         self.settle(generation, None, |current| {
             self.policy.after_failure(current, || self.now(), self.open_for(retry_after))
@@ -74,7 +74,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     #[cold]
     pub(super) fn abandoned(&self, admitted: Admitted) {
         let is_probe = matches!(self.word.load().phase, Phase::HalfOpen(_));
-        if self.policy.do_abandoned_probes_fail() && is_probe {
+        if self.policy.abandoned_probes_fail() && is_probe {
             self.failed(admitted, Duration::ZERO);
         } else {
             self.released(admitted);
@@ -110,7 +110,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
 
     /// Records an outcome in the window, if it is that of a call in the closed state, and trips if that is too many.
     #[inline]
-    fn record(&self, generation: Generation, failed: bool, began: u64, retry_after: Duration) {
+    fn record_outcome(&self, generation: Generation, failed: bool, began: u64, retry_after: Duration) {
         if self.word.closed_generation() != Ok(generation) && !self.is_disabled(generation) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::admission::Admitted;
 use super::{CircuitBreaker, OnStateChange, Verdict};
-use crate::clock::Clock;
+use crate::time::Clock;
 use core::fmt;
 use core::time::Duration;
 
@@ -75,32 +75,32 @@ impl<B: BreakerRef> Permit<B> {
     /// The call succeeded. A slow probe counts as failed where [slow calls](super::BreakerConfigBuilder::slow_rate) do.
     #[inline]
     pub fn success(self) {
-        self.tell(Verdict::Success);
+        self.record(Verdict::Success);
     }
 
     /// The call failed.
     #[inline]
     pub fn failure(self) {
-        self.tell(Verdict::Failure);
+        self.record(Verdict::Failure);
     }
 
     /// The call failed, and the callee asked to be left alone for so long: if this opens the breaker, it stays open
     /// for no less, up to [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after).
     #[inline]
     pub fn failure_with_retry_after(self, retry_after: Duration) {
-        self.tell(Verdict::RetryAfter(retry_after));
+        self.record(Verdict::RetryAfter(retry_after));
     }
 
     /// The call says nothing about what was called: as if it had not been made. A probe gives its place back.
     #[inline]
     pub fn ignore(self) {
-        self.tell(Verdict::Ignored);
+        self.record(Verdict::Ignored);
     }
 
-    /// The call succeeded if it returned `Ok`, else it failed.
+    /// Records a success for `Ok` and a failure for `Err`.
     #[inline]
-    pub fn record<T, E>(self, result: &Result<T, E>) {
-        self.tell(Verdict::of(result));
+    pub fn record_result<T, E>(self, result: &Result<T, E>) {
+        self.record(Verdict::of(result));
     }
 
     /// Counts a probe as a success though its call goes on, because what was called has answered.
@@ -112,11 +112,11 @@ impl<B: BreakerRef> Permit<B> {
         self.admitted = self.breaker.breaker().probe_answered(self.admitted);
     }
 
-    /// The call came to this verdict.
+    /// Records `verdict` as the call's outcome.
     #[inline]
-    pub fn tell(mut self, verdict: Verdict) {
+    pub fn record(mut self, verdict: Verdict) {
         self.settled = true;
-        self.breaker.breaker().tell(self.admitted, verdict);
+        self.breaker.breaker().record_verdict(self.admitted, verdict);
     }
 }
 

@@ -5,7 +5,7 @@ use super::change::Cause;
 use super::window::Tally;
 use super::word::{Deadline, Instant, MAX_FAILURES, Phase, Probes, Snapshot};
 use super::{BreakerConfig, State};
-use crate::clock::Micros;
+use crate::time::Micros;
 use core::time::Duration;
 
 /// The settings as the state machine needs them; times in microseconds.
@@ -93,7 +93,7 @@ impl Policy {
             slow_rate,
             probe_failure_rate: percent(config.probe_failure_rate()),
             cooldown_jitter: config.cooldown_jitter() as u8,
-            abandoned_probes_fail: config.do_abandoned_probes_fail(),
+            abandoned_probes_fail: config.abandoned_probes_fail(),
         }
     }
 
@@ -114,7 +114,7 @@ impl Policy {
         self.slow_rate > 0 && micros >= self.slow_after
     }
 
-    pub(super) const fn do_abandoned_probes_fail(&self) -> bool {
+    pub(super) const fn abandoned_probes_fail(&self) -> bool {
         self.abandoned_probes_fail
     }
 

@@ -1,7 +1,7 @@
 //! A future behind a breaker.
 
 use super::{BreakerRef, CallError, CircuitBreaker, OnStateChange, Permit, Verdict};
-use crate::clock::Clock;
+use crate::time::Clock;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -103,7 +103,7 @@ where
         *this.is_polled = false;
         let result = ready!(result);
         if let (Some(permit), Some(verdict)) = (this.permit.take(), verdict) {
-            permit.tell(verdict);
+            permit.record(verdict);
         }
         Poll::Ready(result.map_err(CallError::Failed))
     }

@@ -3,7 +3,7 @@
 use super::window::Tally;
 use super::word::{Phase, Probes, Snapshot};
 use super::{CircuitBreaker, OnStateChange, State};
-use crate::clock::{Clock, Human};
+use crate::time::{Clock, Human};
 use core::fmt;
 use core::time::Duration;
 
@@ -38,11 +38,11 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
             _ if generation != current.generation => Tally::default(),
             _ => tally,
         };
-        let failures_in_a_row = match current.phase {
+        let consecutive_failures = match current.phase {
             Phase::Closed { failures } | Phase::Disabled { failures } => failures,
             _ => 0,
         };
-        let (probes_out, probes_succeeded, probes_failed) = match current.phase {
+        let (probes_in_flight, probes_succeeded, probes_failed) = match current.phase {
             // After its longest time half-open the next call finds it open, without probes.
             Phase::HalfOpen(Probes { out, succeeded, failed, .. }) if state == State::HalfOpen => {
                 (out, succeeded, failed)
@@ -53,11 +53,11 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
             state,
             generation: current.generation.to_bits() as u32,
             is_metrics_only: self.is_metrics_only(),
-            failures_in_a_row,
+            consecutive_failures,
             calls: tally.calls,
             failed: tally.failed,
             slow: tally.slow,
-            probes_out,
+            probes_in_flight,
             probes_succeeded,
             probes_failed,
             next_probe_in: left.map(Duration::from_micros),
@@ -79,11 +79,11 @@ pub struct BreakerStatus {
     pub(super) state: State,
     pub(super) generation: u32,
     pub(super) is_metrics_only: bool,
-    pub(super) failures_in_a_row: u64,
+    pub(super) consecutive_failures: u64,
     pub(super) calls: u32,
     pub(super) failed: u32,
     pub(super) slow: u32,
-    pub(super) probes_out: u32,
+    pub(super) probes_in_flight: u32,
     pub(super) probes_succeeded: u32,
     pub(super) probes_failed: u32,
     pub(super) next_probe_in: Option<Duration>,
@@ -110,8 +110,8 @@ impl BreakerStatus {
 
     /// Failures since the last success while closed or disabled; else 0.
     #[must_use]
-    pub fn failures_in_a_row(&self) -> u64 {
-        self.failures_in_a_row
+    pub fn consecutive_failures(&self) -> u64 {
+        self.consecutive_failures
     }
 
     /// The calls in the window, where there is a rate to be taken: those of the closed state; while it is open
@@ -152,8 +152,8 @@ impl BreakerStatus {
 
     /// The probes in flight.
     #[must_use]
-    pub fn probes_out(&self) -> u32 {
-        self.probes_out
+    pub fn probes_in_flight(&self) -> u32 {
+        self.probes_in_flight
     }
 
     /// The probes that succeeded while half-open.
@@ -186,10 +186,10 @@ impl fmt::Display for BreakerStatus {
             write!(f, ", next probe in {}", Human(wait))?;
         }
         if self.state == State::HalfOpen {
-            let Self { probes_out, probes_succeeded, probes_failed, .. } = self;
-            write!(f, ", probes: {probes_out} out, {probes_succeeded} succeeded, {probes_failed} failed")?;
+            let Self { probes_in_flight, probes_succeeded, probes_failed, .. } = self;
+            write!(f, ", probes: {probes_in_flight} out, {probes_succeeded} succeeded, {probes_failed} failed")?;
         }
-        match self.failures_in_a_row {
+        match self.consecutive_failures {
             0 => {}
             1 => f.write_str(", 1 failure in a row")?,
             failures => write!(f, ", {failures} failures in a row")?,

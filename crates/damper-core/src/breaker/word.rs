@@ -25,7 +25,7 @@
 //! Every change is a compare-and-swap of the whole word, made from a snapshot in which state and generation were
 //! looked at: adding to a payload in place would corrupt whatever the payload has become meanwhile.
 
-use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom};
+use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
 use core::fmt;
 
 const PAYLOAD: Field = Field::lowest(44);

@@ -7,10 +7,11 @@ use super::shared::{BUCKETS_PER_KEY, Shared};
 use super::slot::MOST_TIERS;
 use super::table::Table;
 use super::tiers::{TierOf, Tiers, is_kept_by};
-use super::{KeyedLimiter, KeyedLimiterError, Seed};
-use crate::clock::{Clock, DefaultClock};
+use super::{KeyedLimiter, KeyedLimiterError};
 use crate::limit::{KeyedAlgorithm, TokenBucket};
 use crate::quota::{Alignment, Measure, Quota};
+use crate::time::Seed;
+use crate::time::{Clock, DefaultClock};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -27,7 +28,7 @@ const LOCKS: usize = 64;
 impl<K: ?Sized> KeyedLimiter<K> {
     /// Starts a limiter of this quota for each key, on the default clock.
     pub fn builder(quota: Quota) -> KeyedLimiterBuilder<K> {
-        KeyedLimiterBuilder::new(quota, crate::clock::Monotonic, Seed::random())
+        KeyedLimiterBuilder::new(quota, crate::time::Monotonic, Seed::random())
     }
 }
 
@@ -63,7 +64,8 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
     /// # extern crate damper_core as damper;
     /// use damper::ManualClock;
     /// use damper::Quota;
-    /// use damper::keyed::{KeyedLimiterBuilder, Seed};
+    /// use damper::keyed::KeyedLimiterBuilder;
+    /// use damper::time::Seed;
     ///
     /// let (quota, seed) = (Quota::per_second(5), Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210));
     /// let limits = KeyedLimiterBuilder::<str, _, _>::new(quota, ManualClock::new(), seed).build()?;
@@ -163,7 +165,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         Self { tiers: Some((quotas.into_iter().collect(), Box::new(tier_of))), ..self }
     }
 
-    /// Sets the clock. Default: [`Monotonic`](crate::clock::Monotonic).
+    /// Sets the clock. Default: [`Monotonic`](crate::time::Monotonic).
     pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S, A> {
         let Self { quota, tiers, sizes, when_full, alignment, hasher, algorithm, .. } = self;
         KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }

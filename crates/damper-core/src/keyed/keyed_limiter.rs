@@ -1,15 +1,15 @@
 //! One quota, a bucket for every key.
 
-use super::Seed;
 use super::locks::Locks;
 use super::policy::WhenFull;
 use super::shared::{Shared, SharedDebt, SharedWord};
 use super::table::{Fingerprint, KeyedSlots, SLOTS_PER_KEY, Table, WAYS};
 use super::tiers::Tiers;
-use crate::atomic::{Backoff, const_unless_loom};
-use crate::clock::{Clock, DefaultClock};
-use crate::limit::{Algorithm, Allowed, Denied, KeyedAlgorithm, LayerDenied, RateLimiter, TokenBucket, Usage};
+use crate::limit::{Algorithm, Allowed, Denied, KeyedAlgorithm, LimitSetDenied, RateLimiter, TokenBucket, Usage};
 use crate::quota::{Measure, Quota, Timeline};
+use crate::sync::{Backoff, const_unless_loom};
+use crate::time::Seed;
+use crate::time::{Clock, DefaultClock};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
@@ -118,7 +118,8 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
         ///
         /// ```
         /// # extern crate damper_core as damper;
-        /// use damper::keyed::{KeyedSlots, Seed};
+        /// use damper::keyed::KeyedSlots;
+        /// use damper::time::Seed;
         /// use damper::{CoarseClock, KeyedLimiter, Quota};
         ///
         /// static TIME: CoarseClock = CoarseClock::new();
@@ -193,7 +194,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     ///
     /// # Errors
     ///
-    /// [`LayerDenied`]: layer 0 is the key's limit, layer 1 is `all`. Where both refuse, it names the one with the longer
+    /// [`LimitSetDenied`]: layer 0 is the key's limit, layer 1 is `all`. Where both refuse, it names the one with the longer
     /// wait.
     ///
     /// # Examples
@@ -217,17 +218,17 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         key: &K,
         n: u32,
         all: &RateLimiter<B, D>,
-    ) -> Result<Allowed, LayerDenied> {
+    ) -> Result<Allowed, LimitSetDenied> {
         let fingerprint = self.fingerprint(key);
         let (own, receipt) = self.take_of(fingerprint, key, n, true).map_err(|denied| match all.refusal(n) {
-            Some(longer) if longer.outlasts(&denied) => LayerDenied::new(longer, 1, all.quota()),
-            _ => LayerDenied::new(denied, 0, self.quota_of(fingerprint, key)),
+            Some(longer) if longer.outlasts(&denied) => LimitSetDenied::new(longer, 1, all.quota()),
+            _ => LimitSetDenied::new(denied, 0, self.quota_of(fingerprint, key)),
         })?;
         match all.check_n(n) {
             Ok(shared) => Ok(if own.remaining() <= shared.remaining() { own } else { shared }),
             Err(denied) => {
                 self.roll_back(fingerprint, n, receipt);
-                Err(LayerDenied::new(denied, 1, all.quota()))
+                Err(LimitSetDenied::new(denied, 1, all.quota()))
             }
         }
     }

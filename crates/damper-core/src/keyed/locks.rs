@@ -1,7 +1,7 @@
 //! The locks of first sights and shared buckets, and what they counted.
 
 use super::shared::Bucket;
-use crate::atomic::{Guarded, const_unless_loom};
+use crate::sync::{Guarded, const_unless_loom};
 #[cfg(feature = "alloc")]
 use {alloc::boxed::Box, crossbeam_utils::CachePadded};
 

@@ -9,10 +9,10 @@ use super::policy::WhenFull;
 use super::shared::{Share, SharedDebt};
 use super::slot::{Slot, Word};
 use super::table::{Fingerprint, Set, WAYS};
-use crate::atomic::Backoff;
-use crate::clock::Clock;
 use crate::limit::{Denied, KeyedAlgorithm, Owed};
 use crate::quota::Timeline;
+use crate::sync::Backoff;
+use crate::time::Clock;
 
 /// How many slots of nobody, or of who owes nothing, a first set has to have at least, so that nobody looks at the
 /// second.

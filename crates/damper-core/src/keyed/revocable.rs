@@ -2,8 +2,8 @@
 
 use super::KeyedLimiter;
 use super::keyed_limiter::Receipt;
-use crate::clock::Clock;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
+use crate::time::Clock;
 use core::hash::{BuildHasher, Hash};
 
 /// Where tokens were taken, so that they can be given back.

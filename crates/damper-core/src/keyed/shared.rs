@@ -34,10 +34,10 @@
 use super::keyed_limiter::{KeyedLimiter, Place, Receipt};
 use super::locks::Counts;
 use super::table::Fingerprint;
-use crate::atomic::{AtomicU64, Backoff, Field, Guarded, Ordering};
-use crate::clock::Clock;
 use crate::limit::{KeyedAlgorithm, Owed, SHARED_LEVEL_BITS};
 use crate::quota::Timeline;
+use crate::sync::{AtomicU64, Backoff, Field, Guarded, Ordering};
+use crate::time::Clock;
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 

@@ -21,8 +21,8 @@
 //!   was it the bucket of that key that the refusal was computed from.
 
 use super::table::Fingerprint;
-use crate::atomic::{AtomicU64, Field, Ordering, const_unless_loom};
 use crate::limit::LEVEL_BITS;
+use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
 
 const LEVEL: Field = Field::lowest(LEVEL_BITS);
 const TIER: Field = LEVEL.then(4);

@@ -8,7 +8,7 @@
 
 use super::shared::{BUCKETS_PER_KEY, Shared};
 use super::slot::{Slot, Word};
-use crate::atomic::{AtomicU64, array_of, const_unless_loom};
+use crate::sync::{AtomicU64, array_of, const_unless_loom};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 use core::num::NonZeroU64;

@@ -2,15 +2,15 @@
 
 use super::table::Fingerprint;
 use super::{KeyedLimiter, KeyedLimiterError};
-use crate::atomic::{Backoff, const_unless_loom};
-use crate::clock::Clock;
 use crate::limit::KeyedAlgorithm;
 use crate::quota::{LiveQuota, Measure, Quota, SetQuotaError, Timeline};
+use crate::sync::{Backoff, const_unless_loom};
+use crate::time::Clock;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
 use {
-    crate::atomic::{AtomicU64, Guarded, Ordering},
+    crate::sync::{AtomicU64, Guarded, Ordering},
     alloc::boxed::Box,
     hashbrown::HashMap,
 };

@@ -3,10 +3,10 @@
 use super::keyed_limiter::{KeyedLimiter, Place, Receipt, Taken};
 use super::slot::{Slot, Word};
 use super::table::{Fingerprint, Set};
-use crate::atomic::Backoff;
-use crate::clock::Clock;
 use crate::limit::KeyedAlgorithm;
 use crate::quota::Timeline;
+use crate::sync::Backoff;
+use crate::time::Clock;
 
 impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Takes tokens from a slot that has this word, of a key that is not below empty and a quota with a limit, if nobody

@@ -1,8 +1,8 @@
 //! What a limiter asks of an algorithm.
 
 use super::{Allowed, Denied, Usage};
-use crate::clock::Clock;
 use crate::quota::{Quota, SetQuotaError};
+use crate::time::Clock;
 
 /// An algorithm with its state and its quota, of which a [`RateLimiter`](super::RateLimiter) is made.
 ///

@@ -1,9 +1,9 @@
 //! The answers of a check: allowed or denied.
 
-#[cfg(feature = "defmt")]
-use crate::clock::Micros;
-use crate::clock::{Frequency, Human, Ticks};
 use crate::quota::{Refusal, Timeline};
+#[cfg(feature = "defmt")]
+use crate::time::Micros;
+use crate::time::{Frequency, Human, Ticks};
 use core::fmt;
 use core::time::Duration;
 

@@ -6,8 +6,8 @@
 //! goes.)
 
 use super::{Algorithm, TokenBucket};
-use crate::clock::Clock;
 use crate::quota::{Quota, SetQuotaError};
+use crate::time::Clock;
 use core::fmt;
 
 /// Why a budget cannot be set aside of a burst.
@@ -54,7 +54,7 @@ impl core::error::Error for BudgetError {}
 
 /// The quota of a bucket that leaves `budget` of its burst to others.
 pub(super) const fn set_aside(quota: Quota, budget: u32) -> Result<Quota, BudgetError> {
-    let burst = quota.capacity();
+    let burst = quota.burst_size();
     if budget == 0 {
         Err(BudgetError::Empty)
     } else if budget >= burst {
@@ -68,7 +68,7 @@ pub(super) const fn set_aside(quota: Quota, budget: u32) -> Result<Quota, Budget
 pub(super) fn with_budget(bucket: &TokenBucket, budget: u32) -> Quota {
     let quota = bucket.quota();
     // It was a `u32` before.
-    quota.burst(quota.capacity() + budget)
+    quota.burst(quota.burst_size() + budget)
 }
 
 /// Puts a quota in force for a bucket that leaves `budget` of its burst to others.

@@ -15,7 +15,7 @@
 //! In any interval the tokens taken are at most the burst, what the line brings, and what was refunded between the
 //! first call's reading of the clock and the last one's reading of the offset.
 
-use crate::atomic::{AtomicU64, Ordering, const_unless_loom};
+use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 
 /// What moves a line forward besides time.
 pub(super) trait Lead {

@@ -16,9 +16,9 @@ use super::per_key::LEVEL_BITS;
 use super::standing::Standing;
 use super::windows::{self, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
-use crate::atomic::{Field, const_unless_loom};
-use crate::clock::{Clock, Ticks};
 use crate::quota::{Alignment, Measure, Quota, SetQuotaError, Timeline};
+use crate::sync::{Field, const_unless_loom};
+use crate::time::{Clock, Ticks};
 
 /// Of a word, and of what the keyed table keeps of one.
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ const WORD: Layout = Layout::of_bits(u64::BITS);
 /// let clock = ManualClock::new();
 /// clock.advance(Duration::from_secs(59));
 /// let windows = FixedWindow::new(Quota::per_minute(100)).aligned_to(Alignment::ClockOrigin);
-/// let limiter = RateLimiter::of(windows, &clock);
+/// let limiter = RateLimiter::with_algorithm(windows, &clock);
 /// assert!(limiter.check_n(100).is_ok());
 /// assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_secs(1)));
 /// clock.advance(Duration::from_secs(1));

@@ -6,9 +6,9 @@
 use super::algorithm::{Algorithm, Taken, sealed};
 use super::one_word::{Moment, OneWord, Step};
 use super::{Allowed, Denied, TokenBucket, Usage};
-use crate::atomic::const_unless_loom;
-use crate::clock::{Clock, DefaultClock, Ticks};
 use crate::quota::{Measure, Quota, Refusal, SetQuotaError, Timeline};
+use crate::sync::const_unless_loom;
+use crate::time::{Clock, DefaultClock, Ticks};
 use core::time::Duration;
 
 /// The leaky bucket as a meter: a request raises the level by its cost and is refused if that would be above the burst;
@@ -25,7 +25,7 @@ use core::time::Duration;
 /// use damper::{LeakyBucket, ManualClock, Quota, RateLimiter};
 ///
 /// let clock = ManualClock::new();
-/// let limiter = RateLimiter::of(LeakyBucket::new(Quota::per_second(10).burst(5)), &clock);
+/// let limiter = RateLimiter::with_algorithm(LeakyBucket::new(Quota::per_second(10).burst(5)), &clock);
 /// limiter.check_n(4)?;
 /// assert_eq!(limiter.level(), 4);
 /// assert!(limiter.check_n(2).is_err());
@@ -116,7 +116,7 @@ impl LeakyQueue {
         /// An empty queue on the [default clock](DefaultClock).
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
-            Self::with_clock(quota, crate::clock::Monotonic)
+            Self::with_clock(quota, crate::time::Monotonic)
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::algorithm::{Algorithm, Taken, sealed};
 use super::{Allowed, BudgetError, Denied, RateLimiter, TokenBucket, Usage, budget};
-use crate::atomic::{AtomicU64, Ordering, const_unless_loom};
-use crate::clock::Clock;
 use crate::quota::{Quota, SetQuotaError};
+use crate::sync::{AtomicU64, Ordering, const_unless_loom};
+use crate::time::Clock;
 use core::fmt;
 
 /// A token bucket that leaves a budget of its burst to [`Lease`]s.
@@ -113,15 +113,15 @@ impl Algorithm for LeasingBucket {
 #[cfg(feature = "std")]
 impl RateLimiter<LeasingBucket> {
     const_unless_loom! {
-        /// A token bucket on the [default clock](crate::clock::DefaultClock), of whose burst `budget` tokens are left
-        /// to leases. On another clock: `RateLimiter::of(LeasingBucket::new(quota, budget)?, clock)`.
+        /// A token bucket on the [default clock](crate::time::DefaultClock), of whose burst `budget` tokens are left
+        /// to leases. On another clock: `RateLimiter::with_algorithm(LeasingBucket::new(quota, budget)?, clock)`.
         ///
         /// # Errors
         ///
         /// [`BudgetError`] if the budget is 0, or no less than the burst.
         pub const fn leasing(quota: Quota, budget: u32) -> Result<Self, BudgetError> {
             match LeasingBucket::new(quota, budget) {
-                Ok(bucket) => Ok(Self::of(bucket, crate::clock::Monotonic)),
+                Ok(bucket) => Ok(Self::with_algorithm(bucket, crate::time::Monotonic)),
                 Err(error) => Err(error),
             }
         }

@@ -25,7 +25,7 @@
 //!
 //! Two bits are enough, because who sees a head sees all slots as they were when it was put there, or later.
 
-use crate::atomic::{AtomicU64, Field, Ordering};
+use crate::sync::{AtomicU64, Field, Ordering};
 use alloc::boxed::Box;
 
 const INDEX: Field = Field::lowest(24);

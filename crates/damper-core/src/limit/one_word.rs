@@ -1,9 +1,9 @@
 //! What the algorithms share whose whole state is one word: the live quota, the word, and the loop around a decision.
 
 use super::drip::{Drip, Lead};
-use crate::atomic::{AtomicU64, Backoff, Ordering, const_unless_loom};
-use crate::clock::Clock;
 use crate::quota::{LiveQuota, Measure, Quota, Timeline};
+use crate::sync::{AtomicU64, Backoff, Ordering, const_unless_loom};
+use crate::time::Clock;
 
 /// How often to back off after an exchange that another thread was first with: `benches/peers` has two threads on one
 /// limiter at 58 ns a check with 1, at 24 with 4 and at 20 with 6, which makes a thread wait longer for little.

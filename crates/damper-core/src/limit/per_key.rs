@@ -1,9 +1,9 @@
 //! The algorithms as the keyed table has them: a bucket is 56 bits there, and all buckets of a tier share one quota.
 
 use super::{Allowed, Denied, TokenBucket, Usage};
-use crate::atomic::signed;
-use crate::clock::{Clock, Ticks};
 use crate::quota::{LiveQuota, Quota, Timeline};
+use crate::sync::signed;
+use crate::time::{Clock, Ticks};
 
 /// The bits of a level, which is what is kept of a word.
 pub(crate) const LEVEL_BITS: u32 = 56;

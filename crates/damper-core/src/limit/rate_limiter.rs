@@ -1,13 +1,15 @@
 //! One limit: an algorithm and a clock.
 
-use super::{Algorithm, Allowed, Denied, LeakyBucket, Reservation, TokenBucket, Turn, Usage};
+use super::{Acquire, Algorithm, Allowed, Denied, LeakyBucket, Reservation, TokenBucket, Usage};
 #[cfg(feature = "futures")]
-use super::{PacedSink, PacedStream, Sleep};
-#[cfg(feature = "tokio")]
-use super::{Ready, TokioSleep};
-use crate::atomic::const_unless_loom;
-use crate::clock::{Clock, DefaultClock};
+use super::{PacedSink, PacedStream};
 use crate::quota::{Quota, SetQuotaError};
+use crate::sync::const_unless_loom;
+#[cfg(feature = "futures")]
+use crate::time::Sleep;
+#[cfg(all(feature = "futures", feature = "tokio"))]
+use crate::time::TokioSleep;
+use crate::time::{Clock, DefaultClock};
 use core::time::Duration;
 
 /// Limits a rate: decides at once whether tokens may be taken, and never waits, blocks or allocates.
@@ -49,7 +51,7 @@ impl RateLimiter {
         /// A token bucket on the [default clock](DefaultClock), full at the start.
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
-            Self::of(TokenBucket::new(quota), crate::clock::Monotonic)
+            Self::with_algorithm(TokenBucket::new(quota), crate::time::Monotonic)
         }
     }
 }
@@ -59,7 +61,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         /// A token bucket on a clock of your own, full at the start. A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(quota: Quota, clock: C) -> Self {
-            Self::of(TokenBucket::new(quota), clock)
+            Self::with_algorithm(TokenBucket::new(quota), clock)
         }
     }
 }
@@ -104,11 +106,11 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         /// # extern crate damper_core as damper;
         /// use damper::{ManualClock, Quota, RateLimiter, TokenBucket};
         ///
-        /// let limiter = RateLimiter::of(TokenBucket::with_level(Quota::per_second(10), 0), ManualClock::new());
+        /// let limiter = RateLimiter::with_algorithm(TokenBucket::with_level(Quota::per_second(10), 0), ManualClock::new());
         /// assert!(limiter.check().is_err());
         /// ```
         #[must_use]
-        pub const fn of(algorithm: A, clock: C) -> Self {
+        pub const fn with_algorithm(algorithm: A, clock: C) -> Self {
             Self { algorithm, clock, soft_limit: 0 }
         }
     }
@@ -345,58 +347,13 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.reserve_at_most(n, Some(longest))
     }
 
-    /// Blocks until one token is there and taken; first come, first served. The same as `turn(1).wait()`.
+    /// Prepares to wait for `n` tokens, first come, first served: blocking with [`wait`](Acquire::wait), or in a future
+    /// with `.await` (feature `tokio`) or [`sleeping_by`](Acquire::sleeping_by).
     ///
-    /// # Errors
-    ///
-    /// [`Denied`], at once: the burst is 0, or too many wait already for the debt to stay within [`Quota::max_debt`],
-    /// which is ten bursts unless set. Under a quota that refills nothing it waits for another.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate damper_core as damper;
-    /// use damper::{Quota, RateLimiter};
-    ///
-    /// // A hundred may wait.
-    /// let mails = RateLimiter::new(Quota::per_second(1_000).burst(1).max_debt(100));
-    /// for _ in 0..3 {
-    ///     mails.wait()?; // then send one
-    /// }
-    /// # Ok::<(), damper::Denied>(())
-    /// ```
-    #[cfg(feature = "std")]
-    pub fn wait(&self) -> Result<(), Denied> {
-        self.turn(1).wait()
-    }
-
-    /// Waits in a future until one token is there and taken; first come, first served. The same as `turn(1).ready()`.
-    ///
-    /// To wait for so long at most, say so with [`Turn::within`], which refuses at once. A `timeout` around it, or a
-    /// `select!` that makes it anew in every round, gives up places that others stand behind, and whose tokens are then
-    /// nobody's: [`Ready`] says more. To spawn it, move an `Arc` of the limiter into an `async` block.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate damper_core as damper;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), damper::Denied> {
-    /// use damper::{Quota, RateLimiter};
-    ///
-    /// let mails = RateLimiter::new(Quota::per_second(1_000).burst(1));
-    /// for _ in 0..3 {
-    ///     mails.ready().await?; // then send one
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "tokio")]
-    pub fn ready(&self) -> Ready<'_, C, TokioSleep> {
-        self.turn(1).ready()
-    }
-
-    /// Waits for `n` tokens, in the way that the [`Turn`] is told.
+    /// A wait without [`within`](Acquire::within) may be long: it is refused at once only where the tokens exceed the burst,
+    /// or where the debt of all waiters would exceed [`Quota::max_debt`], which is ten bursts unless set. Prefer `within`
+    /// to a `timeout` around the future: it refuses at once and takes nothing, whereas a dropped future may leave
+    /// tokens unused ([`AcquireFuture`](super::AcquireFuture) says when).
     ///
     /// # Examples
     ///
@@ -407,13 +364,30 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// use damper::{Quota, RateLimiter};
     ///
     /// let limiter = RateLimiter::new(Quota::per_second(10).burst(5));
-    /// limiter.turn(5).wait()?;
-    /// let denied = limiter.turn(5).within(Duration::from_millis(100)).wait().unwrap_err();
+    /// limiter.acquire(5).wait()?;
+    /// let denied = limiter.acquire(5).within(Duration::from_millis(100)).wait().unwrap_err();
     /// assert!(denied.retry_after() > Some(Duration::from_millis(300)), "refused at once: they would come too late");
     /// # Ok::<(), damper::Denied>(())
     /// ```
-    pub fn turn(&self, n: u32) -> Turn<'_, C> {
-        Turn::new(self, n)
+    ///
+    /// In a future, by tokio's timer. To spawn it, move an `Arc` of the limiter into an `async` block.
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), damper::Denied> {
+    /// use damper::{Quota, RateLimiter};
+    ///
+    /// let mails = RateLimiter::new(Quota::per_second(1_000).burst(1));
+    /// for _ in 0..3 {
+    ///     mails.acquire(1).await?; // then send one
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire(&self, n: u32) -> Acquire<'_, C> {
+        Acquire::new(self, n)
     }
 
     /// A stream whose items come no faster than the limit; it sleeps by tokio's timer.
@@ -425,7 +399,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// A stream whose items come no faster than the limit; it sleeps by `sleep`.
     #[cfg(feature = "futures")]
     pub fn pace_by<St: futures_core::Stream, S: Sleep>(&self, stream: St, sleep: S) -> PacedStream<'_, St, C, S> {
-        PacedStream::new(stream, self.turn(1), sleep)
+        PacedStream::new(stream, self.acquire(1), sleep)
     }
 
     /// A sink that passes items on no faster than the limit; it sleeps by tokio's timer.
@@ -441,7 +415,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         sink: Si,
         sleep: S,
     ) -> PacedSink<'_, Si, Item, C, S> {
-        PacedSink::new(sink, self.turn(1), sleep)
+        PacedSink::new(sink, self.acquire(1), sleep)
     }
 
     pub(super) fn reserve_at_most(&self, n: u32, longest: Option<Duration>) -> Result<Reservation<'_, C>, Denied> {

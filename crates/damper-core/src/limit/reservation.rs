@@ -2,7 +2,7 @@
 
 use super::TokenBucket;
 use super::token_bucket::Reserved;
-use crate::clock::Clock;
+use crate::time::Clock;
 use core::time::Duration;
 
 /// Tokens that were taken in advance: they may be used when [`ready_in`](Reservation::ready_in) says.

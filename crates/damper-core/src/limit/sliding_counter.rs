@@ -18,9 +18,9 @@ use super::per_key::LEVEL_BITS;
 use super::standing::Standing;
 use super::windows::{self, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
-use crate::atomic::{Field, const_unless_loom};
-use crate::clock::{Clock, Ticks};
 use crate::quota::{Alignment, Measure, Quota, SetQuotaError, Timeline};
+use crate::sync::{Field, const_unless_loom};
+use crate::time::{Clock, Ticks};
 use core::fmt;
 
 /// The bits of a count.
@@ -55,7 +55,7 @@ const COUNT_BITS: core::ops::RangeInclusive<u32> = 16..=24;
 /// use damper::{ManualClock, Quota, RateLimiter, SlidingCounter};
 ///
 /// let clock = ManualClock::new();
-/// let limiter = RateLimiter::of(SlidingCounter::new(Quota::per_minute(100))?, &clock);
+/// let limiter = RateLimiter::with_algorithm(SlidingCounter::new(Quota::per_minute(100))?, &clock);
 /// assert!(limiter.check_n(80).is_ok());
 /// clock.advance(Duration::from_secs(75));
 /// // A quarter of this window has passed: three quarters of the 80 count.

@@ -12,9 +12,9 @@
 use super::algorithm::{Algorithm, Taken, sealed};
 use super::log_ring::{Place, Ring, Slot, age, age_of, freed, restamped, stamped};
 use super::{Allowed, Denied, Usage};
-use crate::atomic::{AtomicU64, Backoff, Ordering};
-use crate::clock::{Clock, Ticks};
 use crate::quota::{Alignment, LiveQuota, Measure, Quota, SetQuotaError, Timeline};
+use crate::sync::{AtomicU64, Backoff, Ordering};
+use crate::time::{Clock, Ticks};
 use core::fmt;
 
 const LARGEST_LIMIT: u32 = 1 << 24;
@@ -41,7 +41,7 @@ const LARGEST_LIMIT: u32 = 1 << 24;
 /// use damper::{ManualClock, Quota, RateLimiter, SlidingLog};
 ///
 /// let clock = ManualClock::new();
-/// let limiter = RateLimiter::of(SlidingLog::new(Quota::per_minute(3))?, &clock);
+/// let limiter = RateLimiter::with_algorithm(SlidingLog::new(Quota::per_minute(3))?, &clock);
 /// assert!(limiter.check().is_ok());
 /// clock.advance(Duration::from_secs(50));
 /// assert!(limiter.check_n(2).is_ok());

@@ -14,9 +14,9 @@
 //! a whole window of forward motion. (To put the count into the reading's own window would allow it twice to a clock
 //! that steps back and forth over the end of it.) And it locks nobody out for longer than two windows.
 
-use crate::atomic::{Field, signed};
-use crate::clock::Clock;
 use crate::quota::Timeline;
+use crate::sync::{Field, signed};
+use crate::time::Clock;
 
 /// Which window counts at a reading.
 #[derive(Clone, Copy, Debug)]

@@ -19,9 +19,9 @@
 //! budget, wherever a thread is stopped. One that is stopped for ever strands what it has in its hands.
 
 use super::{Algorithm, BudgetError, Denied, TokenBucket, Usage, budget};
-use crate::atomic::{AtomicU64, Field, Ordering, prefer, preference};
-use crate::clock::{Clock, DefaultClock, Monotonic};
 use crate::quota::{Quota, SetQuotaError};
+use crate::sync::{AtomicU64, Field, Ordering, prefer, preference};
+use crate::time::{Clock, DefaultClock, Monotonic};
 use alloc::boxed::Box;
 use crossbeam_utils::CachePadded;
 use std::thread;

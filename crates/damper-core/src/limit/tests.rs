@@ -1,8 +1,8 @@
 //! What the public API does not reach.
 
 use super::{Algorithm, TokenBucket};
-use crate::clock::ManualClock;
 use crate::quota::Quota;
+use crate::time::ManualClock;
 use core::time::Duration;
 
 /// A refund between taking and rolling back repaid other tokens than those that are rolled back.

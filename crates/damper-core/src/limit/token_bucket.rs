@@ -4,11 +4,11 @@ use super::algorithm::{Algorithm, Taken, sealed};
 use super::drip::Drip;
 use super::one_word::{Moment, OneWord, Step};
 use super::{Allowed, Denied, Usage};
-#[cfg(feature = "std")]
-use crate::atomic::Signal;
-use crate::atomic::const_unless_loom;
-use crate::clock::{Clock, Ticks};
 use crate::quota::{Quota, SetQuotaError};
+#[cfg(feature = "std")]
+use crate::sync::Signal;
+use crate::sync::const_unless_loom;
+use crate::time::{Clock, Ticks};
 use core::time::Duration;
 
 /// The token bucket, the algorithm of a [`RateLimiter`](super::RateLimiter) that names none.
@@ -46,7 +46,7 @@ impl TokenBucket {
         /// A bucket with this many tokens; more than the burst are the burst.
         #[must_use]
         pub const fn with_level(quota: Quota, tokens: u32) -> Self {
-            Self::starting(quota, quota.capacity().saturating_sub(tokens))
+            Self::starting(quota, quota.burst_size().saturating_sub(tokens))
         }
 
         const fn starting(quota: Quota, missing: u32) -> Self {

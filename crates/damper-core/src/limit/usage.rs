@@ -21,9 +21,9 @@ impl Usage {
     /// Of a bucket.
     pub(crate) fn of(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
         Self {
-            limit: quota.capacity(),
+            limit: quota.burst_size(),
             // Of a burst that has just been lowered.
-            remaining: remaining.min(quota.capacity()),
+            remaining: remaining.min(quota.burst_size()),
             window: quota.refill_window(),
             resets_in,
         }

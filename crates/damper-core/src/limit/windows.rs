@@ -6,9 +6,9 @@ use super::one_word::{Moment, OneWord, Step};
 use super::per_key::{Owed, PerKey};
 use super::standing::Standing;
 use super::{Allowed, Denied, Usage};
-use crate::atomic::Field;
-use crate::clock::{Clock, Ticks};
 use crate::quota::{LiveQuota, Quota, Timeline};
+use crate::sync::Field;
+use crate::time::{Clock, Ticks};
 
 /// Where an algorithm has its fields, in a word or in a level.
 pub(super) trait Layout: Copy {

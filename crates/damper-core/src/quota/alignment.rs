@@ -1,7 +1,7 @@
 //! Where windows begin.
 
 use super::Quota;
-use crate::clock::Clock;
+use crate::time::Clock;
 use core::time::Duration;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;

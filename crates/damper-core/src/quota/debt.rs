@@ -1,7 +1,7 @@
 //! What a token bucket owes, and what becomes of its word: arithmetic on a line, free of atomics.
 
 use super::timeline::Timeline;
-use crate::clock::{Clock, Ticks};
+use crate::time::{Clock, Ticks};
 
 /// Why tokens were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,8 +25,8 @@
 use super::measure::Measure;
 use super::pace::Pace;
 use super::{Quota, SetQuotaError, Timeline};
-use crate::atomic::{AtomicU64, AtomicUsize, Field, Ordering, Versioned64, const_unless_loom, fence};
-use crate::clock::{Clock, Frequency, Scale};
+use crate::sync::{AtomicU64, AtomicUsize, Field, Ordering, Versioned64, const_unless_loom, fence};
+use crate::time::{Clock, Frequency, Scale};
 use core::fmt;
 
 const SHIFT: Field = Field::lowest(6);
@@ -181,7 +181,7 @@ impl Rest {
     }
 
     fn store(&self, quota: &Quota, line: &Timeline) {
-        let sizes = LIMIT.put(quota.limit().into()) | BURST.put(quota.capacity().into());
+        let sizes = LIMIT.put(quota.limit().into()) | BURST.put(quota.burst_size().into());
         self.sizes.store(sizes, Ordering::Relaxed);
         self.window.store(quota.window_nanos(), Ordering::Relaxed);
         self.max_debt.store(quota.own_max_debt().map_or(u64::MAX, u64::from), Ordering::Relaxed);

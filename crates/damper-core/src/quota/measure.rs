@@ -1,7 +1,7 @@
 //! What a line is measured in: tokens that drip in, or windows that pass.
 
 use super::{Alignment, Quota};
-use crate::clock::Clock;
+use crate::time::Clock;
 
 /// The position at which the line of a new limiter starts, if its bucket is to be full.
 ///
@@ -33,7 +33,7 @@ impl Measure {
     pub(super) const fn full(self, quota: &Quota, fraction_bits: u32) -> u64 {
         match self {
             Self::Tokens | Self::Levels if quota.is_unlimited() => 0,
-            Self::Tokens | Self::Levels => (quota.capacity() as u64) << fraction_bits,
+            Self::Tokens | Self::Levels => (quota.burst_size() as u64) << fraction_bits,
             Self::Windows(_) => quota.limit() as u64,
         }
     }

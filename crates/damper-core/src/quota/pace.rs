@@ -1,6 +1,6 @@
 //! From units of a line back to ticks: how long a wait is.
 
-use crate::clock::{Scale, Ticks};
+use crate::time::{Scale, Ticks};
 
 /// Ticks per unit, rounded up: `ticks = units · mult >> shift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

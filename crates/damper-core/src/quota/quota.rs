@@ -120,7 +120,7 @@ impl Quota {
 
     /// The most tokens that can be saved up and taken at once.
     #[must_use]
-    pub const fn capacity(&self) -> u32 {
+    pub const fn burst_size(&self) -> u32 {
         self.burst
     }
 

@@ -158,7 +158,7 @@ impl World {
     /// of the clock and the last one of the offset.
     fn check(&self) {
         assert_eq!(self.complaint, None, "{self:?}");
-        let (limit, burst) = (u64::from(self.quota.limit()), u64::from(self.quota.capacity()));
+        let (limit, burst) = (u64::from(self.quota.limit()), u64::from(self.quota.burst_size()));
         let token = 1 << self.line.fraction_bits();
         for from in self.admitted.iter().map(|first| first.now) {
             for to in self.admitted.iter().map(|last| last.now).filter(|to| *to >= from) {

@@ -30,7 +30,7 @@
 use super::measure::Measure;
 use super::pace::Pace;
 use super::{Quota, SetQuotaError};
-use crate::clock::{Clock, Frequency, Scale, Ticks};
+use crate::time::{Clock, Frequency, Scale, Ticks};
 use core::time::Duration;
 
 /// The most units that a tick is worth, unless a tick is worth more whole tokens than that.

@@ -10,11 +10,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::future::Ready;
 use core::hash::{BuildHasher, Hash};
-use damper_core::clock::{Clock, DefaultClock};
-use damper_core::keyed::{KeyedLimiter, Seed};
+use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::Denied;
 use damper_core::limit::{KeyedAlgorithm, TokenBucket};
 use damper_core::quota::Quota;
+use damper_core::time::Seed;
+use damper_core::time::{Clock, DefaultClock};
 use http::HeaderName;
 
 /// Takes a token of a key. Each branch makes its decision whole: put together afterwards, it is moved through memory.
@@ -73,19 +74,19 @@ where
 /// A limit for each key, which a closure tells.
 ///
 /// A key is whatever can be hashed, a tuple or an `Option` too: all that are `None` share a bucket.
-pub struct By<F, K, C = DefaultClock, S = Seed, A = TokenBucket> {
+pub struct ByKey<F, K, C = DefaultClock, S = Seed, A = TokenBucket> {
     key: Arc<F>,
     limits: Arc<KeyedLimiter<K, C, S, A>>,
 }
 
-impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher, A: KeyedAlgorithm> By<F, K, C, S, A> {
+impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher, A: KeyedAlgorithm> ByKey<F, K, C, S, A> {
     /// By this key, in a limiter that you keep to look at it, or to change its quota.
     pub fn new(key: F, limits: Arc<KeyedLimiter<K, C, S, A>>) -> Self {
         Self { key: Arc::new(key), limits }
     }
 }
 
-impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for By<F, K, C, S, A> {
+impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for ByKey<F, K, C, S, A> {
     type Later = Ready<Answer>;
 
     #[inline]
@@ -99,15 +100,15 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher, A: KeyedAlgorithm
 }
 
 /// Clones share the limits.
-impl<F, K, C, S, A> Clone for By<F, K, C, S, A> {
+impl<F, K, C, S, A> Clone for ByKey<F, K, C, S, A> {
     fn clone(&self) -> Self {
         Self { key: Arc::clone(&self.key), limits: Arc::clone(&self.limits) }
     }
 }
 
-impl<F, K, C: fmt::Debug, S, A> fmt::Debug for By<F, K, C, S, A> {
+impl<F, K, C: fmt::Debug, S, A> fmt::Debug for ByKey<F, K, C, S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("By").field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("ByKey").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 

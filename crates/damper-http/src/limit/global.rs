@@ -4,9 +4,9 @@ use super::{Answer, Decision, Limit, Limited, Refusal, Standing};
 use crate::Head;
 use core::future::Ready;
 use core::time::Duration;
-use damper_core::clock::Clock;
-use damper_core::limit::{Algorithm, Allowed, Denied, Layered, RateLimiter, Usage};
+use damper_core::limit::{Algorithm, Allowed, Denied, LimitSet, RateLimiter, Usage};
 use damper_core::quota::Quota;
+use damper_core::time::Clock;
 
 /// One limit for all requests.
 impl<A: Algorithm, C: Clock> Limit for RateLimiter<A, C> {
@@ -44,7 +44,7 @@ fn refusal<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, denied: Denied) 
 }
 
 /// Several limits for all requests. Headers tell of the one that has the fewest left, or that refused.
-impl<const N: usize, A: Algorithm, C: Clock> Limit for Layered<N, A, C> {
+impl<const N: usize, A: Algorithm, C: Clock> Limit for LimitSet<N, A, C> {
     type Later = Ready<Answer>;
 
     fn decide(&self, _: &Head<'_>, tell: bool) -> Decision<Self::Later> {
@@ -63,7 +63,7 @@ impl<const N: usize, A: Algorithm, C: Clock> Limit for Layered<N, A, C> {
 /// The quota as headers tell it: so many tokens, and the window in which these are refilled, whatever the algorithm.
 pub(super) fn told_quota(quota: Quota, usage: Usage) -> Quota {
     // A bucket's own quota states the rate exactly, however short its refill is.
-    if usage.limit() == quota.capacity() && usage.window() == quota.refill_window() {
+    if usage.limit() == quota.burst_size() && usage.window() == quota.refill_window() {
         return quota;
     }
     match usage.window() {

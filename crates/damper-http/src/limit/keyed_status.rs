@@ -1,9 +1,9 @@
 //! What a limit per key holds and has counted.
 
 use alloc::string::String;
-use damper_core::clock::Clock;
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::KeyedAlgorithm;
+use damper_core::time::Clock;
 
 /// What a limit per key holds, and what it has counted since it was made: what metrics report.
 #[derive(Clone, Debug, PartialEq, Eq)]

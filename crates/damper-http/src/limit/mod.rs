@@ -1,14 +1,14 @@
 //! What decides on a request.
-//!
-//! | file | decides |
-//! |---|---|
-//! | `refusal` | what a request is told that may not pass |
-//! | `global` | by one limiter for all |
-//! | `by_key` | by a key that a closure or a header tells |
-//! | `per_client` | by the client's address |
-//! | `prefix` | by the client's address and the networks that it is in, together |
-//! | `keyed_status` | what a limit per key holds and has counted |
-//! | `wait` | by one limiter for all, waiting |
+
+// | file | decides |
+// |---|---|
+// | `refusal` | what a request is told that may not pass |
+// | `global` | by one limiter for all |
+// | `by_key` | by a key that a closure or a header tells |
+// | `per_client` | by the client's address |
+// | `prefix` | by the client's address and the networks that it is in, together |
+// | `keyed_status` | what a limit per key holds and has counted |
+// | `wait` | by one limiter for all, waiting |
 
 mod by_key;
 mod global;
@@ -19,13 +19,13 @@ mod refusal;
 #[cfg(feature = "tokio")]
 mod wait;
 
-pub use by_key::{By, ByHeader};
+pub use by_key::{ByHeader, ByKey};
 pub use keyed_status::KeyedStatus;
 pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
 #[cfg(feature = "tokio")]
-pub use wait::{Wait, WaitTurn};
+pub use wait::{Wait, WaitFuture};
 
 use super::Head;
 use alloc::string::String;
@@ -36,7 +36,7 @@ use damper_core::quota::Quota;
 
 /// Decides whether requests may pass: what a [`RateLimitLayer`](super::RateLimitLayer) is made of.
 ///
-/// Limiters are limits for all requests, [`PerClient`], [`By`] and [`ByHeader`] for each key, and so are references to
+/// Limiters are limits for all requests, [`PerClient`], [`ByKey`] and [`ByHeader`] for each key, and so are references to
 /// limits. Write your own for what is decided elsewhere, such as by a store that several servers share.
 ///
 /// # Examples

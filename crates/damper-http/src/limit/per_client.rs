@@ -11,9 +11,10 @@ use core::fmt;
 use core::future::Ready;
 use core::hash::BuildHasher;
 use core::net::IpAddr;
-use damper_core::clock::{Clock, DefaultClock};
-use damper_core::keyed::{ClientAddress, KeyedLimiter, Seed};
+use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::{KeyedAlgorithm, TokenBucket};
+use damper_core::time::Seed;
+use damper_core::time::{Clock, DefaultClock};
 
 /// A limit for each client address: the peer's, or behind [`TrustedProxies`] that which these tell. IPv6 addresses are
 /// grouped by their prefix.

@@ -7,11 +7,11 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::hash::BuildHasher;
 use core::net::{IpAddr, Ipv4Addr};
-use damper_core::clock::Clock;
 use damper_core::internal::{refusal, revoke, take_revocably};
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::{Allowed, Denied, KeyedAlgorithm};
 use damper_core::quota::Quota;
+use damper_core::time::Clock;
 
 /// The tokens of a request.
 const COST: u32 = 1;

@@ -9,8 +9,8 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
-use damper_core::clock::{Clock, DefaultClock};
 use damper_core::limit::{RateLimiter, TokenBucket};
+use damper_core::time::{Clock, DefaultClock};
 
 /// One limit for all requests, which wait for their turn. Made by
 /// [`RateLimitLayer::wait`](crate::RateLimitLayer::wait).
@@ -26,16 +26,16 @@ impl<C> Wait<C> {
 }
 
 impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
-    type Later = WaitTurn;
+    type Later = WaitFuture;
 
-    fn decide(&self, _: &Head<'_>, tell: bool) -> Decision<WaitTurn> {
+    fn decide(&self, _: &Head<'_>, tell: bool) -> Decision<WaitFuture> {
         // Where others wait, no token is there: nobody is overtaken.
         if let Ok(allowed) = self.limiter.check() {
             return Decision::Now(Ok(tell.then(|| standing(&self.limiter, allowed))));
         }
         let (limiter, longest) = (Arc::clone(&self.limiter), self.longest);
-        Decision::Later(WaitTurn(Box::pin(async move {
-            let waited = limiter.turn(1).within(longest).ready().await;
+        Decision::Later(WaitFuture(Box::pin(async move {
+            let waited = limiter.acquire(1).within(longest).await;
             let usage = limiter.peek();
             let quota = told_quota(limiter.quota(), usage);
             match waited {
@@ -66,12 +66,12 @@ impl<C: fmt::Debug> fmt::Debug for Wait<C> {
 /// The turn of a request that waits.
 ///
 /// It takes its place when it is first polled, and gives it back when it is dropped, as
-/// [`Ready`](damper_core::limit::Ready)
+/// [`AcquireFuture`](damper_core::limit::AcquireFuture)
 /// says.
 #[must_use = "futures do nothing unless they are polled"]
-pub struct WaitTurn(Pin<Box<dyn Future<Output = Answer> + Send>>);
+pub struct WaitFuture(Pin<Box<dyn Future<Output = Answer> + Send>>);
 
-impl Future for WaitTurn {
+impl Future for WaitFuture {
     type Output = Answer;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
@@ -79,8 +79,8 @@ impl Future for WaitTurn {
     }
 }
 
-impl fmt::Debug for WaitTurn {
+impl fmt::Debug for WaitFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitTurn").finish_non_exhaustive()
+        f.debug_struct("WaitFuture").finish_non_exhaustive()
     }
 }

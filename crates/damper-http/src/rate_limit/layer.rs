@@ -3,17 +3,17 @@
 use super::RateLimit;
 use super::policy::Policy;
 use crate::Head;
-use crate::limit::{By, ByHeader, Limit, LimitError, Limited, PerClient, Prefix};
+use crate::limit::{ByHeader, ByKey, Limit, LimitError, Limited, PerClient, Prefix};
 use crate::wire::{RateLimitHeaders, RateLimitNameError, TrustedProxies};
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::net::SocketAddr;
-use damper_core::clock::Clock;
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{KeyedAlgorithm, RateLimiter};
 use damper_core::quota::Quota;
+use damper_core::time::Clock;
 use http::HeaderName;
 
 /// Puts services behind a limit: a request that is over it is answered `429 Too Many Requests`, at once.
@@ -130,7 +130,7 @@ impl RateLimitLayer<PerClient> {
     }
 }
 
-impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<By<F, K>> {
+impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, K>> {
     /// A limit for each key, which a closure tells of a request; of these the 8192 busiest are known. A key is whatever
     /// can be hashed; of an `Option`, all that are `None` share a bucket.
     ///
@@ -153,7 +153,7 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<By<F, K>> {
     /// # let _ = layer;
     /// ```
     pub fn by(key: F, quota: Quota) -> Self {
-        Self::new(By::new(key, limits_for_each(quota)))
+        Self::new(ByKey::new(key, limits_for_each(quota)))
     }
 }
 

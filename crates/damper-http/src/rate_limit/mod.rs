@@ -1,13 +1,13 @@
 //! Services behind a limit.
-//!
-//! | file | idea |
-//! |---|---|
-//! | `layer` | which limit, and what is told |
-//! | `policy` | what all services of a layer share: whether a request is asked about, and what then happens |
-//! | `answer` | the answer to a request that may not pass |
-//! | `grpc` | the answer to such a request of gRPC |
-//! | `service` | a service behind a limit |
-//! | `future` | its calls |
+
+// | file | idea |
+// |---|---|
+// | `layer` | which limit, and what is told |
+// | `policy` | what all services of a layer share: whether a request is asked about, and what then happens |
+// | `answer` | the answer to a request that may not pass |
+// | `grpc` | the answer to such a request of gRPC |
+// | `service` | a service behind a limit |
+// | `future` | its calls |
 
 mod answer;
 mod future;

@@ -41,7 +41,7 @@ const RESET: &str = ";t=";
 ///
 /// | the burst is refilled in | `q` | `w` | such as |
 /// |---|---|---|---|
-/// | a second or more | the burst ([`Quota::capacity`]) | that time, rounded up | 50/s with a burst of 100: `q=100;w=2` |
+/// | a second or more | the burst ([`Quota::burst_size`]) | that time, rounded up | 50/s with a burst of 100: `q=100;w=2` |
 /// | less than a second | the quota's limit | its window | 1000/s with a burst of 50: `q=1000;w=1` |
 ///
 /// A window that is no whole number of seconds is stated as the same rate over the fewest seconds that make it exact
@@ -159,12 +159,12 @@ impl RateLimitHeaders {
 fn stated(quota: Quota) -> (u64, Option<u64>) {
     match quota.refill_window() {
         // Nothing is refilled, or there is no room for it.
-        None | Some(Duration::ZERO) => (quota.capacity().into(), None),
+        None | Some(Duration::ZERO) => (quota.burst_size().into(), None),
         Some(refill) if refill < Duration::from_secs(1) => {
             let (tokens, seconds) = rate_of(quota);
             (tokens, Some(seconds))
         }
-        Some(refill) => (quota.capacity().into(), Some(whole_seconds(refill))),
+        Some(refill) => (quota.burst_size().into(), Some(whole_seconds(refill))),
     }
 }
 

@@ -41,7 +41,7 @@ pub fn x_rate_limit(headers: &mut HeaderMap, quota: Quota, remaining: u32, reset
     }
     let reset = resets_in.map(|duration| HeaderValue::from(whole_seconds(duration)));
     for (header, value) in [
-        (X_RATE_LIMIT_LIMIT, Some(HeaderValue::from(quota.capacity()))),
+        (X_RATE_LIMIT_LIMIT, Some(HeaderValue::from(quota.burst_size()))),
         (X_RATE_LIMIT_REMAINING, Some(HeaderValue::from(remaining))),
         (X_RATE_LIMIT_RESET, reset),
     ] {

@@ -24,8 +24,8 @@
 //! as its epoch takes to wrap is counted once more: 524,288 buckets, six days of seconds.)
 
 use super::{Outcome, Span, Tally};
-use crate::atomic::{AtomicU64, Backoff, Field, Ordering, fence};
 use crate::breaker::word::Generation;
+use crate::sync::{AtomicU64, Backoff, Field, Ordering, fence};
 use alloc::boxed::Box;
 use core::ops::BitOr;
 

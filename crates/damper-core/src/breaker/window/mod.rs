@@ -4,12 +4,12 @@
 //! were told: the first outcome of a newer one clears it, and one of an older is dropped. So a change of the state
 //! touches no window, and the last one stays readable while the breaker is open. (A window that nobody recorded in
 //! for exactly 8,192 generations is taken for one of this.)
-//!
-//! | file | the last | state | exact |
-//! |---|---|---|---|
-//! | `register` | 48 calls, or 24 where slow calls are told apart | a shift register in one word | yes |
-//! | `ring` | 4,096 calls | a ring of outcomes, and a head | yes |
-//! | `buckets` | seconds, or a fixed interval | a ring of counts | to a tenth of the time |
+
+// | file | the last | state | exact |
+// |---|---|---|---|
+// | `register` | 48 calls, or 24 where slow calls are told apart | a shift register in one word | yes |
+// | `ring` | 4,096 calls | a ring of outcomes, and a head | yes |
+// | `buckets` | seconds, or a fixed interval | a ring of counts | to a tenth of the time |
 
 #[cfg(feature = "alloc")]
 mod buckets;
@@ -174,7 +174,7 @@ pub(super) enum Outcomes {
 }
 
 impl Outcomes {
-    crate::atomic::const_unless_loom! {
+    crate::sync::const_unless_loom! {
         /// Those that a breaker has which is given no window.
         pub(super) const fn few(slow: bool) -> Self {
             Self::Register(Register::new(Register::most_calls(slow), slow))

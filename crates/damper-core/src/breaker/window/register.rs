@@ -13,8 +13,8 @@
 //! An outcome is shifted in by one exchange, so what the window then has is known exactly.
 
 use super::{Outcome, Tally};
-use crate::atomic::{AtomicU64, Backoff, Field, Ordering, const_unless_loom, fence};
 use crate::breaker::word::Generation;
+use crate::sync::{AtomicU64, Backoff, Field, Ordering, const_unless_loom, fence};
 
 /// The bits of outcomes.
 pub(super) const CAPACITY: u32 = 48;

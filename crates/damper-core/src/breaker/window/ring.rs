@@ -28,8 +28,8 @@
 //! outcomes.)
 
 use super::{Outcome, Tally};
-use crate::atomic::{AtomicU64, Backoff, Field, Ordering, fence};
 use crate::breaker::word::Generation;
+use crate::sync::{AtomicU64, Backoff, Field, Ordering, fence};
 use alloc::boxed::Box;
 
 const LAST: Field = Field::lowest(2);

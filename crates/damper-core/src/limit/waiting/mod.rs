@@ -1,25 +1,20 @@
 //! Waiting for tokens, first come first served.
 //!
-//! To wait is to reserve: who waits takes the tokens now and is told when they are there. So there is an order without
-//! a queue, no herd wakes for one token, and the rate is used up however many wait.
-//!
-//! | file | idea |
-//! |---|---|
-//! | `turn` | how to wait: for how many, for how long, with what jitter; and to block |
-//! | `ready` | to wait in a future |
-//! | `sleep` | what a future sleeps by |
-//! | `paced` | streams and sinks whose items wait |
+//! To wait is to reserve: a waiter takes the tokens now and learns when they are good. This keeps an order without a
+//! queue, wakes one waiter for one token, and uses the whole rate however many wait.
 
+// | file | idea |
+// |---|---|
+// | `acquire` | how to wait: for how many tokens, how long, with what jitter; and blocking |
+// | `future` | waiting in a future |
+// | `paced` | streams and sinks whose items wait |
+
+mod acquire;
+mod future;
 #[cfg(feature = "futures")]
 mod paced;
-mod ready;
-mod sleep;
-mod turn;
 
+pub use acquire::Acquire;
+pub use future::AcquireFuture;
 #[cfg(feature = "futures")]
 pub use paced::{PacedSink, PacedStream};
-pub use ready::Ready;
-pub use sleep::Sleep;
-#[cfg(feature = "tokio")]
-pub use sleep::TokioSleep;
-pub use turn::Turn;

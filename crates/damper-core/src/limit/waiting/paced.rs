@@ -1,7 +1,7 @@
 //! Streams and sinks whose items wait for tokens.
 
-use super::{Ready, Sleep, Turn};
-use crate::clock::Clock;
+use super::{Acquire, AcquireFuture};
+use crate::time::{Clock, Sleep};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
@@ -13,21 +13,21 @@ use pin_project_lite::pin_project;
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 pin_project! {
-    /// Waits for one turn after another, however long that takes.
+    /// Waits for one token after another, however long that takes.
     struct Gate<'a, C: Clock, S: Sleep> {
         #[pin]
-        ready: Ready<'a, C, S>,
+        future: AcquireFuture<'a, C, S>,
         #[pin]
         refused: Option<S::Sleeping>,
     }
 }
 
 impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
-    fn new(turn: Turn<'a, C>, sleep: S) -> Self {
-        Self { ready: Ready::new(turn, sleep), refused: None }
+    fn new(acquire: Acquire<'a, C>, sleep: S) -> Self {
+        Self { future: AcquireFuture::new(acquire, sleep), refused: None }
     }
 
-    /// Ready when a token was taken.
+    /// AcquireFuture when a token was taken.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         loop {
@@ -35,11 +35,11 @@ impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
                 ready!(refused.poll(context));
                 this.refused.set(None);
             }
-            match ready!(this.ready.as_mut().poll(context)) {
+            match ready!(this.future.as_mut().poll(context)) {
                 Ok(()) => return Poll::Ready(()),
                 Err(denied) => {
                     let wait = denied.retry_after().map_or(ASK_AGAIN, |wait| wait.min(ASK_AGAIN));
-                    this.refused.set(Some(this.ready.sleep_for(wait)));
+                    this.refused.set(Some(this.future.sleep_for(wait)));
                 }
             }
         }
@@ -67,8 +67,8 @@ pin_project! {
 }
 
 impl<'a, St: Stream, C: Clock, S: Sleep> PacedStream<'a, St, C, S> {
-    pub(in crate::limit) fn new(stream: St, turn: Turn<'a, C>, sleep: S) -> Self {
-        Self { stream, waiting: None, gate: Gate::new(turn, sleep) }
+    pub(in crate::limit) fn new(stream: St, acquire: Acquire<'a, C>, sleep: S) -> Self {
+        Self { stream, waiting: None, gate: Gate::new(acquire, sleep) }
     }
 
     /// The stream itself.
@@ -123,8 +123,8 @@ pin_project! {
 }
 
 impl<'a, Si: Sink<Item>, Item, C: Clock, S: Sleep> PacedSink<'a, Si, Item, C, S> {
-    pub(in crate::limit) fn new(sink: Si, turn: Turn<'a, C>, sleep: S) -> Self {
-        Self { sink, waiting: None, gate: Gate::new(turn, sleep) }
+    pub(in crate::limit) fn new(sink: Si, acquire: Acquire<'a, C>, sleep: S) -> Self {
+        Self { sink, waiting: None, gate: Gate::new(acquire, sleep) }
     }
 
     /// The sink itself.

@@ -1,0 +1,121 @@
+//! How to wait.
+
+use super::AcquireFuture;
+use crate::limit::{Denied, RateLimiter, Reservation, TokenBucket};
+#[cfg(feature = "tokio")]
+use crate::time::TokioSleep;
+use crate::time::{Clock, Sleep};
+use core::time::Duration;
+
+/// How to wait for tokens: how many, for how long at most, and with what jitter. Made by [`RateLimiter::acquire`].
+///
+/// Nothing is taken before [`wait`](Acquire::wait) is called, or a future of it is polled. With the feature `tokio` it can be
+/// awaited as it is; [`sleeping_by`](Acquire::sleeping_by) makes a future for any other runtime.
+#[derive(Debug)]
+#[must_use = "nothing waits before `wait` is called or the future is awaited"]
+pub struct Acquire<'a, C> {
+    limiter: &'a RateLimiter<TokenBucket, C>,
+    n: u32,
+    longest: Option<Duration>,
+    jitter: Duration,
+}
+
+impl<C> Clone for Acquire<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for Acquire<'_, C> {}
+
+impl<'a, C: Clock> Acquire<'a, C> {
+    pub(in crate::limit) fn new(limiter: &'a RateLimiter<TokenBucket, C>, n: u32) -> Self {
+        Self { limiter, n, longest: None, jitter: Duration::ZERO }
+    }
+
+    /// Sets for how long to wait at most. Where the tokens are not there by then, it is refused at once and takes none.
+    pub fn within(self, longest: Duration) -> Self {
+        Self { longest: Some(longest), ..self }
+    }
+
+    /// Sets how much longer to wait at most, after the tokens are there, so that those who are told the same moment do
+    /// not all go at once. How much of it differs from call to call and from process to process. Default: none. It does
+    /// not count towards [`within`](Self::within).
+    #[cfg(feature = "std")]
+    pub fn jitter(self, most: Duration) -> Self {
+        Self { jitter: most, ..self }
+    }
+
+    /// Blocks the thread until the tokens are there and taken.
+    ///
+    /// A refund or a change of the quota wakes it, and it waits by what is in force then.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], at once: the tokens exceed the burst, would be there later than [`within`](Self::within) says, or
+    /// too many wait already for the debt to stay within [`Quota::max_debt`](crate::Quota::max_debt). None are taken
+    /// then. Under a quota that refills nothing it waits for another, unless it is to wait `within` some time.
+    #[cfg(feature = "std")]
+    pub fn wait(self) -> Result<(), Denied> {
+        self.reserve()?.wait();
+        std::thread::sleep(self.draw_jitter());
+        Ok(())
+    }
+
+    /// Returns a future that waits for the tokens and sleeps by `sleep`, on any runtime.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), damper::Denied> {
+    /// use core::time::Duration;
+    /// use damper::{Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(1_000).burst(1));
+    /// for _ in 0..3 {
+    ///     limiter.acquire(1).within(Duration::from_secs(1)).sleeping_by(tokio::time::sleep).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sleeping_by<S: Sleep>(self, sleep: S) -> AcquireFuture<'a, C, S> {
+        AcquireFuture::new(self, sleep)
+    }
+
+    pub(super) fn reserve(&self) -> Result<Reservation<'a, C>, Denied> {
+        self.limiter.reserve_at_most(self.n, self.longest)
+    }
+
+    /// A part of the jitter, by chance.
+    pub(super) fn draw_jitter(&self) -> Duration {
+        #[cfg(feature = "std")]
+        if !self.jitter.is_zero() {
+            return jittered(self.jitter);
+        }
+        self.jitter
+    }
+}
+
+/// Waits in a future that sleeps by tokio's timer.
+#[cfg(feature = "tokio")]
+impl<'a, C: Clock> IntoFuture for Acquire<'a, C> {
+    type Output = Result<(), Denied>;
+    type IntoFuture = AcquireFuture<'a, C, TokioSleep>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.sleeping_by(TokioSleep)
+    }
+}
+
+/// By chance from nothing to `most`: the standard library's hashers are seeded by the system, each differently.
+#[cfg(feature = "std")]
+fn jittered(most: Duration) -> Duration {
+    use core::hash::{BuildHasher, Hasher};
+    let chance = std::hash::RandomState::new().build_hasher().finish();
+    // Below 2^94 ns, of which the highest 64 bits would do; a jitter of more than 2^63 ns is cut off at those.
+    let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1);
+    Duration::from_nanos(((u128::from(chance) * u128::from(most + 1)) >> 64) as u64)
+}

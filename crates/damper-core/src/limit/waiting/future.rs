@@ -1,0 +1,116 @@
+//! Waiting in a future.
+
+use super::Acquire;
+use crate::limit::{Denied, Reservation};
+use crate::time::{Clock, Sleep};
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+use pin_project_lite::pin_project;
+
+/// The longest sleep before another look: within this a waiter notices a refund or a change of the quota.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+pin_project! {
+    /// Waits for tokens, and is ready when they are there and taken. Made by [`Acquire::sleeping_by`](super::Acquire::ready_by).
+    ///
+    /// It takes its place in the order when it is first polled. It sleeps until its tokens are there, and for at most a
+    /// second at a time: so a refund or a change of the quota reaches it within a second, whatever it was told before.
+    ///
+    /// A clock that steps back by more than it should makes it wait for as much longer; checks are healed, and who has
+    /// been told a moment is not.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`](crate::Denied), when first polled and never later, as for `Acquire::wait`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped while it waits, it gives its tokens back if nobody came after it; otherwise they count as used, because
+    /// the others have been told their moments, and so they do once its moment has come. So nothing is handed out
+    /// twice, but many that are dropped while others stand behind them use up the rate for nothing: wait
+    /// [`within`](super::Acquire::within) a time rather than dropping it after that, and in a loop of `select!` make it
+    /// once and pin it outside. Dropped before it was polled, it takes none. Polled again after it was ready, it waits
+    /// for further tokens.
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct AcquireFuture<'a, C: Clock, S: Sleep> {
+        acquire: Acquire<'a, C>,
+        sleep: S,
+        // Some while it waits.
+        place: Option<Place<'a, C>>,
+        #[pin]
+        sleeping: Option<S::Sleeping>,
+    }
+
+    impl<C: Clock, S: Sleep> PinnedDrop for AcquireFuture<'_, C, S> {
+        fn drop(this: Pin<&mut Self>) {
+            if let Some(Place::Waiting(reservation)) = this.project().place.take() {
+                reservation.cancel();
+            }
+        }
+    }
+}
+
+/// A place in the order.
+#[derive(Debug)]
+enum Place<'a, C: Clock> {
+    /// The tokens are not known to be there yet.
+    Waiting(Reservation<'a, C>),
+    /// They are there, and only the jitter is waited for.
+    Lingering,
+}
+
+impl<'a, C: Clock, S: Sleep> AcquireFuture<'a, C, S> {
+    pub(super) fn new(acquire: Acquire<'a, C>, sleep: S) -> Self {
+        Self { acquire, sleep, place: None, sleeping: None }
+    }
+
+    /// Sleeps as it sleeps itself.
+    #[cfg(feature = "futures")]
+    pub(super) fn sleep_for(&self, duration: Duration) -> S::Sleeping {
+        self.sleep.sleep(duration)
+    }
+}
+
+impl<C: Clock, S: Sleep> Future for AcquireFuture<'_, C, S> {
+    type Output = Result<(), Denied>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
+                ready!(sleeping.poll(context));
+                this.sleeping.set(None);
+            }
+            let wait = match this.place {
+                None => {
+                    *this.place = Some(Place::Waiting(this.acquire.reserve()?));
+                    continue;
+                }
+                Some(Place::Waiting(reservation)) => match reservation.ready_in() {
+                    Some(Duration::ZERO) => {
+                        *this.place = Some(Place::Lingering);
+                        this.acquire.draw_jitter()
+                    }
+                    Some(wait) => wait.min(LONGEST_SLEEP),
+                    None => LONGEST_SLEEP,
+                },
+                Some(Place::Lingering) => Duration::ZERO,
+            };
+            if wait.is_zero() {
+                *this.place = None;
+                return Poll::Ready(Ok(()));
+            }
+            this.sleeping.set(Some(this.sleep.sleep(wait)));
+        }
+    }
+}
+
+impl<C: Clock + core::fmt::Debug, S: Sleep> core::fmt::Debug for AcquireFuture<'_, C, S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("AcquireFuture")
+            .field("acquire", &self.acquire)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,292 @@
+//! A bounded store of values of any kind.
+
+use super::second_chance::{Entry, Ring};
+use crate::sync::Guarded;
+use crate::time::Seed;
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::borrow::Borrow;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use crossbeam_utils::CachePadded;
+
+/// The most entries that a store can be made for.
+const MAX_CAPACITY: usize = 1 << 28;
+
+/// The fewest entries of a shard, where there is more than one.
+const LEAST_IN_SHARD: usize = 64;
+
+/// The shards for each thread that can run at the same time.
+const SHARDS_PER_THREAD: usize = 4;
+
+/// The bits of the hash that choose the shard begin here: above those that choose the place in hashbrown's tables, and
+/// below the 7 highest, which those tables compare before they look at a key.
+const SHARD_SHIFT: u32 = 40;
+
+/// Decides which values stay longest.
+type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
+
+/// A value per key, of the keys that were used last, in memory that is bounded whatever the keys.
+///
+/// For what is worth one of its own for each: a [circuit breaker](crate::CircuitBreaker) per host (ready made as
+/// [`KeyedCircuitBreaker`](crate::KeyedCircuitBreaker)), a bulkhead per tenant, a throttle per API. Keys are kept and compared,
+/// so no key ever gets another's value. Values are handed out as [`Arc`]s: who holds one keeps it, evicted or not, but
+/// then the next who asks for its key gets a new one.
+///
+/// # Memory
+///
+/// There are never more entries than the [`capacity`](Self::capacity). What finds them is allocated at construction: 35
+/// to 47 bytes an entry, and the size of a key. An insertion allocates the value's `Arc`, and what the key's `to_owned`
+/// does; a hit allocates nothing.
+///
+/// Entries are spread by their hashes over shards, at least 64 entries each and no more shards than four times the
+/// threads that can run (rounded up to a power of two). Each shard has its part of the capacity, so that the first
+/// evictions come before all of them are full: with a capacity of 1,024 in 8 shards mostly after some 910 keys, with
+/// 10,000 after 9,600. Below a capacity of 128 there is one shard.
+///
+/// # What is evicted
+///
+/// A hit relinks no list, it only counts up how often its entry was used; eviction is by CLOCK with counts up to 3,
+/// where an exact LRU would keep a list. On random keys by Zipf's law, ten times as many as fit, an exact LRU hits less
+/// often: 43.6 % against 46.3 % with 1,000 entries and an exponent of 0.8, 67.4 % against 69.5 % with 1.0, because a
+/// key that comes once goes sooner than one that came often.
+///
+/// Values that [`keep_if`](Self::keep_if) wants kept go last: none of them goes while its shard has another one. If all
+/// of a shard's are to be kept, one that was not used lately goes, and [`kept_evictions`](Self::kept_evictions) counts
+/// it. An eviction looks at no more than some 130 entries, and besides once at each that has come to be kept since the
+/// last ones.
+///
+/// # Locks
+///
+/// A hit holds its shard's lock shared, while it looks the key up and clones the `Arc`: hits do not wait for one
+/// another, but for insertions into the same shard. Insertions, removals and evictions hold it exclusively. Of your
+/// code, only the key's `Eq` runs under a lock, the predicate of [`keep_if`](Self::keep_if), and the key's `Clone` in
+/// [`iter`](Self::iter): these must not use the store. Values are made and dropped outside, and a lock is not poisoned
+/// by what unwinds.
+///
+/// # Memory ordering
+///
+/// What a thread did before it inserted a value is seen by those that get it.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::{CircuitBreaker, LruStore};
+///
+/// let hosts = LruStore::<String, CircuitBreaker>::new(1024);
+/// let answer = hosts.get_or_insert_with("api.example.com", CircuitBreaker::default).call(|| "42".parse::<u32>());
+/// assert_eq!(answer, Ok(42));
+/// assert!(hosts.get("www.example.com").is_none());
+/// ```
+pub struct LruStore<K, V, S = Seed> {
+    /// A power of two of them.
+    shards: Box<[Shard<K, V>]>,
+    capacity: usize,
+    keep_if: Option<KeepIf<V>>,
+    hasher: S,
+}
+
+type Shard<K, V> = CachePadded<Guarded<Ring<K, V>>>;
+
+#[cfg(feature = "std")]
+impl<K, V> LruStore<K, V> {
+    /// A store of at most so many entries, 1 to 2^28; what lies outside is brought to the nearer end.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self::with_hasher(capacity, Seed::random())
+    }
+}
+
+impl<K, V, S> LruStore<K, V, S> {
+    /// As [`new`](LruStore::new), with a hasher of your own instead of std's, which is seeded at random.
+    ///
+    /// It decides who can choose keys that collide, and should spread keys over all 64 bits. std's takes some 20 ns of
+    /// a hit's 50 for a host's name: where nobody hostile chooses the keys, a faster one is worth it.
+    #[must_use]
+    pub fn with_hasher(capacity: usize, hasher: S) -> Self {
+        let capacity = capacity.clamp(1, MAX_CAPACITY);
+        let shards = shards_for(capacity);
+        let (each, left) = (capacity / shards, capacity % shards);
+        let ring = |shard| CachePadded::new(Guarded::new(Ring::new(each + usize::from(shard < left))));
+        Self { shards: (0..shards).map(ring).collect(), capacity, keep_if: None, hasher }
+    }
+
+    /// The same store, before its first use, with a predicate that says which values stay longest. Default: none does.
+    ///
+    /// An eviction passes over values for which it is true, as long as its shard has another one. If there is none, one
+    /// of them goes all the same, and is [counted](Self::kept_evictions). A value that need not be kept any more is
+    /// found by one of the next evictions: each looks at two values again that were kept, and at 64 if all were. The
+    /// predicate is called under the lock of a shard: it must not use the store, and should take nanoseconds. If it
+    /// unwinds, nothing is inserted.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::LruStore;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// // How many calls each tenant has in flight: who has some is not forgotten.
+    /// let tenants = LruStore::<u32, AtomicUsize>::new(2).keep_if(|in_flight| in_flight.load(Ordering::Relaxed) > 0);
+    /// tenants.get_or_insert_with(&1, AtomicUsize::default).fetch_add(1, Ordering::Relaxed);
+    /// tenants.get_or_insert_with(&2, AtomicUsize::default);
+    /// tenants.get_or_insert_with(&3, AtomicUsize::default);
+    /// assert!(tenants.get(&1).is_some() && tenants.get(&2).is_none());
+    /// ```
+    #[must_use]
+    pub fn keep_if(self, predicate: impl Fn(&V) -> bool + Send + Sync + 'static) -> Self {
+        Self { keep_if: Some(Box::new(predicate)), ..self }
+    }
+
+    /// The most entries that there can be.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// How many entries there are, counted shard by shard.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.read(|ring| ring.entries().len())).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many entries had to make room for others so far.
+    pub fn evictions(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.read(Ring::evictions)).sum()
+    }
+
+    /// Returns how many of the [`evictions`](Self::evictions) hit a value that [`keep_if`](Self::keep_if) wanted kept.
+    ///
+    /// They happen when all values of a shard are to be kept: the capacity is too small, or somebody floods the store.
+    pub fn kept_evictions(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.read(Ring::kept_evictions)).sum()
+    }
+
+    /// Removes all entries. What holds them until they are dropped, outside of the locks, is allocated here.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            let mut removed = Vec::with_capacity(shard.read(Ring::capacity));
+            shard.write(|ring| ring.clear(&mut removed));
+        }
+    }
+
+    /// The entries, without counting as a use of them.
+    ///
+    /// They are copied shard by shard, each when the iterator comes to it, and no lock is held in between: an entry
+    /// that stays is there once, one that comes or goes meanwhile may be there or not. What holds a shard's copies is
+    /// allocated here.
+    pub fn iter(&self) -> impl Iterator<Item = (K, Arc<V>)>
+    where
+        K: Clone,
+    {
+        self.shards.iter().flat_map(|shard| {
+            let mut copies = Vec::with_capacity(shard.read(Ring::capacity));
+            let copy = |entry: &Entry<K, V>| (entry.key().clone(), Arc::clone(entry.value()));
+            shard.read(|ring| copies.extend(ring.entries().iter().map(copy)));
+            copies
+        })
+    }
+
+    /// The shard of a hash.
+    #[inline]
+    fn shard(&self, hash: u64) -> &Shard<K, V> {
+        &self.shards[(hash >> SHARD_SHIFT) as usize & (self.shards.len() - 1)]
+    }
+}
+
+impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
+    /// The value of this key, if there is one.
+    #[inline]
+    pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let hash = self.hasher.hash_one(key);
+        self.shard(hash).read(|ring| ring.get(hash, key).map(Arc::clone))
+    }
+
+    /// The value of this key, which is made if there is none. Where the store is full, another entry makes room.
+    ///
+    /// It is made outside of the locks, so `make` may use the store, and if it unwinds nothing has happened. Of threads
+    /// that race for a key each may make a value, but the first to insert one wins: all get that one, and the others
+    /// are dropped.
+    #[inline]
+    pub fn get_or_insert_with<Q>(&self, key: &Q, make: impl FnOnce() -> V) -> Arc<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let hash = self.hasher.hash_one(key);
+        if let Some(value) = self.shard(hash).read(|ring| ring.get(hash, key).map(Arc::clone)) {
+            return value;
+        }
+        self.insert(Entry::new(hash, key.to_owned(), Arc::new(make())))
+    }
+
+    /// Inserts an entry, unless somebody was faster.
+    #[cold]
+    fn insert(&self, entry: Entry<K, V>) -> Arc<V> {
+        // What comes out is dropped after the lock was released: the entry that was evicted, or this one.
+        let (value, _dropped) = self.shard(entry.hash()).write(|ring| {
+            if let Some(earlier) = ring.get(entry.hash(), entry.key()) {
+                return (Arc::clone(earlier), Some(entry));
+            }
+            let value = Arc::clone(entry.value());
+            let victim = ring.victim(|value| self.keep_if.as_ref().is_some_and(|keep_if| keep_if(value)));
+            (value, ring.insert(entry, victim))
+        });
+        value
+    }
+
+    /// Removes the entry of this key, and returns its value.
+    pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let hash = self.hasher.hash_one(key);
+        let removed = self.shard(hash).write(|ring| ring.remove(hash, key));
+        // Its key is dropped here, after the lock was released.
+        removed.map(Entry::into_value)
+    }
+}
+
+impl<K, V, S> fmt::Debug for LruStore<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LruStore").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
+/// The number of shards, a power of two.
+fn shards_for(capacity: usize) -> usize {
+    #[cfg(feature = "std")]
+    let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get).min(1 << 10);
+    #[cfg(not(feature = "std"))]
+    let threads = 1;
+    let fit = (capacity / LEAST_IN_SHARD).max(1);
+    (SHARDS_PER_THREAD * threads).next_power_of_two().min(1 << fit.ilog2())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shards_share_exactly_the_capacity() {
+        for capacity in [0, 1, 2, 63, 64, 127, 128, 129, 200, 1_000, 1_024, 4_097, 100_003] {
+            let store = LruStore::<u64, (), _>::with_hasher(capacity, crate::time::Seed::new(1, 2));
+            let capacities: Vec<_> = store.shards.iter().map(|shard| shard.read(Ring::capacity)).collect();
+            assert_eq!(capacities.iter().sum::<usize>(), capacity.max(1));
+            assert!(capacities.len().is_power_of_two());
+            assert!(capacities.len() == 1 || capacities.iter().all(|&each| each >= LEAST_IN_SHARD));
+            assert_eq!(capacities.len() == 1, capacity < 2 * LEAST_IN_SHARD);
+        }
+    }
+}

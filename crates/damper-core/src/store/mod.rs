@@ -1,0 +1,13 @@
+//! A bounded store of any value.
+
+// | file | idea |
+// |---|---|
+// | `lru_store` | the store: shards, their sizes, and what is evicted |
+// | `second_chance` | one shard: entries in the order of the second-chance algorithm |
+// | `marks` | which entries an eviction spares |
+
+mod lru_store;
+mod marks;
+mod second_chance;
+
+pub use lru_store::LruStore;

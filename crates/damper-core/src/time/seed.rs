@@ -1,0 +1,105 @@
+//! How keys are hashed.
+
+use core::fmt;
+use core::hash::{BuildHasher, Hasher};
+use siphasher::sip::SipHasher13;
+
+/// Hashes keys by SipHash-1-3 (Aumasson and Bernstein, 2012), as std's maps do, with a seed: the hasher of what names no
+/// other.
+///
+/// Who knows the seed can choose keys that share a bucket, or crowd one another out. With the feature `std` each limiter
+/// and store has a random one. Without, take it from a source of true randomness at each start where there is one; else
+/// from what differs from device to device and an outsider does not know.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::hash::BuildHasher;
+/// use damper::time::Seed;
+///
+/// let seed = Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210);
+/// assert_eq!(seed.hash_one("node 7"), seed.hash_one("node 7"));
+/// ```
+#[derive(Clone, Copy)]
+pub struct Seed([u64; 2]);
+
+impl Seed {
+    /// A seed of 128 bits.
+    #[must_use]
+    pub const fn new(first: u64, second: u64) -> Self {
+        Self([first, second])
+    }
+
+    /// A seed by chance, another one each time: from where std's maps have theirs.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub fn random() -> Self {
+        let chance = || std::hash::RandomState::new().hash_one(0);
+        Self([chance(), chance()])
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = SeedHasher;
+
+    #[inline]
+    fn build_hasher(&self) -> SeedHasher {
+        SeedHasher(SipHasher13::new_with_keys(self.0[0], self.0[1]))
+    }
+}
+
+/// Hashes one key: made by a [`Seed`].
+#[derive(Clone, Copy)]
+pub struct SeedHasher(SipHasher13);
+
+impl Hasher for SeedHasher {
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0.finish()
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    #[inline]
+    fn write_u8(&mut self, number: u8) {
+        self.0.write_u8(number);
+    }
+
+    #[inline]
+    fn write_u16(&mut self, number: u16) {
+        self.0.write_u16(number);
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.0.write_u32(number);
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        self.0.write_u64(number);
+    }
+
+    #[inline]
+    fn write_usize(&mut self, number: usize) {
+        self.0.write_usize(number);
+    }
+}
+
+/// Keeps the seed to itself.
+impl fmt::Debug for SeedHasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SeedHasher(..)")
+    }
+}
+
+/// Keeps it to itself.
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seed(..)")
+    }
+}

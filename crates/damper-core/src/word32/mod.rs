@@ -1,0 +1,32 @@
+//! A limiter and a breaker in words of 32 bits, for targets whose widest atomic has no more.
+//!
+//! On a Cortex-M4 a word of 64 bits takes a critical section, through `portable-atomic`; one of 32 bits takes two
+//! instructions, lock-free. What it costs is range: a position circles sooner, a cooldown is counted in coarser units,
+//! and there are fewer features. All that is computed from the settings is computed at compile time, so a `static` of
+//! these brings no division into the program.
+//!
+//! | | 64 bits | 32 bits |
+//! |---|---|---|
+//! | limiter | [`RateLimiter`](crate::RateLimiter): any algorithm, live quota, debt, waiting | [`RateLimiter32`]: a token bucket |
+//! | breaker | [`CircuitBreaker`](crate::CircuitBreaker): rates, windows, listeners | [`CircuitBreaker32`]: failures in a row |
+//! | clock | any [`Clock`](crate::Clock) | one with a [`FixedFrequency`](crate::time::FixedFrequency) |
+
+// | file | idea |
+// |---|---|
+// | `line` | the arithmetic of a token bucket whose positions have 32 bits |
+// | `rate_limiter` | the bucket's word, and the decision |
+// | `word` | the breaker's word |
+// | `times` | a breaker's times in few bits |
+// | `circuit_breaker` | the breaker, and its permits |
+// | `error` | which setting does not fit |
+
+mod circuit_breaker;
+mod error;
+mod line;
+mod rate_limiter;
+mod times;
+mod word;
+
+pub use circuit_breaker::{CircuitBreaker32, Permit32};
+pub use error::Word32Error;
+pub use rate_limiter::RateLimiter32;

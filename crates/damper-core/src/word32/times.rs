@@ -1,0 +1,69 @@
+//! A breaker's times in few bits: units of a power of two of ticks, so that nothing is divided while it runs.
+
+use super::Word32Error;
+use crate::time::Scale;
+use core::time::Duration;
+
+/// A circle of moments in `BITS` bits, of which a quarter is the longest time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times<const BITS: u32> {
+    /// A unit is 2^shift ticks; at most 2^(64 - BITS), so that the clock's ticks are whole circles.
+    shift: u32,
+    /// In units, and a little more.
+    longest: u32,
+}
+
+impl<const BITS: u32> Times<BITS> {
+    const MASK: u32 = (1 << BITS) - 1;
+
+    /// For times up to this, on a clock of such a frequency that may step back by so many ticks.
+    ///
+    /// # Errors
+    ///
+    /// [`Word32Error::ClockTooFast`] if the clock's ticks wrap before the circle is full: moments of one circle that the
+    /// clock never comes to would never pass.
+    pub(super) const fn up_to(longest: Duration, hertz: u64, skew: u64) -> Result<Self, Word32Error> {
+        let ticks = ticks_in(longest, hertz);
+        let mut shift = 0;
+        while ticks >> shift >= 1 << (BITS - 2) {
+            shift += 1;
+        }
+        if shift + BITS > u64::BITS {
+            return Err(Word32Error::ClockTooFast { hertz, longest });
+        }
+        // What the clock steps back counts as far as that is no more than a quarter of the circle.
+        let skew = skew >> shift;
+        let most = 1 << (BITS - 2);
+        Ok(Self { shift, longest: (ticks >> shift) as u32 + 3 + if skew < most { skew as u32 } else { most as u32 } })
+    }
+
+    /// A duration in units, rounded up.
+    pub(super) const fn units_in(self, duration: Duration, hertz: u64) -> u32 {
+        let ticks = ticks_in(duration, hertz);
+        // At most a quarter of the circle.
+        ((ticks + ((1 << self.shift) - 1)) >> self.shift) as u32
+    }
+
+    /// The moment so many units after the tick `now`, rounded up.
+    pub(super) const fn after(self, now: u64, units: u32) -> u32 {
+        ((now.wrapping_add((1 << self.shift) - 1) >> self.shift) as u32).wrapping_add(units) & Self::MASK
+    }
+
+    /// The units from the tick `now` to a moment; 0 when it has passed. What lies further ahead than the longest time,
+    /// and what the clock may step back, has passed long ago.
+    pub(super) const fn left(self, until: u32, now: u64) -> u32 {
+        let left = until.wrapping_sub((now >> self.shift) as u32) & Self::MASK;
+        if left > self.longest { 0 } else { left }
+    }
+
+    /// Microseconds per unit, rounded up.
+    pub(super) const fn micros(self, hertz: u64) -> Scale {
+        // With the bits of a moment the product fits 64.
+        Scale::ratio_below(1_000_000 << self.shift, hertz as u128, u64::BITS - BITS - 1)
+    }
+}
+
+const fn ticks_in(duration: Duration, hertz: u64) -> u128 {
+    // Below 2^94 · 2^64 only for durations that no breaker has: they are at most 2^43 µs.
+    (duration.as_nanos() * hertz as u128).div_ceil(1_000_000_000)
+}

@@ -1,0 +1,224 @@
+//! A breaker for every key through its public API.
+#![cfg(feature = "std")]
+
+use damper::{BreakerConfig, CallError, KeyedCircuitBreaker, ManualClock, State, Window};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+fn config() -> BreakerConfig {
+    BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_secs(30)).build().unwrap()
+}
+
+/// Of a future that is ready.
+fn block_on<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("not ready"),
+    }
+}
+
+fn fail(breakers: &KeyedCircuitBreaker<String, &ManualClock>, key: &str) {
+    assert_eq!(breakers.call(key, || Err::<(), _>("down")), Err(CallError::Failed("down")));
+}
+
+#[test]
+fn a_breaker_per_key() {
+    let clock = ManualClock::new();
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 16, &clock);
+    fail(&hosts, "one");
+    assert!(matches!(hosts.call("one", || Ok::<_, ()>(1)), Err(CallError::Open(_))));
+    assert_eq!(hosts.call("two", || Ok::<_, ()>(2)), Ok(2));
+    assert!(Arc::ptr_eq(&hosts.get_or_create("one"), &hosts.get_or_create("one")));
+    assert_eq!(hosts.get_or_create("one").try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(30)));
+    assert_eq!((hosts.store().len(), hosts.store().capacity()), (2, 16));
+    assert!(hosts.store().get("three").is_none(), "to look for one makes none");
+
+    clock.advance(Duration::from_secs(30));
+    assert_eq!(hosts.call("one", || Ok::<_, ()>(1)), Ok(1));
+    assert_eq!(hosts.get_or_create("one").state(), State::Closed);
+
+    let on_the_default_clock = KeyedCircuitBreaker::<u32>::new(BreakerConfig::DEFAULT, 16);
+    assert_eq!(on_the_default_clock.call(&7, || Ok::<_, ()>(1)), Ok(1));
+}
+
+#[test]
+fn each_has_a_window_of_its_own() {
+    let clock = ManualClock::new();
+    let half = BreakerConfig::builder().failure_rate(50).minimum_calls(4).build().unwrap();
+    let hosts =
+        KeyedCircuitBreaker::<String, _>::with_clock(half, 16, &clock).with_window(Window::last_calls(100).unwrap());
+    for host in ["one", "two"] {
+        for _ in 0..3 {
+            fail(&hosts, host);
+        }
+        assert_eq!(hosts.get_or_create(host).status().calls(), 3);
+        assert_eq!(hosts.get_or_create(host).state(), State::Closed);
+    }
+    fail(&hosts, "one");
+    assert_eq!((hosts.get_or_create("one").state(), hosts.get_or_create("two").state()), (State::Open, State::Closed));
+    for _ in 0..200 {
+        hosts.call("three", || Ok::<_, ()>(())).unwrap();
+    }
+    assert_eq!(hosts.get_or_create("three").status().calls(), 100, "as many as the window has");
+}
+
+#[test]
+fn half_open_reopens_on_slow() {
+    let clock = ManualClock::new();
+    let config = BreakerConfig::builder().failure_threshold(1).slow_rate(50, Duration::from_secs(2)).build().unwrap();
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 16, &clock);
+    let slow = || {
+        clock.advance(Duration::from_secs(2));
+        Ok::<_, &str>(())
+    };
+    fail(&hosts, "one");
+    for _ in 0..2 {
+        clock.advance(Duration::from_secs(30));
+        hosts.call("one", slow).unwrap();
+        assert_eq!(hosts.get_or_create("one").state(), State::Open, "by a call");
+        clock.advance(Duration::from_secs(30));
+        block_on(hosts.run("one", async { slow() })).unwrap();
+        assert_eq!(hosts.get_or_create("one").state(), State::Open, "by a future");
+        clock.advance(Duration::from_secs(30));
+        let probe = hosts.get_or_create("one").try_acquire_owned().unwrap();
+        clock.advance(Duration::from_secs(2));
+        probe.success();
+        assert_eq!(hosts.get_or_create("one").state(), State::Open, "by a permit");
+    }
+    clock.advance(Duration::from_secs(30));
+    hosts.call("one", || Ok::<_, &str>(())).unwrap();
+    assert_eq!(hosts.get_or_create("one").state(), State::Closed);
+}
+
+#[test]
+fn an_open_breaker_outlives_a_flood_of_keys() {
+    let clock = ManualClock::new();
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 64, &clock);
+    fail(&hosts, "down");
+    hosts.get_or_create("forced open").force_open();
+    hosts.get_or_create("forced closed").force_closed();
+    hosts.get_or_create("disabled").disable();
+    hosts.get_or_create("metrics only").metrics_only();
+    fail(&hosts, "probing");
+    fail(&hosts, "abandoned");
+    clock.advance(Duration::from_secs(30));
+    let probing = hosts.get_or_create("probing");
+    let probe = probing.try_acquire().unwrap();
+    fail(&hosts, "down"); // a probe too
+    hosts.get_or_create("closed");
+
+    let flood = |hosts: &KeyedCircuitBreaker<String, _>| {
+        for key in 0..10_000 {
+            hosts.call(&key.to_string(), || Ok::<_, ()>(())).unwrap();
+        }
+    };
+    flood(&hosts);
+    for kept in ["down", "forced open", "forced closed", "disabled", "metrics only", "probing"] {
+        assert!(hosts.store().get(kept).is_some(), "{kept}");
+    }
+    // Whose cooldown is over, and whom nobody calls, would let the next call pass anyway.
+    for gone in ["closed", "abandoned"] {
+        assert!(hosts.store().get(gone).is_none(), "{gone}");
+    }
+    assert_eq!(hosts.store().len(), 64);
+
+    probe.success();
+    clock.advance(Duration::from_secs(30));
+    flood(&hosts);
+    assert!(hosts.store().get("probing").is_none() && hosts.store().get("down").is_none());
+}
+
+/// Calls each of these hosts once; it fails.
+fn flood(hosts: &KeyedCircuitBreaker<String, &ManualClock>, numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        fail(hosts, &format!("{number}.flood.example.com"));
+    }
+}
+
+/// A failure of a host is not enough to trip it, so that the flood is of closed breakers.
+#[test]
+fn an_open_breaker_outlives_a_flood_of_failing_hosts() {
+    let clock = ManualClock::new();
+    let config = BreakerConfig::builder().failure_threshold(2).build().unwrap();
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 1_024, &clock);
+    fail(&hosts, "down");
+    fail(&hosts, "down");
+    flood(&hosts, 0..4 * 1_024);
+    assert_eq!(hosts.store().get("down").unwrap().state(), State::Open);
+    assert!(hosts.store().evictions() >= 3 * 1_024 && hosts.store().kept_evictions() == 0);
+}
+
+/// So many are open, side by side, that an eviction meets no other for long.
+#[test]
+fn open_breakers_stay_while_anything_else_can_go() {
+    let clock = ManualClock::new();
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 4_096, &clock);
+    let open: Vec<_> = (0..1_024).map(|number| format!("{number}.down.example.com")).collect();
+    for host in &open {
+        fail(&hosts, host);
+    }
+    for number in 0..8 * 4_096 {
+        hosts.call(&number.to_string(), || Ok::<_, ()>(())).unwrap();
+    }
+    let left = open.iter().filter(|host| hosts.store().get(host.as_str()).is_some()).count();
+    assert_eq!((left, hosts.store().kept_evictions()), (1_024, 0));
+}
+
+#[test]
+fn a_half_open_breaker_between_two_probes_is_kept() {
+    let clock = ManualClock::new();
+    let config = BreakerConfig::builder().failure_threshold(1).successes_to_close(2).build().unwrap();
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 64, &clock);
+    fail(&hosts, "recovering");
+    clock.advance(Duration::from_secs(30));
+    hosts.call("recovering", || Ok::<_, ()>(())).unwrap();
+    for number in 0..1_000 {
+        hosts.call(&number.to_string(), || Ok::<_, ()>(())).unwrap();
+    }
+    assert_eq!(hosts.store().get("recovering").unwrap().status().probes_succeeded(), 1);
+}
+
+/// Every breaker of the flood trips: then open ones make room for one another, and that is counted.
+#[test]
+fn where_all_are_open_memory_stays_bounded_and_evictions_are_counted() {
+    let clock = ManualClock::new();
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 100, &clock);
+    flood(&hosts, 0..100);
+    assert_eq!((hosts.store().len(), hosts.store().kept_evictions()), (100, 0));
+    flood(&hosts, 100..4 * 1_024);
+    assert_eq!(hosts.store().len(), 100);
+    assert_eq!(hosts.store().evictions(), 4 * 1_024 - 100);
+    // The newest, too, was open when the next one came.
+    assert_eq!(hosts.store().kept_evictions(), hosts.store().evictions());
+}
+
+/// Among open breakers those that nobody calls go first.
+#[test]
+fn an_open_breaker_in_use_outlives_a_flood_of_open_ones() {
+    let clock = ManualClock::new();
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 1_000, &clock);
+    fail(&hosts, "down");
+    for round in 0..1_000 {
+        assert!(matches!(hosts.call("down", || Ok::<_, ()>(())), Err(CallError::Open(_))), "in round {round}");
+        flood(&hosts, 10 * round..10 * (round + 1));
+    }
+    assert!(hosts.store().kept_evictions() > 8_000);
+}
+
+#[test]
+fn futures_and_permits_work_on_what_is_found() {
+    let hosts = KeyedCircuitBreaker::<String>::new(config(), 16);
+    let permit = hosts.get_or_create("one").try_acquire_owned().unwrap();
+    permit.failure();
+    assert_eq!(hosts.get_or_create("one").state(), State::Open);
+    let refused = block_on(hosts.run("one", async { Ok::<_, ()>(1) }));
+    assert!(refused.unwrap_err().is_open());
+    // It borrows neither the breakers nor the key.
+    let future = hosts.run(&"two".to_owned(), async { Err::<(), _>("down") });
+    let task = std::thread::spawn(|| block_on(future));
+    assert_eq!(task.join().unwrap(), Err(CallError::Failed("down")));
+    assert_eq!(hosts.get_or_create("two").state(), State::Open);
+    assert!(format!("{hosts:?}").contains("capacity: 16"));
+}

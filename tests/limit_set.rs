@@ -1,0 +1,245 @@
+//! Several limits in one decision, through the public API. How they give back what another refuses is in
+//! `operations.rs`, `algorithms.rs` and `sliding_log.rs`.
+
+#![cfg(feature = "std")]
+
+mod models {
+    #[expect(dead_code, reason = "the tests of one limiter ask the model for more")]
+    pub(crate) mod bucket;
+}
+
+use damper::limit::Algorithm;
+use damper::{
+    Clock, FixedWindow, KeyedLimiter, LeakyBucket, LeasingBucket, LimitSet, LimitSetDenied, ManualClock, Quota,
+    RateLimiter, SetQuotaError, SlidingCounter, SlidingLog, TokenBucket,
+};
+use models::bucket::ExactBucket;
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::time::Duration;
+
+#[test]
+fn a_refusal_tells_which_limit_and_when() {
+    let clock = ManualClock::new();
+    let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_minute(15)], &clock);
+    both.check_n(10).unwrap();
+    let denied = both.check_n(2).unwrap_err();
+    assert_eq!((denied.layer(), denied.quota()), (0, Quota::per_second(10)));
+    assert_eq!(denied.retry_after(), Some(Duration::from_millis(200)));
+    assert_eq!(denied.retry_after(), denied.denied().retry_after());
+    assert_eq!(both.check_n(11).unwrap_err().retry_after(), None, "more than the burst is never there");
+    clock.advance(Duration::from_secs(1));
+    both.check_n(5).unwrap();
+    let denied = both.check_n(1).unwrap_err();
+    assert_eq!((denied.layer(), denied.quota()), (1, Quota::per_minute(15)));
+    assert_eq!(denied.retry_after(), Some(Duration::from_secs(3)), "of one in four seconds one is gone");
+}
+
+#[test]
+fn each_limit_has_a_quota_that_can_be_changed() {
+    let clock = ManualClock::new();
+    let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_minute(600)], &clock);
+    assert_eq!(both.set_quota(0, Quota::per_second(20)), Some(Ok(())));
+    assert_eq!(both.peek().map(|usage| usage.limit()), [20, 600]);
+    both.check_n(20).unwrap();
+    assert_eq!(both.set_quota(1, Quota::per_minute(20)), Some(Ok(())));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(both.check_n(20).unwrap_err().layer(), 1);
+    assert_eq!(both.set_quota(2, Quota::per_second(1)), None, "there are two");
+}
+
+#[test]
+fn a_quota_that_does_not_fit_is_refused_and_stays() {
+    let clock = ManualClock::new();
+    let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_minute(15)], &clock);
+    let refused = both.set_quota(1, Quota::per_second(1_000_000_000).burst(15));
+    assert!(matches!(refused, Some(Err(SetQuotaError::TooFast { .. }))));
+    assert_eq!(both.peek().map(|usage| usage.limit()), [10, 15]);
+}
+
+/// Whatever they count by: what the second limit refuses, the first gets back.
+#[test]
+fn every_algorithm_gives_back_what_another_refuses() {
+    fn gives_back<A: Algorithm>(make: fn(Quota) -> A) {
+        let clock = ManualClock::new();
+        let both = LimitSet::with_algorithms([Quota::per_second(10), Quota::per_hour(12)].map(make), &clock);
+        both.check_n(6).unwrap();
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(both.check_n(8).unwrap_err().layer(), 1);
+        assert_eq!(both.peek()[0].used(), 0, "as before");
+        assert_eq!(both.check_n(6).unwrap().remaining(), 0, "of the second; all that it has is left to it");
+        assert_eq!(both.set_quota(1, Quota::per_minute(12)), Some(Ok(())));
+        assert_eq!(both.peek()[1].window(), Some(Duration::from_mins(1)));
+    }
+    gives_back(TokenBucket::new);
+    gives_back(LeakyBucket::new);
+    gives_back(FixedWindow::new);
+}
+
+#[test]
+fn leasing_buckets_can_be_layers() {
+    let clock = ManualClock::new();
+    let quotas = [Quota::per_second(12), Quota::per_hour(14)];
+    let both = LimitSet::with_algorithms(quotas.map(|quota| LeasingBucket::new(quota, 2).unwrap()), &clock);
+    both.check_n(6).unwrap();
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(both.check_n(8).unwrap_err().layer(), 1);
+    assert_eq!(both.check_n(6).unwrap().remaining(), 0);
+}
+
+/// A clock that moves by a millisecond whenever it is read.
+#[derive(Default)]
+struct Moving(Cell<u64>);
+
+impl Clock for Moving {
+    fn now(&self) -> u64 {
+        self.0.set(self.0.get() + 1);
+        self.0.get()
+    }
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+/// What was taken and given back again has made no tokens.
+#[test]
+fn what_was_refilled_meanwhile_is_not_given_back() {
+    let clock = Moving::default();
+    let both = LimitSet::with_clock([Quota::per_second(100).burst(100), Quota::per_hour(60)], &clock);
+    both.check_n(50).unwrap();
+    for _ in 0..10 {
+        assert_eq!(both.check_n(20).unwrap_err().layer(), 1);
+    }
+    let waited = clock.0.get();
+    let used = both.peek()[0].used();
+    assert!(u64::from(used) + waited / 10 > 50, "{used} after {waited} ms");
+}
+
+/// The limits that allow the call are not asked again; of the others the caller waits for the slowest.
+#[test]
+fn refusal_names_the_longest_wait() {
+    let clock = ManualClock::new();
+    let three = LimitSet::with_clock(
+        [Quota::per_second(10).burst(5), Quota::per_minute(6).burst(5), Quota::per_second(1).burst(5)],
+        &clock,
+    );
+    three.check_n(5).unwrap();
+    let denied = three.check().unwrap_err();
+    assert_eq!((denied.layer(), denied.retry_after()), (1, Some(Duration::from_secs(10))));
+    assert_eq!(denied.to_string(), "limit 2 (6/min burst 5): rate limit exceeded, retry in 10 s");
+    // A limit that refuses for ever outlasts every wait, whatever its place.
+    let once = LimitSet::with_clock([Quota::per_hour(1), Quota::per_second(0).burst(1)], &clock);
+    once.check().unwrap();
+    let denied = once.check().unwrap_err();
+    assert_eq!((denied.layer(), denied.retry_after(), denied.denied().exceeds_burst()), (1, None, false));
+    let denied = once.check_n(2).unwrap_err();
+    assert_eq!((denied.layer(), denied.denied().exceeds_burst()), (0, true));
+    let narrow = LimitSet::with_clock([Quota::per_hour(3), Quota::per_second(9).burst(2)], &clock);
+    narrow.check_n(2).unwrap();
+    let denied = narrow.check_n(3).unwrap_err();
+    assert_eq!((denied.layer(), denied.denied().exceeds_burst()), (1, true));
+}
+
+/// Of a key and of all together: the same, though each has a clock of its own.
+#[test]
+fn keyed_refusal_names_the_longest_wait() {
+    let (fine, coarse) = (ManualClock::new(), ManualClock::with_frequency(10));
+    let all = RateLimiter::with_clock(Quota::per_minute(2), &coarse);
+    let each = KeyedLimiter::<str>::builder(Quota::per_second(2)).clock(&fine).build().unwrap();
+    each.check_n_with("alice", 2, &all).unwrap();
+    let denied = each.check_n_with("alice", 1, &all).unwrap_err();
+    assert_eq!((denied.layer(), denied.quota()), (1, Quota::per_minute(2)));
+    assert_eq!(denied.retry_after(), Some(Duration::from_secs(30)));
+    let denied = each.check_n_with("alice", 3, &all).unwrap_err();
+    assert_eq!((denied.layer(), denied.denied().exceeds_burst()), (0, true));
+    coarse.advance(Duration::from_secs(30));
+    let denied = each.check_n_with("alice", 1, &all).unwrap_err();
+    assert_eq!((denied.layer(), denied.retry_after()), (0, Some(Duration::from_millis(500))));
+}
+
+/// A refusal looks at the other limits without writing: none of them remembers it.
+#[test]
+fn refusal_takes_nothing_of_later_limits() {
+    let clock = ManualClock::new();
+    let both = LimitSet::with_algorithms(
+        [Quota::per_hour(2), Quota::per_second(9)].map(|q| SlidingLog::new(q).unwrap()),
+        &clock,
+    );
+    both.check_n(2).unwrap();
+    for _ in 0..20 {
+        assert_eq!(both.check().unwrap_err().layer(), 0);
+    }
+    assert_eq!(both.peek().map(|usage| usage.used()), [2, 2]);
+}
+
+/// A call on several limits: how long the clock goes on before it, and what it asks for.
+type Call = (Duration, u32);
+
+/// Makes the calls, and comes back when a refusal says so: it is allowed then, and not a tick sooner.
+fn retries_when_told<const N: usize, A: Algorithm>(layers: [A; N], calls: &[Call]) {
+    let clock = ManualClock::new();
+    let tick = Duration::from_nanos(1);
+    let mut models: Vec<_> = layers.iter().map(|layer| ExactBucket::new(layer.quota(), clock.frequency())).collect();
+    let is_bucket = std::any::type_name::<A>() == std::any::type_name::<TokenBucket>();
+    let layered = LimitSet::with_algorithms(layers, &clock);
+    let pass = |models: &mut [ExactBucket], time: Duration| {
+        clock.advance(time);
+        for model in models.iter_mut() {
+            model.pass(u64::try_from(time.as_nanos()).unwrap());
+        }
+    };
+    let check = |models: &mut [ExactBucket], n: u32| -> Result<(), LimitSetDenied> {
+        layered.check_n(n)?;
+        for model in models.iter_mut() {
+            model.take(n);
+        }
+        Ok(())
+    };
+    for &(time, n) in calls {
+        pass(&mut models, time);
+        let Err(denied) = check(&mut models, n) else { continue };
+        let Some(wait) = denied.retry_after() else { continue };
+        if is_bucket {
+            let longest = models.iter().filter_map(|model| model.wait(n)).max().unwrap();
+            let told = i128::try_from(wait.as_nanos()).unwrap();
+            assert!((longest - 1..=longest).contains(&told), "told {told}, but the longest wait is {longest}");
+        }
+        pass(&mut models, wait.checked_sub(tick).unwrap());
+        assert!(check(&mut models, n).is_err(), "{n} were there a tick before {denied:?}");
+        pass(&mut models, tick);
+        assert!(check(&mut models, n).is_ok(), "{n} were not there after {denied:?}");
+    }
+}
+
+fn layer_quotas<const N: usize>() -> impl Strategy<Value = [Quota; N]> {
+    let window = prop_oneof![Just(1_000_000u64), Just(1_000_000_000), Just(60_000_000_000), 1_000..1_000_000_000u64];
+    let quota = (1..30u32, window, 0..10u32)
+        .prop_map(|(limit, window, more)| Quota::per(limit, Duration::from_nanos(window)).unwrap().burst(limit + more));
+    proptest::array::uniform(quota)
+}
+
+fn calls() -> impl Strategy<Value = Vec<Call>> {
+    let time = prop_oneof![Just(0u64), 0..1_000_000u64, 0..2_000_000_000u64];
+    proptest::collection::vec((time.prop_map(Duration::from_nanos), 1..8u32), 1..40)
+}
+
+fn retries_on_every_algorithm<const N: usize>(quotas: [Quota; N], calls: &[Call]) {
+    retries_when_told(quotas.map(TokenBucket::new), calls);
+    retries_when_told(quotas.map(LeakyBucket::new), calls);
+    retries_when_told(quotas.map(FixedWindow::new), calls);
+    retries_when_told(quotas.map(|quota| SlidingCounter::new(quota).unwrap()), calls);
+    retries_when_told(quotas.map(|quota| SlidingLog::new(quota).unwrap()), calls);
+    // Of each burst a token is set aside, which leaves some.
+    retries_when_told(quotas.map(|quota| LeasingBucket::new(quota.burst(quota.burst_size() + 1), 1).unwrap()), calls);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn retry_succeeds_when_told(two in layer_quotas::<2>(), three in layer_quotas::<3>(), four in layer_quotas::<4>(), calls in calls()) {
+        retries_on_every_algorithm(two, &calls);
+        retries_on_every_algorithm(three, &calls);
+        retries_on_every_algorithm(four, &calls);
+    }
+}
