@@ -164,7 +164,7 @@ impl Probed for Damper {
 impl Cooling for Damper {
     fn new() -> Self {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_secs(1));
-        Self::of(config.cooldown_factor(2.0).max_cooldown(Duration::from_hours(1)).build().unwrap())
+        Self::of(config.cooldown_factor(2.0).max_cooldown(Duration::from_secs(60 * 60)).build().unwrap())
     }
 
     fn fail(&mut self) -> u64 {

@@ -5,7 +5,7 @@ use damper::{ManualClock, Quota, RateLimiter};
 use std::time::Duration;
 
 const NANOS: u128 = 1_000_000_000;
-const YEAR: Duration = Duration::from_hours(24 * 365);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The whole tokens that `quota` brings in so many nanoseconds.
 fn brought(quota: Quota, nanos: u128) -> u128 {

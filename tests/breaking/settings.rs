@@ -5,7 +5,7 @@ use damper::breaker::BreakerConfigBuilder;
 use damper::{BreakerConfig, BreakerConfigError, CircuitBreaker, ManualClock, State, Window, WindowError};
 use std::time::Duration;
 
-const DAYS: Duration = Duration::from_hours(24 * 100);
+const DAYS: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 const NANO: Duration = Duration::from_nanos(1);
 
 #[test]

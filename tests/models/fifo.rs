@@ -68,7 +68,10 @@ impl Fifo {
             while let Some((index, (_, take))) = coming.next_if(|(_, (_, take))| take.at == tick) {
                 queue.push_back((index, self.parts(take.n)));
             }
-            while let Some((index, parts)) = queue.pop_front_if(|(_, parts)| *parts <= there) {
+            while let Some(&(index, parts)) = queue.front()
+                && parts <= there
+            {
+                queue.pop_front();
                 there -= parts;
                 served[index] = Some(tick);
             }

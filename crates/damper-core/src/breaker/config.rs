@@ -5,7 +5,7 @@ use super::word::MAX_PROBES;
 use core::time::Duration;
 
 /// The longest cooldown: a little less than half the circle of the word's microseconds.
-const MAX_COOLDOWN: Duration = Duration::from_hours(100 * 24);
+const MAX_COOLDOWN: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 
 /// Factors are kept in thousandths.
 const THOUSAND: u32 = 1_000;
@@ -79,7 +79,7 @@ impl BreakerConfig {
         cooldown_factor: THOUSAND,
         max_cooldown: None,
         cooldown_jitter: 0,
-        max_retry_after: Duration::from_mins(5),
+        max_retry_after: Duration::from_secs(5 * 60),
         max_probes: 1,
         successes_to_close: 1,
         probe_failure_rate: None,
@@ -142,7 +142,7 @@ impl BreakerConfig {
     pub const fn max_cooldown(&self) -> Duration {
         match self.max_cooldown {
             Some(most) => most,
-            None => longer(self.cooldown, Duration::from_hours(1)),
+            None => longer(self.cooldown, Duration::from_secs(60 * 60)),
         }
     }
 

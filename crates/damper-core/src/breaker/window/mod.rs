@@ -63,7 +63,7 @@ const MOST_CALLS: u32 = if cfg!(feature = "alloc") { 4_096 } else { register::CA
 
 /// The longest window in time.
 #[cfg(feature = "alloc")]
-const LONGEST: Duration = Duration::from_hours(100 * 24);
+const LONGEST: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 
 impl Window {
     /// The last `calls` calls, exactly: 1 to 4,096, without the feature `alloc` to 24. More than 24 (or 48, where

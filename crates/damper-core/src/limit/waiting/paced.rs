@@ -27,7 +27,7 @@ impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
         Self { future: AcquireFuture::new(acquire, sleep), refused: None }
     }
 
-    /// AcquireFuture when a token was taken.
+    /// Ready when a token was taken.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         loop {
