@@ -1,33 +1,29 @@
-//! A clock of one's own: a timer of 32 bits that wraps, as firmware has it.
+//! A limiter on a hardware timer of 32 bits that wraps: `ExtendedTimer` counts it on to the 64 bits of a `Clock`.
 
-use damper::{Clock, Quota, RateLimiter, TokenBucket};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use damper::time::{ExtendedTimer, Timer};
+use damper::{Quota, RateLimiter, TokenBucket};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Stands for the timer's register: 32,768 ticks a second, and back to zero after 36 hours.
 static REGISTER: AtomicU32 = AtomicU32::new(u32::MAX - 2_000);
 
 #[derive(Debug)]
-struct Timer;
+struct RealTimeCounter;
 
-/// Ticks with the wraps counted: the last reading in 64 bits.
-static LAST: AtomicU64 = AtomicU64::new(0);
+impl Timer for RealTimeCounter {
+    const HERTZ: u64 = 32_768;
 
-impl Clock for Timer {
-    /// Extends the register to 64 bits; right as long as somebody reads it once in 36 hours.
-    fn now(&self) -> u64 {
-        let extended = |last: u64| last + u64::from(REGISTER.load(Ordering::Relaxed).wrapping_sub(last as u32));
-        // Nothing else is published through it, and a reading that lost the race reads again.
-        let previous = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(extended(last)));
-        previous.map_or_else(|last| last, extended)
-    }
-
-    fn frequency(&self) -> u64 {
-        32_768
+    fn count(&self) -> u32 {
+        REGISTER.load(Ordering::Relaxed)
     }
 }
 
+/// Right as long as the program reads it once in every half of the timer's period: in 18 hours.
+static TIME: ExtendedTimer<RealTimeCounter> = ExtendedTimer::new(RealTimeCounter);
+
 /// One message every quarter of a second, two at once.
-static MESSAGES: RateLimiter<TokenBucket, Timer> = RateLimiter::with_clock(Quota::per_second(4).burst(2), Timer);
+static MESSAGES: RateLimiter<TokenBucket, &ExtendedTimer<RealTimeCounter>> =
+    RateLimiter::with_clock(Quota::per_second(4).burst(2), &TIME);
 
 fn main() {
     let mut sent = 0;

@@ -10,7 +10,7 @@
 //! | `breakers_per_host` | a breaker for each host, kept in bounds |
 //! | `circuit_breaker` | how a breaker trips, probes and closes |
 //! | `keyed` | a limit per client address |
-//! | `custom_clock` | a timer of one's own as the clock |
+//! | `custom_clock` | a hardware timer that wraps as the clock |
 //! | `axum_server` | limits for all, for each user and for a route of an axum server |
 //! | `hyper_server` | a hyper server with a limit per client, without tower |
 //! | `tonic_echo` | a tonic server with a limit per client; a client's own retry inside of a breaker |

@@ -2,7 +2,7 @@
 //!
 //! | page | answers |
 //! |---|---|
-//! | [`rates`] | which rate, which burst, what a refusal says, what happens in debt, in a queue, in a change |
+//! | [`rates`] | which rate, which burst, what a refusal says, what happens in debt and in a change |
 //! | [`waiting`] | check, wait, lease or stripe |
 //! | [`algorithms`] | which algorithm, what it costs, what its worst moment lets through |
 //! | [`breakers`] | when to trip, what counts as a failure, where retries go |

@@ -11,10 +11,11 @@
 //!
 //! # Waiting is a place in the order
 //!
-//! Who waits takes the tokens now, and is told when they are there. So they are served in the order in which they came,
-//! whatever their sizes; nobody wakes in vain; and the rate is used up however many wait. What is taken in advance is a
-//! debt of the bucket: while anybody waits, checks are refused, and [`Quota::max_debt`](crate::Quota::max_debt) says
-//! how many tokens may be waited for. Who comes then is refused at once, and so is who would be served too late:
+//! A waiter takes its tokens now and learns when they are good. So waiters are served in the order in which they came,
+//! whatever their sizes; no thread wakes in vain; and the whole rate is used however many wait. What is taken in advance is
+//! a debt of the bucket: while anybody waits, checks are refused, and [`Quota::max_debt`](crate::Quota::max_debt) bounds
+//! how many tokens may be waited for. A caller beyond that is refused at once, and so is one whose tokens would come too
+//! late:
 //!
 //! ```
 //! use core::time::Duration;
@@ -34,17 +35,17 @@
 //!
 //! An [`Acquire`](crate::Acquire) says how to wait: for how many tokens, for how long at most, with what jitter. Then
 //! `wait()` blocks; `.await` (by tokio's timer, feature `tokio`) and [`sleeping_by`](crate::Acquire::sleeping_by) (by any
-//! function that sleeps) wait in a future. A future that is dropped gives its tokens back if nobody came after it; if somebody did,
-//! they count as used, because the others have been told their moments already. Who gives up often, and in the middle
-//! of the order, uses up the rate for nothing: say how long to wait with [`within`](crate::Acquire::within), which refuses
-//! at once, rather than by a timeout around it; and in a loop of `select!` make the future once, and pin it outside.
+//! function that sleeps) wait in a future. A future that is dropped gives its tokens back if no caller came after it;
+//! otherwise they count as used, because the later waiters know their times already. Many callers that give up in the
+//! middle of the order waste the rate: say how long to wait with [`within`](crate::Acquire::within), which refuses at once,
+//! rather than by a timeout around the future; and in a loop of `select!` make the future once, and pin it outside.
 //!
 //! Only the token bucket has an order, so only it can be waited for. In tests, sleep by moving the clock:
 //! `sleeping_by(|wait| { clock.advance(wait); core::future::ready(()) })`; blocking waits sleep in real time, whatever the
 //! clock.
 //!
-//! A [`refund`](crate::RateLimiter::refund) or a change of the quota moves everybody who waits. A thread that blocks is
-//! woken by it. A future is not registered anywhere: it looks again when its time comes, and at least once a second.
+//! A [`refund`](crate::RateLimiter::refund) or a change of the quota moves all waiters. It wakes threads that block. A future
+//! is not registered anywhere: it looks again when its time comes, and at least once a second.
 //!
 //! `pace` and `pace_sink` (feature `futures`) make the items of a stream or sink wait.
 //!
