@@ -52,6 +52,7 @@
 //! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
 //! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`KeyedCircuitBreaker`], `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `defmt` | | `defmt::Format` for answers, states and errors |
+//! | `serde` | | quotas in files, as text: `"100/s burst 200"` |
 //! | `tokio` | | `acquire(n).await`: futures that wait for tokens by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
 //!
@@ -94,7 +95,7 @@ pub use limit::{
 };
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};
-pub use quota::{Quota, QuotaError, SetQuotaError};
+pub use quota::{ParseQuotaError, Quota, QuotaError, SetQuotaError};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use store::LruStore;
 pub use time::{Clock, CoarseClock, ManualClock};

@@ -13,11 +13,13 @@ mod pace;
 mod quota;
 #[cfg(test)]
 mod tests;
+mod text;
 mod timeline;
 
 pub use alignment::Alignment;
 pub use error::{QuotaError, SetQuotaError};
 pub use quota::Quota;
+pub use text::ParseQuotaError;
 
 pub(crate) use debt::Refusal;
 pub(crate) use live::LiveQuota;

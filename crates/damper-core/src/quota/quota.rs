@@ -1,7 +1,7 @@
 //! A limit per window, plus a burst.
 
 use super::QuotaError;
-use core::fmt;
+use super::text::Rate;
 use core::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
@@ -14,6 +14,8 @@ const HOUR: u64 = 60 * MINUTE;
 /// many can be saved up while nothing is taken; it is the limit unless [`burst`](Quota::burst) says otherwise. In any
 /// stretch of time at most `burst` tokens plus what drips in meanwhile are allowed.
 ///
+/// Its text form, as in `"5000/h burst 100"`, can be parsed, and with the feature `serde` it is what is serialized.
+///
 /// # Examples
 ///
 /// ```
@@ -23,6 +25,7 @@ const HOUR: u64 = 60 * MINUTE;
 ///
 /// const API: Quota = Quota::per_second(50).burst(100);
 /// assert_eq!(API.to_string(), "50/s burst 100");
+/// assert_eq!("50/s burst 100".parse(), Ok(API));
 /// assert_eq!(Quota::per(10, Duration::from_millis(250))?.to_string(), "10/250ms burst 10");
 /// assert_eq!(Quota::every(Duration::from_secs(2))?.to_string(), "1/2s burst 1");
 /// # Ok::<(), damper::QuotaError>(())
@@ -126,7 +129,7 @@ impl Quota {
 
     /// `limit` tokens in the window of this quota.
     pub(super) const fn rate(&self, limit: u32) -> Rate {
-        Rate { limit, window: self.window }
+        Rate { limit, window: self.window() }
     }
 
     /// A quota again from what `limit`, `window_nanos`, `capacity` and `own_max_debt` said.
@@ -169,34 +172,6 @@ impl Quota {
             None
         } else {
             Some(Duration::new(seconds as u64, (nanos % SECOND as u128) as u32))
-        }
-    }
-}
-
-impl fmt::Display for Quota {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_unlimited() {
-            return f.write_str("unlimited");
-        }
-        write!(f, "{} burst {}", self.rate(self.limit), self.burst)
-    }
-}
-
-/// So many tokens per window, in words.
-pub(super) struct Rate {
-    limit: u32,
-    window: u64,
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/", self.limit)?;
-        match self.window {
-            SECOND => f.write_str("s"),
-            MINUTE => f.write_str("min"),
-            HOUR => f.write_str("h"),
-            // Exact, unlike what is shown of a wait.
-            nanos => write!(f, "{:?}", Duration::from_nanos(nanos)),
         }
     }
 }

@@ -1,0 +1,272 @@
+//! The text form of a quota: `100/s`, `5000/h burst 100`, `30/min burst 5 max_debt 50`, `unlimited`.
+//!
+//! ```text
+//! quota   = "unlimited" | limit "/" window [" burst " number] [" max_debt " number]
+//! window  = [number ["." digits]] unit
+//! unit    = "ns" | "us" | "µs" | "ms" | "s" | "min" | "h" | "day"
+//! ```
+//!
+//! Parts are separated by white space, and nothing else may contain any. The settings may stand in either order.
+
+use super::{Quota, QuotaError};
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+const UNITS: [(&str, u64); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60 * 1_000_000_000),
+    ("h", 3_600 * 1_000_000_000),
+    ("day", 86_400 * 1_000_000_000),
+];
+
+/// Why a text is no [`Quota`].
+///
+/// `at` is the position of the offending part, in bytes from the start of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum ParseQuotaError {
+    /// A whole number was expected: the limit, a burst or a `max_debt`.
+    ExpectedNumber {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// A number is larger than 4294967295.
+    NumberTooLarge {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// The slash between limit and window is missing.
+    ExpectedSlash {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// The window's unit is missing or unknown.
+    UnknownUnit {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// The window's length is no decimal number, or no whole number of nanoseconds.
+    InexactWindow {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// Something else than `burst` or `max_debt` follows the window.
+    UnknownSetting {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// A setting stands there twice.
+    RepeatedSetting {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// The window is zero or too long.
+    Window(QuotaError),
+}
+
+impl fmt::Display for ParseQuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (at, expected) = match *self {
+            Self::ExpectedNumber { at } => (at, "expected a whole number"),
+            Self::NumberTooLarge { at } => (at, "the number exceeds the maximum 4294967295"),
+            Self::ExpectedSlash { at } => (at, "expected a slash between limit and window, as in 100/s"),
+            Self::UnknownUnit { at } => (at, "expected a unit of time: ns, us, ms, s, min, h or day"),
+            Self::InexactWindow { at } => (at, "the window is no whole number of nanoseconds"),
+            Self::UnknownSetting { at } => (at, "expected burst or max_debt, as in 100/s burst 200"),
+            Self::RepeatedSetting { at } => (at, "the setting is there already"),
+            Self::Window(error) => return error.fmt(f),
+        };
+        write!(f, "at byte {at}: {expected}")
+    }
+}
+
+impl core::error::Error for ParseQuotaError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Window(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Reads the text form that `Display` writes, such as `100/s`, `5000/h burst 100` or `unlimited`.
+///
+/// Without `burst` it is the limit, without `max_debt` ten bursts. Windows are `s`, `min`, `h`, `day`, or any length in
+/// `ns`, `us`, `ms`, `s`, `min`, `h` and `day`, such as `250ms` or `1.5s`.
+///
+/// # Errors
+///
+/// [`ParseQuotaError`], which says where and what was expected.
+impl FromStr for Quota {
+    type Err = ParseQuotaError;
+
+    fn from_str(text: &str) -> Result<Self, ParseQuotaError> {
+        let mut parts = Parts { text, at: 0 };
+        let (at, rate) = parts.next();
+        let mut quota = if rate == "unlimited" { Self::UNLIMITED } else { parse_rate(at, rate)? };
+        let (mut burst, mut max_debt) = (None, None);
+        loop {
+            let (at, name) = parts.next();
+            let setting = match name {
+                "" => break,
+                "burst" => &mut burst,
+                "max_debt" => &mut max_debt,
+                _ => return Err(ParseQuotaError::UnknownSetting { at }),
+            };
+            if setting.is_some() {
+                return Err(ParseQuotaError::RepeatedSetting { at });
+            }
+            let (at, number) = parts.next();
+            *setting = Some(parse_number(at, number)?);
+        }
+        if let Some(burst) = burst {
+            quota = quota.burst(burst);
+        }
+        if let Some(max_debt) = max_debt {
+            quota = quota.max_debt(max_debt);
+        }
+        Ok(quota)
+    }
+}
+
+/// The parts of a text between white space, each with its position.
+struct Parts<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Parts<'a> {
+    /// Returns the next part; an empty one at the end.
+    fn next(&mut self) -> (usize, &'a str) {
+        let rest = &self.text[self.at..];
+        let start = self.at + (rest.len() - rest.trim_start().len());
+        let rest = &self.text[start..];
+        let part = &rest[..rest.find(char::is_whitespace).unwrap_or(rest.len())];
+        self.at = start + part.len();
+        (start, part)
+    }
+}
+
+/// Reads `LIMIT/WINDOW`, which stands at the byte `at`.
+fn parse_rate(at: usize, rate: &str) -> Result<Quota, ParseQuotaError> {
+    let digits = leading_digits(rate);
+    let limit = parse_number(at, digits)?;
+    let at = at + digits.len();
+    let window = rate[digits.len()..].strip_prefix('/').ok_or(ParseQuotaError::ExpectedSlash { at })?;
+    let window = parse_window(at + 1, window)?;
+    Quota::per(limit, window).map_err(ParseQuotaError::Window)
+}
+
+/// Reads a window: a unit, or a decimal number of units.
+fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
+    let number = &text[..text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len())];
+    let unit = &text[number.len()..];
+    let Some(&(_, nanos)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err(ParseQuotaError::UnknownUnit { at: at + number.len() });
+    };
+    if number.is_empty() {
+        return Ok(Duration::from_nanos(nanos));
+    }
+    let inexact = ParseQuotaError::InexactWindow { at };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+    // A fraction of a unit that is a whole number of nanoseconds has at most 13 digits: a day is 8.64 * 10^13 of them.
+    if number.starts_with('.') || number.ends_with('.') || fraction.contains('.') || fraction.len() > 14 {
+        return Err(inexact);
+    }
+    // More digits than 2^64 has are too many of any unit.
+    let too_long = ParseQuotaError::Window(QuotaError::WindowTooLong);
+    if whole.len() > 20 {
+        return Err(too_long);
+    }
+    // Below 10^20, and below 10^14.
+    let value = |digits: &str| digits.bytes().fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));
+    let scale = 10u128.pow(fraction.len() as u32);
+    let part = value(fraction) * u128::from(nanos);
+    if part % scale != 0 {
+        return Err(inexact);
+    }
+    // Below 10^20 * 2^47: fits.
+    let nanos = value(whole) * u128::from(nanos) + part / scale;
+    u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| too_long)
+}
+
+fn leading_digits(text: &str) -> &str {
+    &text[..text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len())]
+}
+
+/// Reads a whole number, which stands at the byte `at`.
+fn parse_number(at: usize, digits: &str) -> Result<u32, ParseQuotaError> {
+    if digits.is_empty() || leading_digits(digits) != digits {
+        return Err(ParseQuotaError::ExpectedNumber { at });
+    }
+    digits.parse().map_err(|_| ParseQuotaError::NumberTooLarge { at })
+}
+
+/// Writes the text form: limit, window and burst, and `max_debt` where it was set.
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_unlimited() {
+            return f.write_str("unlimited");
+        }
+        write!(f, "{} burst {}", self.rate(self.limit()), self.burst_size())?;
+        match self.own_max_debt() {
+            Some(max_debt) => write!(f, " max_debt {max_debt}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A limit per window, as it is written: the text form without its settings.
+pub(super) struct Rate {
+    pub(super) limit: u32,
+    pub(super) window: Duration,
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.limit)?;
+        let nanos = self.window.as_nanos();
+        match UNITS[4..].iter().find(|&&(_, unit)| u128::from(unit) == nanos) {
+            Some((name, _)) => f.write_str(name),
+            // Exact, unlike what is shown of a wait.
+            None => write!(f, "{:?}", self.window),
+        }
+    }
+}
+
+/// As text: `"100/s burst 200"`.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Quota {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// From text: `"100/s burst 200"`.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Quota {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl serde::de::Visitor<'_> for Text {
+            type Value = Quota;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a quota such as \"100/s\" or \"5000/h burst 100\"")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Quota, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_str(Text)
+    }
+}
