@@ -35,6 +35,7 @@
 //! | [`keyed`] | [`KeyedLimiter`]: a limit per key |
 //! | [`breaker`] | [`CircuitBreaker`], and its permits; [`KeyedCircuitBreaker`]: a breaker per key |
 //! | [`store`] | [`LruStore`]: a bounded store of any value per key |
+//! | [`deadline`] | [`Deadline`]: the time that a piece of work may take, passed on as a value |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //!
@@ -67,6 +68,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod breaker;
+pub mod deadline;
 #[doc(hidden)]
 pub mod internal;
 pub mod keyed;
@@ -85,6 +87,7 @@ pub use breaker::{
     BreakerConfig, BreakerConfigError, BreakerStatus, CallError, Cause, CircuitBreaker, CircuitOpen, OnStateChange,
     Permit, State, StateChange, Verdict, Window, WindowError,
 };
+pub use deadline::{Deadline, DeadlineExceeded};
 pub use keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError, WhenFull};
 #[cfg(feature = "std")]
 pub use limit::Striped;

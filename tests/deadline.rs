@@ -1,0 +1,109 @@
+//! Deadlines, against exact rationals.
+
+use damper::{Deadline, ManualClock};
+use proptest::prelude::*;
+use std::time::Duration;
+
+const SECOND: u128 = 1_000_000_000;
+
+#[test]
+fn time_runs_out() {
+    let clock = ManualClock::new();
+    let deadline = Deadline::with_clock(Duration::from_secs(2), &clock);
+    assert_eq!((deadline.remaining(), deadline.elapsed()), (Duration::from_secs(2), Duration::ZERO));
+    assert!(deadline.check().is_ok());
+    clock.advance(Duration::from_millis(500));
+    assert_eq!(deadline.remaining(), Duration::from_millis(1_500));
+    assert!((deadline.utilization() - 0.25).abs() < 1e-12);
+    clock.advance(Duration::from_millis(1_500));
+    let exceeded = deadline.check().unwrap_err();
+    assert_eq!((exceeded.specified(), exceeded.elapsed()), (Duration::from_secs(2), Duration::from_secs(2)));
+    assert_eq!(exceeded.to_string(), "deadline of 2 s exceeded, 2 s elapsed");
+    clock.advance(Duration::from_millis(100));
+    assert_eq!((deadline.remaining(), deadline.elapsed()), (Duration::ZERO, Duration::from_millis(2_100)));
+    assert!((deadline.utilization() - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn never_passes_never() {
+    let clock = ManualClock::new();
+    let never = Deadline::never(&clock);
+    clock.advance(Duration::from_secs(1 << 30));
+    assert!(never.is_never() && !never.is_expired() && never.child(Duration::MAX).is_never());
+    assert_eq!((never.remaining(), never.specified(), never.elapsed()), (Duration::MAX, Duration::MAX, Duration::ZERO));
+    let soon = Deadline::with_clock(Duration::from_secs(1), &clock);
+    assert!(!never.earlier(soon).is_never() && !soon.earlier(never).is_never());
+    assert_eq!(never.utilization().to_bits(), 0.0f64.to_bits());
+}
+
+#[test]
+fn child_leaves_the_margin_to_its_parent() {
+    let clock = ManualClock::new();
+    let deadline = Deadline::with_clock(Duration::from_secs(2), &clock);
+    clock.advance(Duration::from_millis(500));
+    let child = deadline.child(Duration::from_millis(200));
+    assert_eq!((child.specified(), child.elapsed()), (Duration::from_millis(1_300), Duration::ZERO));
+    assert!(deadline.child(Duration::from_secs(3)).is_expired(), "less is left than the margin");
+}
+
+#[test]
+fn earlier_is_the_one_that_passes_first() {
+    let clock = ManualClock::new();
+    let set_first = Deadline::with_clock(Duration::from_secs(3), &clock);
+    clock.advance(Duration::from_secs(2));
+    let set_later = Deadline::with_clock(Duration::from_secs(2), &clock);
+    for earlier in [set_first.earlier(set_later), set_later.earlier(set_first)] {
+        assert_eq!((earlier.remaining(), earlier.specified()), (Duration::from_secs(1), Duration::from_secs(3)));
+    }
+}
+
+#[test]
+fn default_clock_takes_16_bytes() {
+    assert_eq!(size_of::<Deadline>(), 16);
+    assert!(!Deadline::NEVER.is_expired());
+    let past = std::time::Instant::now();
+    assert!(Deadline::at(past).is_expired() && !Deadline::at(past + Duration::from_secs(60)).is_expired());
+    assert!(!Deadline::after(Duration::MAX).is_expired() && !Deadline::after(Duration::MAX).is_never());
+}
+
+#[test]
+fn stopped_clock_reaches_no_deadline() {
+    let clock = ManualClock::with_frequency(0);
+    let deadline = Deadline::with_clock(Duration::from_secs(1), &clock);
+    assert_eq!((deadline.is_expired(), deadline.remaining()), (false, Duration::from_secs(1)));
+    assert!(Deadline::with_clock(Duration::ZERO, &clock).is_expired());
+}
+
+proptest! {
+    /// At every frequency, wherever the clock starts, also where it wraps or steps back.
+    #[test]
+    fn agrees_with_rationals(
+        start: u64,
+        frequency in prop_oneof![1..=u64::MAX, Just(1), Just(32_768), Just(1_000_000_000)],
+        nanos in prop_oneof![any::<u64>(), 0..10_000_000_000u64],
+        steps in prop::collection::vec(prop_oneof![0..1i64 << 40, -(1i64 << 40)..0, 0..1_000i64], 1..6),
+    ) {
+        let clock = ManualClock::with_frequency(frequency);
+        clock.set_ticks(start);
+        let specified = Duration::from_nanos(nanos.min(u64::MAX - 1));
+        let deadline = Deadline::with_clock(specified, &clock);
+        let total = (specified.as_nanos() * u128::from(frequency) / SECOND).min(1 << 62) as i128;
+        let mut passed = 0i128;
+        for step in steps {
+            passed += i128::from(step);
+            clock.set_ticks(start.wrapping_add(passed as u64));
+            let left = total - passed;
+            prop_assert_eq!(deadline.is_expired(), left <= 0);
+            prop_assert_eq!(deadline.check().is_err(), left <= 0);
+            let remaining = (left.max(0) as u128 * SECOND / u128::from(frequency)).min(specified.as_nanos());
+            prop_assert_eq!(deadline.remaining().as_nanos(), remaining);
+            if left > 0 {
+                prop_assert_eq!(deadline.remaining() + deadline.elapsed(), specified);
+            } else {
+                let overdue = ((-left) as u128 * SECOND).div_ceil(u128::from(frequency)).min(u128::from(u64::MAX));
+                prop_assert_eq!(deadline.elapsed().as_nanos(), specified.as_nanos() + overdue);
+            }
+            prop_assert!((0.0..=1.0).contains(&deadline.utilization()));
+        }
+    }
+}
