@@ -1,7 +1,7 @@
 //! The headers `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers), lists of structured fields
 //! (RFC 9651) with an item for each limit.
 
-use super::seconds::whole_seconds;
+use super::retry_after::whole_seconds;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use core::fmt;
@@ -73,7 +73,7 @@ pub struct RateLimitHeaders {
     name: sfv::String,
     /// As it is written.
     item: String,
-    /// The policy's item of the first quota that was told, which mostly is the only one.
+    /// The policy's item of the first quota that was written, which mostly is the only one.
     policy: OnceLock<(Quota, Option<HeaderValue>)>,
 }
 
@@ -135,8 +135,8 @@ impl RateLimitHeaders {
             let (tokens, seconds) = stated(quota);
             self.item(QUOTA, tokens, WINDOW, seconds)
         };
-        let (first, told) = self.policy.get_or_init(|| (quota, item()));
-        if *first == quota { told.clone() } else { item() }
+        let (first, value) = self.policy.get_or_init(|| (quota, item()));
+        if *first == quota { value.clone() } else { item() }
     }
 
     /// An item with a parameter of tokens, and one of seconds if there are some and RFC 9651 has an integer for them

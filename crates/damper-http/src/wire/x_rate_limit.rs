@@ -1,6 +1,6 @@
 //! The headers `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, which many clients know.
 
-use super::seconds::whole_seconds;
+use super::retry_after::whole_seconds;
 use core::time::Duration;
 use damper_core::quota::Quota;
 use http::{HeaderMap, HeaderName, HeaderValue};
