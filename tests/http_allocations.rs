@@ -3,7 +3,7 @@
 #![cfg(all(feature = "hyper", feature = "tower"))]
 
 use allocation_counter::measure;
-use damper::http::{CircuitBreakerLayer, PeerAddress, RateLimitLayer};
+use damper::http::{CircuitBreakerLayer, Headers, PeerAddress, RateLimitLayer};
 use damper::wire::TrustedProxies;
 use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter};
 use http::{Request, Response};
@@ -46,7 +46,11 @@ where
 fn the_allocator_counts() {
     assert_eq!(measure(|| drop(std::hint::black_box(Box::new(1)))).count_total, 1);
     assert!(
-        allocations(RateLimitLayer::global(Quota::per_second(1_000)).headers(true).layer(tower::service_fn(bare))) > 0
+        allocations(
+            RateLimitLayer::global(Quota::per_second(1_000))
+                .headers(Headers::OnAllResponses)
+                .layer(tower::service_fn(bare))
+        ) > 0
     );
 }
 
@@ -60,7 +64,7 @@ fn what_passes_a_limit_allocates_nothing() {
     let per_client = RateLimitLayer::per_client(quota).behind(TrustedProxies::new(["10.0.0.0/8"]).unwrap());
     let per_client = per_client.exempt(|head| head.uri.path() == "/healthz").on_limited(|_, _| ()).problem_json();
     assert_eq!(allocations(per_client.layer(bare)), 0);
-    assert_eq!(allocations(RateLimitLayer::by(|head| head.version, quota).layer(bare)), 0);
+    assert_eq!(allocations(RateLimitLayer::by_key(|head| head.version, quota).layer(bare)), 0);
     let name = http::HeaderName::from_static("x-forwarded-for");
     assert_eq!(allocations(RateLimitLayer::by_header(name, quota).layer(bare)), 0);
     #[cfg(feature = "tokio")]
@@ -81,7 +85,7 @@ fn what_passes_a_breaker_allocates_nothing() {
     let bare = tower::service_fn(bare);
     assert_eq!(allocations(CircuitBreakerLayer::new(&BREAKER).layer(bare)), 0);
     assert_eq!(allocations(CircuitBreakerLayer::new(Arc::new(CircuitBreaker::default())).layer(bare)), 0);
-    assert_eq!(allocations(CircuitBreakerLayer::one(config).layer(bare)), 0);
+    assert_eq!(allocations(CircuitBreakerLayer::single(config).layer(bare)), 0);
     assert_eq!(allocations(CircuitBreakerLayer::per_host(config).layer(bare)), 0);
     assert_eq!(allocations(CircuitBreakerLayer::per_host(config).when_body_ends().layer(bare)), 0);
 }

@@ -450,7 +450,7 @@ async fn retry_after_as_a_date_is_respected() {
 #[tokio::test]
 async fn one_breaker_for_all_tells_of_its_changes() {
     let (sender, changes) = std::sync::mpsc::channel();
-    let mut client = CircuitBreakerLayer::one(config(1))
+    let mut client = CircuitBreakerLayer::single(config(1))
         .on_state_change(move |change| sender.send(change.to_string()).unwrap())
         .layer(tower::service_fn(failing));
     client.call(Request::get("http://a.example/").body(()).unwrap()).await.unwrap();

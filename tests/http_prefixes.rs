@@ -2,7 +2,9 @@
 #![cfg(feature = "tower")]
 
 use bytes::Bytes;
-use damper::http::{Answer, Decision, Head, Limit, Limited, PeerAddress, PerClient, RateLimitLayer, Refusal};
+use damper::http::{
+    Answer, Decision, Detail, Head, Headers, Limit, Limited, PeerAddress, PerClient, RateLimitLayer, Refusal,
+};
 use damper::{ClientAddress, KeyedLimiter, ManualClock, Quota};
 use http::{Request, Response};
 use http_body_util::Empty;
@@ -22,17 +24,17 @@ fn limits(clock: &Clocked, quota: Quota) -> Limits {
     Arc::new(KeyedLimiter::builder(quota).clock(Arc::clone(clock)).build().unwrap())
 }
 
-fn ask(limit: &impl Limit, from: IpAddr, tell: bool) -> Answer {
+fn ask(limit: &impl Limit, from: IpAddr) -> Answer {
     let mut request = Request::new(());
     request.extensions_mut().insert(PeerAddress(SocketAddr::from((from, 443))));
-    match limit.decide(&Head::of(&request), tell) {
+    match limit.decide(&Head::of(&request), Detail::None) {
         Decision::Now(answer) => answer,
-        Decision::Later(_) => panic!("it decides at once"),
+        Decision::Later(_) => panic!("the limit decides at once"),
     }
 }
 
 fn passes(limit: &impl Limit, from: IpAddr) -> bool {
-    ask(limit, from, false).is_ok()
+    ask(limit, from).is_ok()
 }
 
 fn limited(answer: Answer) -> Limited {
@@ -134,7 +136,8 @@ async fn headers_report_the_tightest_limit() {
     let sites = limits(&clock, Quota::per_minute(3));
     let limit = PerClient::new(limits(&clock, Quota::per_second(2))).prefix(48, sites);
     let answered = async |from: IpAddr| -> [String; 3] {
-        let layer = RateLimitLayer::new(limit.clone()).headers(true).for_peer(SocketAddr::from((from, 1)));
+        let layer =
+            RateLimitLayer::new(limit.clone()).headers(Headers::OnAllResponses).for_peer(SocketAddr::from((from, 1)));
         let bare = |_: Request<()>| std::future::ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())));
         let response = layer.layer(tower::service_fn(bare)).oneshot(Request::new(())).await.unwrap();
         ["ratelimit-policy", "ratelimit", "retry-after"].map(|name| {
@@ -149,7 +152,7 @@ async fn headers_report_the_tightest_limit() {
     assert_eq!(answered(in_network(0, 1)).await, [site, r#""default";r=0;t=60"#, ""]);
     assert_eq!(answered(in_network(0, 2)).await, [site, r#""default";r=0;t=20"#, "20"]);
     assert_eq!(answered(in_network(0, 0)).await, [site, r#""default";r=0;t=20"#, "20"], "both refuse");
-    let limited = limited(ask(&limit, in_network(0, 0), false));
+    let limited = limited(ask(&limit, in_network(0, 0)));
     assert_eq!(limited.retry_after, Some(Duration::from_secs(20)));
     clock.advance(Duration::from_secs(20));
     assert!(passes(&limit, in_network(0, 0)), "after so long it passes");

@@ -16,7 +16,7 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{Body, ByKey, Head, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
+use damper::http::{Body, ByKey, Head, Headers, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
 use damper::wire::TrustedProxies;
 use damper::{FixedWindow, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
@@ -274,7 +274,7 @@ async fn a_churn_of_keys_stays_in_bounds() {
 /// All without a key share a bucket, which those with one do not touch.
 #[tokio::test]
 async fn no_key_is_one_key() {
-    let by_user = RateLimitLayer::by(|head| head.headers.get("x-user").cloned(), Quota::per_hour(1).burst(2));
+    let by_user = RateLimitLayer::by_key(|head| head.headers.get("x-user").cloned(), Quota::per_hour(1).burst(2));
     let by_header = RateLimitLayer::by_header(http::HeaderName::from_static("x-user"), Quota::per_hour(1).burst(2));
     let servers = [
         serve(move |_| by_user.layer(service_fn(hello))).await,
@@ -294,9 +294,9 @@ async fn no_key_is_one_key() {
 #[tokio::test]
 async fn headers_tell_how_the_limits_stand() {
     let (clock, limiter) = clocked(Quota::per_second(50).burst(100));
-    let outer = RateLimitLayer::new(limiter).headers(true).x_headers(true);
+    let outer = RateLimitLayer::new(limiter).headers(Headers::OnAllResponsesWithX);
     let inner = RateLimitLayer::new(Arc::new(RateLimiter::with_clock(Quota::per_minute(10), Arc::clone(&clock))));
-    let inner = inner.headers(true).named("search").unwrap();
+    let inner = inner.headers(Headers::OnAllResponses).named("search").unwrap();
     let server = serve(move |_| outer.layer(inner.layer(service_fn(hello)))).await;
     let mut client = Client::of(server).await;
     let all = |headers: &HeaderMap, name: &str| {
@@ -322,11 +322,11 @@ async fn headers_tell_how_the_limits_stand() {
 async fn other_algorithms_are_limits_too() {
     let clock = Arc::new(ManualClock::new());
     let window = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_minute(2)), Arc::clone(&clock));
-    let window = RateLimitLayer::new(Arc::new(window)).headers(true);
+    let window = RateLimitLayer::new(Arc::new(window)).headers(Headers::OnAllResponses);
     let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_hour(2)], Arc::clone(&clock));
-    let both = RateLimitLayer::new(Arc::new(both)).headers(true);
+    let both = RateLimitLayer::new(Arc::new(both)).headers(Headers::OnAllResponses);
     let each = KeyedLimiter::builder(Quota::per_minute(2).burst(9)).clock(clock).algorithm::<FixedWindow>();
-    let each = RateLimitLayer::new(PerClient::new(Arc::new(each.build().unwrap()))).headers(true);
+    let each = RateLimitLayer::new(PerClient::new(Arc::new(each.build().unwrap()))).headers(Headers::OnAllResponses);
     let each = serve(move |peer| each.for_peer(peer).layer(service_fn(hello))).await;
     let window = serve(move |_| window.layer(service_fn(hello))).await;
     let both = serve(move |_| both.layer(service_fn(hello))).await;
@@ -382,10 +382,11 @@ async fn refusals_are_not_cached() {
 async fn policy_states_the_rate_of_a_small_burst() {
     let clock = Arc::new(ManualClock::new());
     let quota = Quota::per_second(1_000).burst(50);
-    let global = RateLimitLayer::new(Arc::new(RateLimiter::with_clock(quota, Arc::clone(&clock)))).headers(true);
+    let global = RateLimitLayer::new(Arc::new(RateLimiter::with_clock(quota, Arc::clone(&clock))))
+        .headers(Headers::OnAllResponses);
     let both = LimitSet::with_clock([quota, Quota::per_hour(1_000_000)], Arc::clone(&clock));
-    let both = RateLimitLayer::new(Arc::new(both)).headers(true);
-    let each = per_client(quota).1.headers(true).for_peer(SocketAddr::from((LOCALHOST, 1)));
+    let both = RateLimitLayer::new(Arc::new(both)).headers(Headers::OnAllResponses);
+    let each = per_client(quota).1.headers(Headers::OnAllResponses).for_peer(SocketAddr::from((LOCALHOST, 1)));
     let mut answers = Vec::new();
     answers.push(global.layer(tower::service_fn(hello::<()>)).oneshot(Request::new(())).await.unwrap());
     answers.push(both.layer(tower::service_fn(hello::<()>)).oneshot(Request::new(())).await.unwrap());
@@ -396,7 +397,7 @@ async fn policy_states_the_rate_of_a_small_burst() {
     }
     // Of a quota per minute, the minute stays.
     let (_, limiter) = clocked(Quota::per_minute(100).burst(1));
-    let service = RateLimitLayer::new(limiter).headers(true).layer(tower::service_fn(hello::<()>));
+    let service = RateLimitLayer::new(limiter).headers(Headers::OnAllResponses).layer(tower::service_fn(hello::<()>));
     let answer = service.oneshot(Request::new(())).await.unwrap();
     assert_eq!(answer.headers()["ratelimit-policy"], r#""default";q=100;w=60"#);
 }

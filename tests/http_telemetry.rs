@@ -2,8 +2,8 @@
 #![cfg(all(feature = "metrics", feature = "tower", feature = "tracing"))]
 
 use damper::http::{
-    Answer, CircuitBreakerLayer, Decision, Head, KeyedStatus, Limit, LimitError, Limited, PeerAddress, PerClient,
-    RateLimitLayer, Refusal,
+    Answer, CircuitBreakerLayer, Decision, Detail, Head, KeyedStatus, Limit, LimitError, Limited, PeerAddress,
+    PerClient, RateLimitLayer, Refusal,
 };
 use damper::{BreakerConfig, KeyedLimiter, ManualClock, Quota, WhenFull};
 use http::{Request, Response};
@@ -159,9 +159,9 @@ fn requests_do_not_gather_the_metrics_of_tables() {
     struct Unasked;
 
     impl Limit for Unasked {
-        type Later = Ready<Answer>;
+        type Future = Ready<Answer>;
 
-        fn decide(&self, head: &Head<'_>, _: bool) -> Decision<Self::Later> {
+        fn decide(&self, head: &Head<'_>, _: Detail) -> Decision<Self::Future> {
             let is_allowed = head.uri.path() == "/";
             let denied = || Limited::new(None, damper::http::Standing::new(Quota::per_second(1), 0, None)).into();
             Decision::Now(if is_allowed { Ok(None) } else { Err(denied()) })
@@ -242,7 +242,7 @@ fn probes_are_counted() {
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_nanos(1)).build();
-        let mut service = CircuitBreakerLayer::one(config.unwrap()).layer(service_fn(answer));
+        let mut service = CircuitBreakerLayer::single(config.unwrap()).layer(service_fn(answer));
         call(&mut service, get("/down")).unwrap();
         while call(&mut service, get("/")).is_err() {}
         let lines = lines(&snapshotter);
@@ -359,9 +359,9 @@ fn missing_peer_does_not_flood_the_log() {
 struct Broken;
 
 impl Limit for Broken {
-    type Later = Ready<Answer>;
+    type Future = Ready<Answer>;
 
-    fn decide(&self, _: &Head<'_>, _: bool) -> Decision<Self::Later> {
+    fn decide(&self, _: &Head<'_>, _: Detail) -> Decision<Self::Future> {
         Decision::Now(Err(Refusal::Failed(LimitError::other("the store is away"))))
     }
 }

@@ -1,7 +1,7 @@
 //! Clients that wait for their turn at a limit, in tokio's own time.
 #![cfg(all(feature = "tokio", feature = "tower"))]
 
-use damper::http::{Answer, Decision, Head, Limit, LimitError, RateLimitLayer, Refusal};
+use damper::http::{Answer, Decision, Detail, Head, Headers, Limit, LimitError, RateLimitLayer, Refusal};
 use damper::{ManualClock, Quota, RateLimiter};
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body_util::{BodyExt, Empty};
@@ -47,7 +47,7 @@ fn server(
 async fn requests_wait_their_turn_in_their_order() {
     let start = Instant::now();
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(10).burst(1), TokioClock(start)));
-    let layer = RateLimitLayer::new(Arc::clone(&limiter)).wait(Duration::from_secs(1)).headers(true);
+    let layer = RateLimitLayer::new(Arc::clone(&limiter)).wait(Duration::from_secs(1)).headers(Headers::OnAllResponses);
     let mut client = layer.layer(server(start));
     let calls: Vec<_> = (0..5).map(|_| tokio::spawn(client.call(Request::new(())))).collect();
     for (turn, call) in calls.into_iter().enumerate() {
@@ -117,9 +117,9 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
 struct Remote(Arc<std::sync::Mutex<Vec<oneshot::Sender<Answer>>>>);
 
 impl Limit for Remote {
-    type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-    fn decide(&self, _: &Head<'_>, _: bool) -> Decision<Self::Later> {
+    fn decide(&self, _: &Head<'_>, _: Detail) -> Decision<Self::Future> {
         let (sender, receiver) = oneshot::channel();
         self.0.lock().unwrap().push(sender);
         Decision::Later(Box::pin(async move {

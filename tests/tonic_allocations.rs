@@ -73,7 +73,7 @@ fn what_passes_allocates_nothing() {
     let bare = tower::service_fn(bare);
     assert_eq!(allocations(RateLimitLayer::per_client(quota).layer(bare)), 0);
     assert_eq!(allocations(CircuitBreakerLayer::new(&BREAKER).layer(bare)), 0);
-    assert_eq!(allocations(CircuitBreakerLayer::one(config).layer(bare)), 0);
+    assert_eq!(allocations(CircuitBreakerLayer::single(config).layer(bare)), 0);
     assert_eq!(
         allocations(CircuitBreakerLayer::per_host(config).classify(damper::tonic::unavailability).layer(bare)),
         0

@@ -388,7 +388,7 @@ async fn one_breaker_for_all_tells_of_its_changes() {
     let upstream = Upstream::default();
     upstream.answer(Code::Unavailable);
     let (sender, changes) = std::sync::mpsc::channel();
-    let layer = CircuitBreakerLayer::one(BreakerConfig::builder().failure_threshold(1).build().unwrap())
+    let layer = CircuitBreakerLayer::single(BreakerConfig::builder().failure_threshold(1).build().unwrap())
         .on_state_change(move |change| sender.send(change.to_string()).unwrap());
     let server = start(&upstream);
     // Clones, and all services that the layer makes, share it.
@@ -405,7 +405,7 @@ fn calls_are_counted() {
     let recorder = metrics_util::debugging::DebuggingRecorder::new();
     let metrics = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
-        let layer = CircuitBreakerLayer::one(BreakerConfig::builder().failure_threshold(2).build().unwrap());
+        let layer = CircuitBreakerLayer::single(BreakerConfig::builder().failure_threshold(2).build().unwrap());
         let sick = tower::service_fn(|_: Request<()>| async {
             Ok::<_, Status>(Status::unavailable("sick").into_http::<Body>())
         });

@@ -6,7 +6,7 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{Head, PerClient, RateLimitLayer};
+use damper::http::{Head, Headers, PerClient, RateLimitLayer};
 use damper::tonic::{IntoStatus, RateLimitInterceptor};
 use damper::{CircuitBreaker, CircuitOpen, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
 use http::{HeaderName, Method, Request, Response, StatusCode};
@@ -277,7 +277,7 @@ async fn a_metadata_value_is_a_key() {
 #[tokio::test]
 async fn the_method_is_a_key() {
     let key = |head: &Head<'_>| (head.uri.path().to_owned(), head.headers.get("x-api-key").cloned());
-    let layer = RateLimitLayer::by(key, Quota::per_hour(1));
+    let layer = RateLimitLayer::by_key(key, Quota::per_hour(1));
     let mut client = client(serve(Server::builder().layer(layer).add_service(Upstream::default().echo())));
     call(&mut client).await.unwrap();
     assert_limited(&call(&mut client).await.unwrap_err());
@@ -328,7 +328,7 @@ async fn an_interceptor_refuses_alike() {
 #[tokio::test]
 async fn the_limit_is_told_in_metadata() {
     let (_, layer) = clocked(Quota::per_minute(2));
-    let layer = layer.headers(true).named("calls").unwrap();
+    let layer = layer.headers(Headers::OnAllResponses).named("calls").unwrap();
     let mut client = client(serve(Server::builder().layer(layer).add_service(Upstream::default().echo())));
     let answer = client.unary(message("hello")).await.unwrap();
     assert_eq!(answer.metadata().get("ratelimit").unwrap(), r#""calls";r=1;t=30"#);

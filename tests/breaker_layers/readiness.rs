@@ -267,7 +267,7 @@ fn a_breaker_that_only_measures_asks_the_service() {
 #[test]
 fn the_breaker_of_a_layer_answers_within_one_poll() {
     let config = BreakerConfig::builder().failure_threshold(1).build().unwrap();
-    let layer = CircuitBreakerLayer::one(config);
+    let layer = CircuitBreakerLayer::single(config);
     let mut failing = layer.layer(tower::service_fn(|_: Asked| ready(Err::<Response<()>, BoxError>("down".into()))));
     polled(failing.call(request())).unwrap_err();
     let Err(error) = polled(layer.layer(Limited::new(0)).oneshot(request())) else { panic!("let pass") };

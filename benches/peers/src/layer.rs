@@ -162,7 +162,7 @@ fn breaker() -> Side {
 }
 
 fn breaker_of_the_layer() -> Side {
-    added(&CircuitBreakerLayer::one(BreakerConfig::default()))
+    added(&CircuitBreakerLayer::single(BreakerConfig::default()))
 }
 
 /// So fast that nobody is refused.

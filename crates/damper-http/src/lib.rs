@@ -60,8 +60,6 @@
 extern crate alloc;
 extern crate std;
 
-mod body;
-mod call;
 mod circuit_breaker;
 mod head;
 #[cfg(feature = "tower")]
@@ -73,16 +71,15 @@ mod rate_limit;
 mod telemetry;
 pub mod wire;
 
-pub use body::Body;
 pub use circuit_breaker::{
-    BodyEnd, BodyEnds, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Classify, Completion, Ending,
-    HeadArrives, HostListener, PerHost, ServerErrors, Single, WatchedBody,
+    AtBodyEnd, AtHead, BodyEnd, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Classify, ClassifyEnd,
+    Completion, HostListener, PerHost, ResponseHead, ServerErrors, Single, WatchedBody,
 };
-pub use head::{Head, ResponseHead};
+pub use head::Head;
 pub use limit::{
-    Answer, ByHeader, ByKey, Decision, KeyedStatus, Limit, LimitError, Limited, PerClient, Refusal, Standing,
+    Answer, ByHeader, ByKey, Decision, Detail, KeyedStatus, Limit, LimitError, Limited, PerClient, Refusal, Standing,
 };
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};
 pub use peer::{MissingPeer, PeerAddress};
-pub use rate_limit::{RateLimit, RateLimitFuture, RateLimitLayer};
+pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer};

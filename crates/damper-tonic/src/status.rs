@@ -8,10 +8,10 @@ use damper_http::Limited;
 use damper_http::internal::status;
 use tonic::{Code, Status};
 
-/// What somebody waits for a probe to end of which nobody knows how long it takes.
+/// The wait for a probe to end, whose duration is unknown.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Makes a status of a refusal, so that a handler can answer with it.
+/// Turns a refusal into a status, so that a handler can answer with it.
 ///
 /// | refusal | status | `RetryInfo` |
 /// |---|---|---|
@@ -41,7 +41,7 @@ const PROBE: Duration = Duration::from_secs(1);
 /// assert!(CircuitOpen::find_in(&status).is_some());
 /// ```
 pub trait IntoStatus {
-    /// The status to answer with.
+    /// Returns the status to answer with.
     fn into_status(self) -> Status;
 }
 

@@ -1,21 +1,19 @@
 //! Which breaker a request belongs to.
 
-use super::host::with_host;
 use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
-use damper_core::breaker::KeyedCircuitBreaker;
-use damper_core::breaker::{BreakerRef, CircuitBreaker, CircuitOpen, OnStateChange, Permit};
+use damper_core::breaker::{BreakerRef, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, OnStateChange, Permit};
 use damper_core::time::Clock;
 
-/// The breakers of a [`CircuitBreakerLayer`](super::CircuitBreakerLayer): tell which one a request has to pass.
+/// The breakers of a [`CircuitBreakerLayer`](super::CircuitBreakerLayer), one of which a request has to pass.
 ///
-/// A breaker (in a `static`, or an `Arc`) is one for all requests, and [`KeyedCircuitBreaker`] in an `Arc` are one per
-/// host. Write your own for what is told apart otherwise.
+/// A breaker in a `static` or an `Arc` is one for all requests. A [`KeyedCircuitBreaker`] in an `Arc` has one per host.
+/// Write your own to choose the breaker in another way.
 ///
 /// # Examples
 ///
-/// Reads and writes fail apart:
+/// One breaker for reads and one for writes:
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
@@ -99,6 +97,6 @@ impl<C: Clock + Clone> Breakers for Arc<KeyedCircuitBreaker<String, C>> {
     type Breaker = Arc<CircuitBreaker<C>>;
 
     fn try_acquire(&self, head: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
-        with_host(head, |host| self.get_or_create(host)).try_acquire_owned()
+        head.with_host(|host| self.get_or_create(host)).try_acquire_owned()
     }
 }

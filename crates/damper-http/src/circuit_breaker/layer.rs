@@ -1,7 +1,6 @@
 //! Which breakers, what is a failure, and when that is known.
 
-use super::completion::{BodyEnds, HeadArrives};
-use super::{Breakers, CircuitBreak, PerHost, ServerErrors, Single};
+use super::{AtBodyEnd, AtHead, Breakers, CircuitBreak, PerHost, ServerErrors, Single};
 use crate::ResponseHead;
 use alloc::sync::Arc;
 use core::fmt;
@@ -54,10 +53,10 @@ use damper_core::breaker::{BreakerConfig, StateChange, Verdict};
 /// # Ok(())
 /// # }
 /// ```
-pub struct CircuitBreakerLayer<B = PerHost, V = ServerErrors, W = HeadArrives> {
+pub struct CircuitBreakerLayer<B = PerHost, V = ServerErrors, W = AtHead> {
     breakers: B,
     classify: V,
-    moment: PhantomData<fn() -> W>,
+    completion: PhantomData<fn() -> W>,
 }
 
 impl CircuitBreakerLayer<PerHost> {
@@ -77,13 +76,13 @@ impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
     /// services.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self { breakers: self.breakers.with_listeners(|listeners| listeners.named(name)), ..self }
+        Self { breakers: self.breakers.with_listener(|listener| listener.named(name)), ..self }
     }
 
     /// Sets how many hosts are known at most. Default: 1024. To be called before there are services.
     #[must_use]
     pub fn capacity(self, hosts: usize) -> Self {
-        Self { breakers: self.breakers.of_at_most(hosts), ..self }
+        Self { breakers: self.breakers.with_capacity(hosts), ..self }
     }
 
     /// Calls this on every change of a state, with the host and port such as `api.example.com:443`. To be called before
@@ -103,14 +102,14 @@ impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
     /// ```
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange, &str) + Send + Sync + 'static) -> Self {
-        Self { breakers: self.breakers.with_listeners(|listeners| listeners.and(Arc::new(hook))), ..self }
+        Self { breakers: self.breakers.with_listener(|listener| listener.with_callback(Arc::new(hook))), ..self }
     }
 }
 
 impl CircuitBreakerLayer<Single> {
     /// One breaker for all requests.
     #[must_use]
-    pub fn one(config: BreakerConfig) -> Self {
+    pub fn single(config: BreakerConfig) -> Self {
         Self::new(Single::new(config))
     }
 }
@@ -120,14 +119,14 @@ impl<V, W> CircuitBreakerLayer<Single, V, W> {
     /// services.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self { breakers: self.breakers.with_listeners(|listeners| listeners.named(name)), ..self }
+        Self { breakers: self.breakers.with_listener(|listener| listener.named(name)), ..self }
     }
 
     /// Calls this on every change of the state. To be called before there are services.
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange) + Send + Sync + 'static) -> Self {
         let hook = Arc::new(move |change, _: &str| hook(change));
-        Self { breakers: self.breakers.with_listeners(|listeners| listeners.and(hook)), ..self }
+        Self { breakers: self.breakers.with_listener(|listener| listener.with_callback(hook)), ..self }
     }
 }
 
@@ -152,7 +151,7 @@ impl<B: Breakers> CircuitBreakerLayer<B> {
     /// # let _ = (payments, layer);
     /// ```
     pub fn new(breakers: B) -> Self {
-        Self { breakers, classify: ServerErrors, moment: PhantomData }
+        Self { breakers, classify: ServerErrors, completion: PhantomData }
     }
 }
 
@@ -184,7 +183,7 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
     {
-        CircuitBreakerLayer { breakers: self.breakers, classify, moment: PhantomData }
+        CircuitBreakerLayer { breakers: self.breakers, classify, completion: PhantomData }
     }
 
     /// Lets the verdict on a success fall when the body has ended: one that fails after a 200 is then a failure, and
@@ -198,8 +197,8 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
     /// keeps its
     /// place.
     #[must_use]
-    pub fn when_body_ends(self) -> CircuitBreakerLayer<B, V, BodyEnds> {
-        CircuitBreakerLayer { breakers: self.breakers, classify: self.classify, moment: PhantomData }
+    pub fn when_body_ends(self) -> CircuitBreakerLayer<B, V, AtBodyEnd> {
+        CircuitBreakerLayer { breakers: self.breakers, classify: self.classify, completion: PhantomData }
     }
 }
 
@@ -230,7 +229,7 @@ impl<B: Clone, V: Clone, W, S> tower_layer::Layer<S> for CircuitBreakerLayer<B, 
 /// Clones share the breakers.
 impl<B: Clone, V: Clone, W> Clone for CircuitBreakerLayer<B, V, W> {
     fn clone(&self) -> Self {
-        Self { breakers: self.breakers.clone(), classify: self.classify.clone(), moment: PhantomData }
+        Self { breakers: self.breakers.clone(), classify: self.classify.clone(), completion: PhantomData }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a request is told that may not pass.
+//! Why a request may not pass.
 
 use super::Standing;
 use crate::MissingPeer;

@@ -1,7 +1,7 @@
-//! Which limit, and what is told.
+//! Which limit, and how its decisions are reported.
 
-use super::RateLimit;
-use super::policy::Policy;
+use super::settings::RateLimitSettings;
+use super::{Headers, RateLimit, RefusalBody};
 use crate::Head;
 use crate::limit::{ByHeader, ByKey, Limit, LimitError, Limited, PerClient, Prefix};
 use crate::wire::{RateLimitHeaders, RateLimitNameError, TrustedProxies};
@@ -70,8 +70,8 @@ use http::HeaderName;
 /// # check(service);
 /// ```
 pub struct RateLimitLayer<L> {
-    policy: Arc<Policy<L>>,
-    peer: Option<SocketAddr>,
+    pub(super) settings: Arc<RateLimitSettings<L>>,
+    pub(super) peer: Option<SocketAddr>,
 }
 
 impl RateLimitLayer<Arc<RateLimiter>> {
@@ -120,13 +120,13 @@ impl RateLimitLayer<PerClient> {
     /// ```
     #[must_use]
     pub fn prefix(self, bits: u32, quota: Quota) -> Self {
-        self.with(|policy| policy.limit.add_prefix(Prefix::V6(bits), limits_for_each(quota)))
+        self.with(|settings| settings.limit.add_prefix(Prefix::V6(bits), limits_for_each(quota)))
     }
 
     /// Adds a limit for each IPv4 prefix of `bits`, as [`prefix`](Self::prefix) does for IPv6; more than 32 are 32.
     #[must_use]
     pub fn prefix_v4(self, bits: u32, quota: Quota) -> Self {
-        self.with(|policy| policy.limit.add_prefix(Prefix::V4(bits), limits_for_each(quota)))
+        self.with(|settings| settings.limit.add_prefix(Prefix::V4(bits), limits_for_each(quota)))
     }
 }
 
@@ -146,13 +146,13 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, K>> {
     /// #[derive(Clone, Hash)]
     /// struct User(u64);
     ///
-    /// let layer = RateLimitLayer::by(
+    /// let layer = RateLimitLayer::by_key(
     ///     |head| (head.extensions.get::<User>().cloned(), head.uri.path().to_owned()),
     ///     Quota::per_minute(30),
     /// );
     /// # let _ = layer;
     /// ```
-    pub fn by(key: F, quota: Quota) -> Self {
+    pub fn by_key(key: F, quota: Quota) -> Self {
         Self::new(ByKey::new(key, limits_for_each(quota)))
     }
 }
@@ -198,27 +198,19 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(limit: L) -> Self {
-        Self { policy: Arc::new(Policy::new(limit)), peer: None }
+        Self { settings: Arc::new(RateLimitSettings::new(limit)), peer: None }
     }
 
     /// Lets requests pass unasked for which the predicate is true, such as those of health checks. Default: none.
     #[must_use]
     pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|policy| policy.exempt = Some(Arc::new(predicate)))
+        self.with(|settings| settings.exempt = Some(Arc::new(predicate)))
     }
 
-    /// Sets whether answers to requests that pass carry `RateLimit` and `RateLimit-Policy` too, which allocates.
-    /// Default: they do not.
+    /// Sets which responses carry rate limit headers, and which headers these are. Default: [`Headers::OnRefusals`].
     #[must_use]
-    pub fn headers(self, are_told: bool) -> Self {
-        self.with(|policy| policy.tells_allowed = are_told)
-    }
-
-    /// Sets whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` go with these headers, wherever they are. Default:
-    /// they do not.
-    #[must_use]
-    pub fn x_headers(self, are_told: bool) -> Self {
-        self.with(|policy| policy.tells_x = are_told)
+    pub fn headers(self, headers: Headers) -> Self {
+        self.with(|settings| settings.headers = headers)
     }
 
     /// Sets the name of the limit, by which headers, logs and metrics tell limits apart. Default: `default`.
@@ -228,7 +220,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// [`RateLimitNameError`] if the name has anything but printable ASCII.
     pub fn named(self, name: &str) -> Result<Self, RateLimitNameError> {
         let headers = RateLimitHeaders::new(name)?;
-        Ok(self.with(|policy| policy.rename(headers)))
+        Ok(self.with(|settings| settings.rename(headers)))
     }
 
     /// Sets the body of the answer to requests that are over the limit: its content type, and its bytes. Default: a
@@ -250,8 +242,8 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         self,
         body: impl Fn(&Head<'_>, &Limited) -> (&'static str, T) + Send + Sync + 'static,
     ) -> Self {
-        self.with(|policy| {
-            policy.body = super::answer::Body::Own(Arc::new(move |head, limited| {
+        self.with(|settings| {
+            settings.body = RefusalBody::Custom(Arc::new(move |head, limited| {
                 let (content_type, bytes) = body(head, limited);
                 (content_type, bytes.into())
             }));
@@ -261,13 +253,13 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// Sets the body of the answer to requests that are over the limit to a problem document (RFC 9457) in JSON.
     #[must_use]
     pub fn problem_json(self) -> Self {
-        self.with(|policy| policy.body = super::answer::Body::Problem)
+        self.with(|settings| settings.body = RefusalBody::Problem)
     }
 
     /// Calls this for every request that is over the limit, before it is answered.
     #[must_use]
     pub fn on_limited(self, hook: impl Fn(&Head<'_>, &Limited) + Send + Sync + 'static) -> Self {
-        self.with(|policy| policy.on_limited = Some(Arc::new(hook)))
+        self.with(|settings| settings.on_limited = Some(Arc::new(hook)))
     }
 
     /// Calls this for every request that the limit cannot decide on, before it is answered `500 Internal Server Error`.
@@ -288,12 +280,12 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// ```
     #[must_use]
     pub fn on_error(self, hook: impl Fn(&Head<'_>, &LimitError) + Send + Sync + 'static) -> Self {
-        self.with(|policy| policy.on_error = Some(Arc::new(hook)))
+        self.with(|settings| settings.on_error = Some(Arc::new(hook)))
     }
 
     /// The same layer with another setting, of which those cloned before know nothing. All share the limit.
-    fn with(mut self, set: impl FnOnce(&mut Policy<L>)) -> Self {
-        set(Arc::make_mut(&mut self.policy));
+    fn with(mut self, set: impl FnOnce(&mut RateLimitSettings<L>)) -> Self {
+        set(Arc::make_mut(&mut self.settings));
         self
     }
 }
@@ -315,14 +307,14 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> RateLimitLayer<PerClient<C, S,
     /// ```
     #[must_use]
     pub fn behind(self, proxies: TrustedProxies) -> Self {
-        self.with(|policy| policy.limit.behind(proxies))
+        self.with(|settings| settings.limit.behind(proxies))
     }
 
     /// Sets by how many bits IPv6 addresses are grouped; more than 128 are 128. Default: 64, what a home or a host is
     /// given.
     #[must_use]
     pub fn ipv6_prefix(self, bits: u32) -> Self {
-        self.with(|policy| policy.limit.ipv6_prefix(bits))
+        self.with(|settings| settings.limit.ipv6_prefix(bits))
     }
 }
 
@@ -335,8 +327,8 @@ impl<C: Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBucket, C>>> {
     /// that is dropped gives its place back if nobody came after it.
     #[must_use]
     pub fn wait(self, longest: core::time::Duration) -> RateLimitLayer<crate::limit::Wait<C>> {
-        let policy = self.policy.map(|limiter| crate::limit::Wait::new(limiter, longest));
-        RateLimitLayer { policy: Arc::new(policy), peer: self.peer }
+        let settings = self.settings.map(|limiter| crate::limit::Wait::new(limiter, longest));
+        RateLimitLayer { settings: Arc::new(settings), peer: self.peer }
     }
 }
 
@@ -368,7 +360,7 @@ impl<L: Limit> RateLimitLayer<L> {
     /// # Ok::<(), damper::wire::RateLimitNameError>(())
     /// ```
     pub fn record_metrics(&self) {
-        self.policy.record_keyed();
+        self.settings.record_keyed();
     }
 }
 
@@ -380,18 +372,9 @@ impl<L> RateLimitLayer<L> {
         Self { peer: Some(address), ..self.clone() }
     }
 
-    /// Decides on a request of gRPC that is answered by somebody else: with this status, if it may not pass.
-    #[cfg(feature = "tonic")]
-    pub(crate) fn refused(&self, head: &Head<'_>) -> Option<tonic::Status>
-    where
-        L: Limit<Later = core::future::Ready<crate::Answer>>,
-    {
-        self.policy.refusal(&head.told(self.peer.as_ref())).as_ref().map(super::grpc::status_of)
-    }
-
     /// Puts a service behind the limit.
     pub fn layer<S>(&self, service: S) -> RateLimit<S, L> {
-        RateLimit::new(service, Arc::clone(&self.policy), self.peer)
+        RateLimit::new(service, Arc::clone(&self.settings), self.peer)
     }
 }
 
@@ -407,12 +390,12 @@ impl<L, S> tower_layer::Layer<S> for RateLimitLayer<L> {
 /// Clones share the limit.
 impl<L> Clone for RateLimitLayer<L> {
     fn clone(&self) -> Self {
-        Self { policy: Arc::clone(&self.policy), peer: self.peer }
+        Self { settings: Arc::clone(&self.settings), peer: self.peer }
     }
 }
 
 impl<L: fmt::Debug> fmt::Debug for RateLimitLayer<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimitLayer").field("policy", &self.policy).field("peer", &self.peer).finish()
+        f.debug_struct("RateLimitLayer").field("settings", &self.settings).field("peer", &self.peer).finish()
     }
 }

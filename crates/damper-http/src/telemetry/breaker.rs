@@ -18,12 +18,12 @@ pub(crate) struct BreakerTelemetry {
     name: String,
     /// Looked up when they are first needed, for until then there may be no recorder.
     #[cfg(feature = "metrics")]
-    counters: OnceLock<Counters>,
+    counters: OnceLock<BreakerCounters>,
 }
 
 #[cfg(feature = "metrics")]
 #[derive(Debug)]
-struct Counters {
+struct BreakerCounters {
     allowed: Counter,
     refused: Counter,
     probes: Counter,
@@ -46,10 +46,10 @@ impl BreakerTelemetry {
     }
 
     #[cfg(feature = "metrics")]
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &BreakerCounters {
         self.counters.get_or_init(|| {
             let of = |name: &'static str| counter!(name, "breaker" => self.name.clone());
-            Counters {
+            BreakerCounters {
                 allowed: of("damper_breaker_allowed_total"),
                 refused: of("damper_breaker_refused_total"),
                 probes: of("damper_breaker_probes_total"),

@@ -27,15 +27,15 @@ const LONGEST_KEY: usize = 64;
 pub(crate) struct LimitTelemetry {
     /// Looked up when they are first needed, for until then there may be no recorder.
     #[cfg(feature = "metrics")]
-    counters: Arc<OnceLock<Counters>>,
-    /// Requests that did not tell their peer.
+    counters: Arc<OnceLock<LimitCounters>>,
+    /// Requests without the address of their peer.
     #[cfg(feature = "tracing")]
     missing_peers: Arc<AtomicUsize>,
 }
 
 #[cfg(feature = "metrics")]
 #[derive(Debug)]
-struct Counters {
+struct LimitCounters {
     allowed: Counter,
     refused: Counter,
     missing_peers: Counter,
@@ -44,12 +44,12 @@ struct Counters {
 
 impl LimitTelemetry {
     #[cfg(feature = "metrics")]
-    fn counters(&self, limit: &str) -> &Counters {
+    fn counters(&self, limit: &str) -> &LimitCounters {
         self.counters.get_or_init(|| {
             let of = |name: &'static str| counter!(name, "limit" => limit.to_owned());
             let errors =
                 |cause: &'static str| counter!("damper_errors_total", "limit" => limit.to_owned(), "cause" => cause);
-            Counters {
+            LimitCounters {
                 allowed: of("damper_allowed_total"),
                 refused: of("damper_refused_total"),
                 missing_peers: errors("missing_peer"),

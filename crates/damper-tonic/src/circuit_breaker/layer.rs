@@ -60,7 +60,7 @@ use tower_layer::Layer;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let channel = Channel::from_static("http://greeter.example.com:50051").connect_lazy();
-/// let breaker = CircuitBreakerLayer::one(BreakerConfig::default()); // 5 failures, 30 s, 1 probe
+/// let breaker = CircuitBreakerLayer::single(BreakerConfig::default()); // 5 failures, 30 s, 1 probe
 /// let mut client = GreeterClient::new(breaker.layer(channel));
 ///
 /// match client.say_hello("me").await {
@@ -81,8 +81,8 @@ pub struct CircuitBreakerLayer<B = Single, V = fn(Code) -> Verdict> {
 impl CircuitBreakerLayer<Single> {
     /// One breaker for all requests of all services that the layer makes: for one channel.
     #[must_use]
-    pub fn one(config: BreakerConfig) -> Self {
-        Self::of(http::CircuitBreakerLayer::one(config))
+    pub fn single(config: BreakerConfig) -> Self {
+        Self::of(http::CircuitBreakerLayer::single(config))
     }
 }
 
@@ -164,7 +164,7 @@ impl<B, V> CircuitBreakerLayer<B, V> {
     /// use damper::{BreakerConfig, Verdict};
     /// use tonic::Code;
     ///
-    /// let layer = CircuitBreakerLayer::one(BreakerConfig::default()).classify(|code| match code {
+    /// let layer = CircuitBreakerLayer::single(BreakerConfig::default()).classify(|code| match code {
     ///     Code::Unavailable | Code::Internal | Code::DataLoss => Verdict::Failure,
     ///     Code::Cancelled => Verdict::Ignored,
     ///     _ => Verdict::Success,
