@@ -8,7 +8,7 @@ use core::net::SocketAddr;
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::http::{Head, PeerAddress};
 ///
 /// let mut request = http::Request::new(());

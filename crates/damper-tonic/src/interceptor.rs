@@ -16,7 +16,7 @@ use tonic::{Request, Status};
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_tonic as tonic; }
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
 /// use damper::Quota;
 /// use damper::http::RateLimitLayer;
 /// use damper::tonic::RateLimitInterceptor;

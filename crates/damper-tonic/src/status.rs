@@ -22,7 +22,7 @@ const PROBE: Duration = Duration::from_secs(1);
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_tonic as tonic; }
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
 /// use damper::tonic::IntoStatus;
 /// use damper::{CircuitBreaker, CircuitOpen};
 /// use tonic::{Code, Status};

@@ -16,7 +16,7 @@ use damper_core::time::Clock;
 /// One breaker for reads and one for writes:
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::http::{Breakers, CircuitBreakerLayer, Head};
 /// use damper::breaker::Permit;
 /// use damper::{CircuitBreaker, CircuitOpen};

@@ -1,4 +1,4 @@
-//! Which breakers, what is a failure, and when that is known.
+//! Which breakers, what is a failure, and when the verdict is made.
 
 use super::{AtBodyEnd, AtHead, Breakers, CircuitBreak, PerHost, ServerErrors, Single};
 use crate::ResponseHead;
@@ -7,7 +7,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use damper_core::breaker::{BreakerConfig, StateChange, Verdict};
 
-/// Puts a client's services behind circuit breakers: what keeps failing is not called, and the caller is told at once.
+/// Puts a client's services behind circuit breakers: a failing service is not called, and the caller gets an error at once.
 ///
 /// Errors and answers with a status of 5xx are failures; every other answer is a success, 429 included. All reach the
 /// caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError). An open breaker is
@@ -32,7 +32,7 @@ use damper_core::breaker::{BreakerConfig, StateChange, Verdict};
 ///
 #[cfg_attr(all(feature = "tower", feature = "hyper"), doc = "```")]
 #[cfg_attr(not(all(feature = "tower", feature = "hyper")), doc = "```text")]
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::http::CircuitBreakerLayer;
 /// use damper::{BreakerConfig, CallError};
 /// use http_body_util::Empty;
@@ -60,8 +60,8 @@ pub struct CircuitBreakerLayer<B = PerHost, V = ServerErrors, W = AtHead> {
 }
 
 impl CircuitBreakerLayer<PerHost> {
-    /// A breaker per host and port, so that a sick host does not shut off healthy ones; of the 1024 hosts that were
-    /// called last.
+    /// Creates a layer with a breaker per host and port, for the 1024 hosts that were called last. A failing host does not
+    /// shut off healthy ones.
     ///
     /// The host is that of the target, or else of the header `Host`. However it is spelled, it has one breaker:
     /// `API.example.com.` is `api.example.com`, and `[2001:DB8::0001]` is `[2001:db8::1]`.
@@ -72,26 +72,25 @@ impl CircuitBreakerLayer<PerHost> {
 }
 
 impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
-    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are
-    /// services.
+    /// Sets the name of the layer in logs and metrics. Default: `default`. Call it before the layer makes services.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { breakers: self.breakers.with_listener(|listener| listener.named(name)), ..self }
     }
 
-    /// Sets how many hosts are known at most. Default: 1024. To be called before there are services.
+    /// Sets how many hosts are kept at most. Default: 1024. Call it before the layer makes services.
     #[must_use]
     pub fn capacity(self, hosts: usize) -> Self {
         Self { breakers: self.breakers.with_capacity(hosts), ..self }
     }
 
-    /// Calls this on every change of a state, with the host and port such as `api.example.com:443`. To be called before
-    /// there are services.
+    /// Registers a callback for state changes, which gets the host and port, such as `api.example.com:443`. Call it before
+    /// the layer makes services.
     ///
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::BreakerConfig;
     /// use damper::http::CircuitBreakerLayer;
     ///
@@ -107,7 +106,7 @@ impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
 }
 
 impl CircuitBreakerLayer<Single> {
-    /// One breaker for all requests.
+    /// Creates a layer with one breaker for all requests.
     #[must_use]
     pub fn single(config: BreakerConfig) -> Self {
         Self::new(Single::new(config))
@@ -115,14 +114,13 @@ impl CircuitBreakerLayer<Single> {
 }
 
 impl<V, W> CircuitBreakerLayer<Single, V, W> {
-    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are
-    /// services.
+    /// Sets the name of the layer in logs and metrics. Default: `default`. Call it before the layer makes services.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { breakers: self.breakers.with_listener(|listener| listener.named(name)), ..self }
     }
 
-    /// Calls this on every change of the state. To be called before there are services.
+    /// Registers a callback for state changes. Call it before the layer makes services.
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange) + Send + Sync + 'static) -> Self {
         let hook = Arc::new(move |change, _: &str| hook(change));
@@ -131,13 +129,14 @@ impl<V, W> CircuitBreakerLayer<Single, V, W> {
 }
 
 impl<B: Breakers> CircuitBreakerLayer<B> {
-    /// By breakers of yours: those that you keep, to look at them and to control them; on another clock; or of your own
-    /// making.
+    /// Creates a layer from existing breakers.
+    ///
+    /// Keep the breakers to inspect and to control them. They may have another clock, or be [`Breakers`] of your own.
     ///
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::http::CircuitBreakerLayer;
     /// use damper::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker};
     /// use std::sync::Arc;
@@ -147,7 +146,7 @@ impl<B: Breakers> CircuitBreakerLayer<B> {
     ///
     /// let hosts = Arc::new(KeyedCircuitBreaker::new(BreakerConfig::DEFAULT, 100));
     /// let layer = CircuitBreakerLayer::new(Arc::clone(&hosts));
-    /// hosts.get("sick.example.com:443").force_open();
+    /// hosts.get_or_create("sick.example.com:443").force_open();
     /// # let _ = (payments, layer);
     /// ```
     pub fn new(breakers: B) -> Self {
@@ -164,7 +163,7 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::http::{CircuitBreakerLayer, ResponseHead};
     /// use damper::{BreakerConfig, Verdict};
     /// use http::StatusCode;
@@ -186,8 +185,9 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
         CircuitBreakerLayer { breakers: self.breakers, classify, completion: PhantomData }
     }
 
-    /// Lets the verdict on a success fall when the body has ended: one that fails after a 200 is then a failure, and
-    /// one that is dropped before it ended tells nothing. Default: it falls when the head of the answer is there.
+    /// Makes the verdict on a success at the end of the body. Default: at the head of the response.
+    ///
+    /// A body that fails after a 200 is then a failure, and one that is dropped before its end records no verdict.
     ///
     /// A probe counts as a success when the first data of its body arrives, so that a stream that lasts for hours keeps
     /// no other call out. If that closes the breaker, the stream goes on as a call of the closed state: a failure at its

@@ -48,7 +48,7 @@ use alloc::vec::Vec;
 /// Limits writes, and lets reads pass:
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::RateLimiter;
 /// use damper::http::{Answer, Decision, Detail, Head, Limit};
 /// use http::Method;

@@ -15,13 +15,13 @@ use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::{KeyedAlgorithm, TokenBucket};
 use damper_core::time::{Clock, DefaultClock, Seed};
 
-/// A limit for each client address: the peer's, or behind [`TrustedProxies`] that which these tell. IPv6 addresses are
-/// grouped by their prefix.
+/// A limit for each client address: the peer's, or behind [`TrustedProxies`] the one that these report. IPv6 addresses
+/// are grouped by their prefix.
 ///
 /// A network has many such prefixes: one that owns a /48 has 65,536 of 64 bits. Limits of [wider prefixes](Self::prefix)
 /// hold it together.
 ///
-/// A request that does not tell its [peer](Head::peer) is an error, and not limited together with others.
+/// A request without a [peer](Head::peer) is an error. It shares no bucket.
 pub struct PerClient<C = DefaultClock, S = Seed, A = TokenBucket> {
     limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>,
     proxies: Option<TrustedProxies>,
@@ -31,7 +31,7 @@ pub struct PerClient<C = DefaultClock, S = Seed, A = TokenBucket> {
 }
 
 impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<C, S, A> {
-    /// In a limiter that you keep to look at it, or to change its quota.
+    /// Creates a limit from a limiter, which you keep to inspect it or to change its quota.
     pub fn new(limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>) -> Self {
         Self { limits, proxies: None, ipv6_prefix: ClientAddress::IPV6_PREFIX, prefixes: Vec::new() }
     }
@@ -46,7 +46,7 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<C, S, A> {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::http::{PerClient, RateLimitLayer};
     /// use damper::{KeyedLimiter, Quota};
     /// use std::sync::Arc;

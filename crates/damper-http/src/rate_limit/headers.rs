@@ -16,7 +16,7 @@ use crate::limit::Detail;
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::Quota;
 /// use damper::http::{Headers, RateLimitLayer};
 ///

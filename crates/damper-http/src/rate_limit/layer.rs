@@ -16,17 +16,17 @@ use damper_core::quota::Quota;
 use damper_core::time::Clock;
 use http::HeaderName;
 
-/// Puts services behind a limit: a request that is over it is answered `429 Too Many Requests`, at once.
+/// Puts services behind a limit: a request over the limit gets `429 Too Many Requests` at once.
 ///
-/// The answer carries `Retry-After` (whole seconds, rounded up, at least 1; absent if no wait helps), `RateLimit` and
-/// `RateLimit-Policy`, and a line of text, or the [body](Self::body) that you choose. The request's body is not read,
-/// and the service not called. With the feature `tonic`, a gRPC request is answered with the status
+/// The refusal carries `Retry-After` (whole seconds, rounded up, at least 1; absent if no wait helps), `RateLimit` and
+/// `RateLimit-Policy` (see [`headers`](Self::headers)), and a line of text or the [body](Self::body) that you choose. The
+/// request's body is not read, and the service is not called. With the feature `tonic`, a gRPC request is answered with the status
 /// `RESOURCE_EXHAUSTED`, as the module `tonic` says.
 ///
 /// Around a router it limits all routes, around a handler that one, and [per client](Self::per_client) each address.
 ///
-/// Clones, and all services that one makes, share the limit. It is asked in `call`, never in `poll_ready`: who polls
-/// for readiness may go away, and what was taken for it would be lost.
+/// Clones of a layer and all its services share the limit. It decides in `call`, never in `poll_ready`: a caller may poll
+/// for readiness and go away, and its token would be lost.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ use http::HeaderName;
 ///
 #[cfg_attr(feature = "axum", doc = "```")]
 #[cfg_attr(not(feature = "axum"), doc = "```text")]
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use axum::{Router, routing::get};
 /// use damper::Quota;
 /// use damper::http::RateLimitLayer;
@@ -46,7 +46,7 @@ use http::HeaderName;
 ///     .route("/search", get(search).layer(RateLimitLayer::global(Quota::per_second(5))))
 ///     .route("/", get(home))
 ///     .layer(clients.exempt(|head| head.uri.path() == "/healthz"));
-/// // Tells where requests are from: `axum::serve(listener, service)`.
+/// // Adds the address of the peer to requests: `axum::serve(listener, service)`.
 /// let service = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
 /// ```
 ///
@@ -54,7 +54,7 @@ use http::HeaderName;
 ///
 #[cfg_attr(feature = "hyper", doc = "```")]
 #[cfg_attr(not(feature = "hyper"), doc = "```text")]
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::http::RateLimitLayer;
 /// use hyper::service::{HttpService, service_fn};
 /// # use hyper::{Request, Response, body::Incoming};
@@ -75,7 +75,7 @@ pub struct RateLimitLayer<L> {
 }
 
 impl RateLimitLayer<Arc<RateLimiter>> {
-    /// One limit for all requests.
+    /// Creates a layer with one limit for all requests.
     #[must_use]
     pub fn global(quota: Quota) -> Self {
         Self::new(Arc::new(RateLimiter::new(quota)))
@@ -83,14 +83,14 @@ impl RateLimitLayer<Arc<RateLimiter>> {
 }
 
 impl RateLimitLayer<PerClient> {
-    /// A limit for each client address, of which the 8192 busiest are known: the peer's address, IPv6 by the prefix of
-    /// 64 bits.
+    /// Creates a layer with a limit for each client address, for the 8192 busiest of them.
     ///
-    /// The server has to tell the peer's address, as [`Head::peer`] says; a request without one is answered `500
-    /// Internal Server Error`. What the server has to add then is the text of
-    /// [`MissingPeer`](crate::MissingPeer): an error in the log with the feature `tracing`, a counter with
-    /// `metrics`, and without both what [`on_error`](Self::on_error) is called with. Behind proxies, say
+    /// The address is the peer's; IPv6 addresses are grouped by their first 64 bits. Behind proxies, set
     /// [which](Self::behind).
+    ///
+    /// The server has to add the peer's address, see [`Head::peer`]. A request without one gets `500 Internal Server
+    /// Error`. The text of [`MissingPeer`](crate::MissingPeer) says what the server has to add: it is logged with the feature
+    /// `tracing`, counted with `metrics`, and passed to [`on_error`](Self::on_error).
     #[must_use]
     pub fn per_client(quota: Quota) -> Self {
         Self::new(PerClient::new(limits_for_each(quota)))
@@ -109,7 +109,7 @@ impl RateLimitLayer<PerClient> {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     ///
@@ -131,15 +131,16 @@ impl RateLimitLayer<PerClient> {
 }
 
 impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, K>> {
-    /// A limit for each key, which a closure tells of a request; of these the 8192 busiest are known. A key is whatever
-    /// can be hashed; of an `Option`, all that are `None` share a bucket.
+    /// Creates a layer with a limit for each key that a closure returns, for the 8192 busiest keys.
+    ///
+    /// A key is anything that can be hashed. All requests for which an `Option` is `None` share a bucket.
     ///
     /// # Examples
     ///
     /// Each user on each path:
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     ///
@@ -158,10 +159,10 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, K>> {
 }
 
 impl RateLimitLayer<ByHeader> {
-    /// A limit for each value of a header, such as an API key; of these the 8192 busiest are known. Requests without it
-    /// share a bucket.
+    /// Creates a layer with a limit for each value of a header, such as an API key, for the 8192 busiest values.
     ///
-    /// Who may send what it likes in it is not limited: take a header that is checked before, or that a proxy writes.
+    /// Requests without the header share a bucket. A client that controls the header can evade the limit, so use one that is
+    /// verified before or that a proxy writes.
     #[must_use]
     pub fn by_header(name: HeaderName, quota: Quota) -> Self {
         Self::new(ByHeader::new(name, limits_for_each(quota)))
@@ -177,13 +178,15 @@ fn limits_for_each<K: ?Sized>(quota: Quota) -> Arc<KeyedLimiter<K>> {
 }
 
 impl<L: Limit + Clone> RateLimitLayer<L> {
-    /// By a limit of yours: one that you keep, to look at its level and to change its quota; of another algorithm, or
-    /// on another clock; or of your own making.
+    /// Creates a layer from an existing limit.
+    ///
+    /// Keep the limit to inspect its level and to change its quota. It may have another algorithm or another clock, or be a
+    /// [`Limit`] of your own.
     ///
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::http::{PerClient, RateLimitLayer};
     /// use damper::{KeyedLimiter, Quota, RateLimiter};
     /// use std::sync::Arc;
@@ -201,7 +204,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         Self { settings: Arc::new(RateLimitSettings::new(limit)), peer: None }
     }
 
-    /// Lets requests pass unasked for which the predicate is true, such as those of health checks. Default: none.
+    /// Exempts the requests for which the predicate is true, such as health checks. Default: none.
     #[must_use]
     pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.exempt = Some(Arc::new(predicate)))
@@ -213,7 +216,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         self.with(|settings| settings.headers = headers)
     }
 
-    /// Sets the name of the limit, by which headers, logs and metrics tell limits apart. Default: `default`.
+    /// Sets the name of the limit in headers, logs and metrics. Default: `default`.
     ///
     /// # Errors
     ///
@@ -229,7 +232,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     ///
@@ -269,7 +272,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     /// use std::error::Error;
@@ -283,7 +286,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         self.with(|settings| settings.on_error = Some(Arc::new(hook)))
     }
 
-    /// The same layer with another setting, of which those cloned before know nothing. All share the limit.
+    /// Changes a setting of this layer. Earlier clones keep theirs, and all share the limit.
     fn with(mut self, set: impl FnOnce(&mut RateLimitSettings<L>)) -> Self {
         set(Arc::make_mut(&mut self.settings));
         self
@@ -291,12 +294,12 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
 }
 
 impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> RateLimitLayer<PerClient<C, S, A>> {
-    /// Takes the client's address from what these proxies tell, for connections of theirs. Default: trusts nobody.
+    /// Trusts these proxies to report the client's address on their connections. Default: no proxy is trusted.
     ///
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     /// use damper::wire::TrustedProxies;
@@ -320,11 +323,11 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> RateLimitLayer<PerClient<C, S,
 
 #[cfg(feature = "tokio")]
 impl<C: Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBucket, C>>> {
-    /// Lets requests wait for their turn, first come first served, for so long at most: a client that keeps to a limit.
-    /// Those that would have to wait longer are answered at once, as over the limit.
+    /// Makes requests wait for a token, first come first served, for `longest` at most: for clients that keep to a limit.
     ///
-    /// They wait in their future, by tokio's timer, and how many can wait is bounded by [`Quota::max_debt`]. A future
-    /// that is dropped gives its place back if nobody came after it.
+    /// A request that would have to wait longer is refused at once. Requests wait in their future, by tokio's timer.
+    /// [`Quota::max_debt`] bounds how many can wait. A future
+    /// that is dropped gives its place back unless another request waits behind it.
     #[must_use]
     pub fn wait(self, longest: core::time::Duration) -> RateLimitLayer<crate::limit::Wait<C>> {
         let settings = self.settings.map(|limiter| crate::limit::Wait::new(limiter, longest));
@@ -344,7 +347,7 @@ impl<L: Limit> RateLimitLayer<L> {
     /// # Examples
     ///
     /// ```no_run
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     /// use std::{thread, time::Duration};

@@ -121,7 +121,7 @@ impl StateGauge {
     fn add(&self, breaker: &str, state: State, number: i32) {
         let places = self.added.iter().zip(STATES);
         for (added, (_, label)) in places.filter(|(_, (of, _))| *of == state) {
-            // ORDERING: Relaxed: a number that is read only when nobody else has the breaker any more.
+            // ORDERING: Relaxed: the count is read only in `take_back`, which has exclusive access.
             added.fetch_add(number, Ordering::Relaxed);
             gauge!("damper_breaker_state", "breaker" => breaker.to_owned(), "state" => label)
                 .increment(f64::from(number));

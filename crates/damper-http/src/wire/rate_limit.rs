@@ -53,7 +53,7 @@ const RESET: &str = ";t=";
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::wire::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders};
 /// use damper::{ManualClock, Quota, RateLimiter};
 /// use http::HeaderMap;

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use core::time::Duration;
 /// use damper::wire::retry_after;
 ///
@@ -44,7 +44,7 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use core::time::Duration;
 /// use damper::wire::retry_after_in;
 /// use http::{HeaderMap, HeaderValue, header};

@@ -23,7 +23,7 @@ pub(super) fn hops_from_the_right(headers: &HeaderMap) -> impl Iterator<Item = O
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::wire::{X_FORWARDED_FOR, leftmost_forgeable};
 /// use http::{HeaderMap, HeaderValue};
 /// use std::net::IpAddr;
