@@ -70,8 +70,8 @@ where
     Ok(head.status)
 }
 
-/// Responses with a 5xx trip the breaker and reach the caller unchanged. An open breaker does not call the service. After
-/// the cooldown one probe is called: its failure restarts the cooldown, and its success closes the breaker.
+/// Responses with a 5xx trip the breaker and reach the caller unchanged. An open breaker does not call the service.
+/// After the cooldown one probe is called: its failure restarts the cooldown, and its success closes the breaker.
 #[tokio::test]
 async fn server_errors_trip_and_probe_closes() {
     let (clock, breaker) = clocked(5);

@@ -172,8 +172,8 @@ async fn retry_after_is_absent_if_no_wait_helps() {
     assert_eq!(response.headers()["ratelimit-policy"], r#""default";q=1"#);
 }
 
-/// A request without a peer address neither passes nor shares a bucket. The callback learns what the operator has to add;
-/// the client does not.
+/// A request without a peer address neither passes nor shares a bucket. The callback learns what the operator has to
+/// add; the client does not.
 #[tokio::test]
 async fn missing_peer_address_is_explained_to_the_operator_only() {
     let errors = Arc::new(AtomicUsize::new(0));

@@ -62,8 +62,8 @@ fn lines(snapshotter: &Snapshotter) -> Vec<String> {
     lines
 }
 
-/// tracing caches the interest of its callsites for the whole process, so tests that install subscribers or recorders at
-/// the same time would disable one another's.
+/// tracing caches the interest of its callsites for the whole process, so tests that install subscribers or recorders
+/// at the same time would disable one another's.
 fn lock_recorders() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

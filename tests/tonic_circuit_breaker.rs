@@ -50,8 +50,8 @@ async fn code_of(client: &mut Client) -> Code {
     client.unary(message("hello")).await.map_or_else(|status| status.code(), |_| Code::Ok)
 }
 
-/// Failures trip the breaker and reach the caller unchanged. An open breaker does not call the server. After the cooldown
-/// one probe is called: its failure restarts the cooldown, and its success closes the breaker.
+/// Failures trip the breaker and reach the caller unchanged. An open breaker does not call the server. After the
+/// cooldown one probe is called: its failure restarts the cooldown, and its success closes the breaker.
 #[tokio::test]
 async fn unavailable_server_trips_and_probe_closes() {
     let (clock, breaker) = clocked(5);
@@ -60,7 +60,7 @@ async fn unavailable_server_trips_and_probe_closes() {
     upstream.answer(Code::Unavailable);
     for _ in 0..5 {
         let status = client.unary(message("hello")).await.unwrap_err();
-        assert_eq!((status.code(), status.message()), (Code::Unavailable, "as told"), "unchanged");
+        assert_eq!((status.code(), status.message()), (Code::Unavailable, "as scripted"), "unchanged");
     }
     for left in [COOLDOWN, Duration::from_secs(1)] {
         let status = client.unary(message("hello")).await.unwrap_err();
@@ -515,8 +515,8 @@ impl Service<Request<Body>> for Retry {
     }
 }
 
-/// The breaker is outside of the retry, so a call that fails in every attempt counts as one failure, and an open breaker
-/// costs no attempts.
+/// The breaker is outside of the retry, so a call that fails in every attempt counts as one failure, and an open
+/// breaker costs no attempts.
 #[tokio::test]
 async fn exhausted_retries_count_as_one_failure() {
     let (_, breaker) = clocked(2);

@@ -304,7 +304,7 @@ async fn layer_limits_one_service_of_a_router() {
 #[tokio::test]
 async fn interceptor_refuses_with_the_same_status() {
     let (_, layer) = clocked(Quota::per_second(2));
-    let (sender, told) = std::sync::mpsc::channel();
+    let (sender, refusals) = std::sync::mpsc::channel();
     let layer = layer
         .exempt(|head| head.headers.contains_key("x-api-key"))
         .on_limited(move |head, limited| sender.send(format!("{}: {limited}", head.peer().unwrap().ip())).unwrap());
@@ -321,7 +321,7 @@ async fn interceptor_refuses_with_the_same_status() {
     }
     call_as(&mut client, "alice").await.expect("exempt");
     assert_eq!(upstream.hits(), 3);
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), ["127.0.0.1: rate limit exceeded, retry in 500 ms"; 2]);
+    assert_eq!(refusals.try_iter().collect::<Vec<_>>(), ["127.0.0.1: rate limit exceeded, retry in 500 ms"; 2]);
 }
 
 /// Headers are metadata, on all responses if that is set.
@@ -380,7 +380,7 @@ fn refusals_become_statuses() {
     clock.advance(Duration::from_secs(30));
     let probe = breaker.try_acquire().unwrap();
     let status = breaker.try_acquire().unwrap_err().into_status();
-    assert_eq!(retry_after(&status), Some(Duration::from_secs(1)), "nobody knows");
+    assert_eq!(retry_after(&status), Some(Duration::from_secs(1)), "a probe may take any time");
     drop(probe);
 
     let failed = breaker.call(|| Err::<(), _>(Status::not_found("no such thing"))).unwrap_err();

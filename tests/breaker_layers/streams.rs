@@ -140,8 +140,8 @@ fn end_of_the_closing_stream_counts_as_a_call() {
     }
 }
 
-/// The first message ends a probe, not the head: a stream that fails before its first message is a failed probe, and one
-/// that is dropped before it records no verdict.
+/// The first message ends a probe, not the head: a stream that fails before its first message is a failed probe, and
+/// one that is dropped before it records no verdict.
 #[test]
 fn stream_without_a_message_is_classified_by_its_end() {
     for protocol in 0..both(&clocked(1).1).len() {
@@ -195,8 +195,8 @@ fn stream_of_an_earlier_generation_records_no_verdict() {
     }
 }
 
-/// If more probes are needed, a stream gives its place back with its first message. It then records no verdict: neither in
-/// the half-open breaker, nor in one that other probes closed, nor in one that was reset.
+/// If more probes are needed, a stream gives its place back with its first message. It then records no verdict: neither
+/// in the half-open breaker, nor in one that other probes closed, nor in one that was reset.
 #[test]
 fn stream_is_one_probe_of_several() {
     for protocol in 0..both(&clocked(1).1).len() {

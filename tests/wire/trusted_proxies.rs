@@ -98,7 +98,7 @@ fn forwarded_elements_are_parsed() {
         ("for=\"2001:db8::1\"", "2001:db8::1"),
         // All are trusted: the leftmost.
         ("for=10.0.0.1, for=10.0.0.2", "10.0.0.1"),
-        // What is not told, hidden or not well formed ends the walk at the proxy that wrote it.
+        // A missing, hidden or malformed address ends the walk at the proxy that wrote it.
         ("", "10.0.0.9"),
         ("for=", "10.0.0.9"),
         ("for=unknown", "10.0.0.9"),
@@ -197,7 +197,7 @@ fn networks_match_their_addresses() {
         }
     }
     assert_eq!(TrustedProxies::new([""; 0]), Ok(TrustedProxies::default()));
-    assert_eq!(TrustedProxies::default().client_of(PEER, &headers), PEER, "nobody is trusted");
+    assert_eq!(TrustedProxies::default().client_of(PEER, &headers), PEER, "no proxy is trusted");
 }
 
 #[test]

@@ -50,8 +50,8 @@ impl<'a> Head<'a> {
     /// Returns the address of the other end of the connection.
     ///
     /// That is the address that the layer was made [for](super::RateLimitLayer::for_peer), or else the
-    /// [`PeerAddress`](super::PeerAddress) among the extensions, or else axum's `ConnectInfo<SocketAddr>` (with the feature
-    /// `axum`) or the `TcpConnectInfo` of tonic's server (with the feature `tonic`).
+    /// [`PeerAddress`](super::PeerAddress) among the extensions, or else axum's `ConnectInfo<SocketAddr>` (with the
+    /// feature `axum`) or the `TcpConnectInfo` of tonic's server (with the feature `tonic`).
     #[must_use]
     #[inline]
     pub fn peer(&self) -> Option<SocketAddr> {

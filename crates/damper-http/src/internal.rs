@@ -1,7 +1,7 @@
 //! For damper's own crates: what `damper-tonic` needs. Do not use it.
 //!
-//! It is public only because that is a crate of its own. It is no part of the semver promise: any of it may change or go
-//! in any release, so `damper-tonic` is released together with this crate.
+//! It is public only because that is a crate of its own. It is no part of the semver promise: any of it may change or
+//! go in any release, so `damper-tonic` is released together with this crate.
 
 pub use crate::circuit_breaker::readiness::Readiness;
 #[cfg(feature = "tonic")]

@@ -24,8 +24,8 @@
 //! # Metrics and logs
 //!
 //! With the feature `metrics`, layers record metrics by the facade of this name. Labels are the names of layers, states
-//! and prefixes; no client and no server chooses a label. A layer looks up the recorder when it first needs it, so install
-//! it before the first request.
+//! and prefixes; no client and no server chooses a label. A layer looks up the recorder when it first needs it, so
+//! install it before the first request.
 //!
 //! | metric | kind | labels | of |
 //! |---|---|---|---|
@@ -61,7 +61,8 @@
 //! Requests without a peer address all fail in the same way, so each layer logs only the first, the second, the fourth,
 //! the eighth, and so on, with their number.
 //!
-//! Breakers that you pass to [`CircuitBreakerLayer::new`] are neither counted nor logged. They have listeners of their own.
+//! Breakers that you pass to [`CircuitBreakerLayer::new`] are neither counted nor logged. They have listeners of their
+//! own.
 
 #![no_std]
 #![deny(clippy::std_instead_of_core)]

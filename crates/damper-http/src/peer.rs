@@ -18,7 +18,7 @@ use core::net::SocketAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddress(pub SocketAddr);
 
-/// A limit per client address met a request that does not say where it is from.
+/// The error of a limit per client address on a request without a peer address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingPeer;
 

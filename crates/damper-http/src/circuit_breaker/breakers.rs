@@ -1,4 +1,4 @@
-//! Which breaker a request belongs to.
+//! Which breaker a request has to pass.
 
 use crate::Head;
 use alloc::string::String;
@@ -43,7 +43,7 @@ pub trait Breakers {
     /// How a permit refers to its breaker.
     type Breaker: BreakerRef;
 
-    /// Asks to make the call of this request.
+    /// Acquires a permit for this request's call.
     ///
     /// # Errors
     ///
@@ -52,9 +52,8 @@ pub trait Breakers {
 
     /// Returns the refusal that every request would get now, or `None` if some request might pass.
     ///
-    /// A service of tower is asked for it in `poll_ready`, before the request is known: if there is a refusal, the
-    /// service behind the breakers is not asked whether it is ready. Default: `None`, which suits breakers that are
-    /// chosen by the request.
+    /// A tower service calls it in `poll_ready`, before the request is known. If it returns a refusal, the service
+    /// behind the breakers is not polled. Default: `None`, for breakers that are chosen by the request.
     fn refusal(&self) -> Option<CircuitOpen> {
         None
     }

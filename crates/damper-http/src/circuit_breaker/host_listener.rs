@@ -53,7 +53,7 @@ impl HostListener {
 
 impl OnStateChange for HostListener {
     fn on_state_change(&self, change: StateChange) {
-        self.layer.telemetry.changed(&self.host, change, &self.gauge);
+        self.layer.telemetry.record_change(&self.host, change, &self.gauge);
         if let Some(callback) = &self.layer.callback {
             callback(change, &self.host);
         }

@@ -7,7 +7,8 @@ use core::fmt;
 use core::marker::PhantomData;
 use damper_core::breaker::{BreakerConfig, StateChange, Verdict};
 
-/// Puts a client's services behind circuit breakers: a failing service is not called, and the caller gets an error at once.
+/// Puts a client's services behind circuit breakers: a failing service is not called, and the caller gets an error at
+/// once.
 ///
 /// Errors and answers with a status of 5xx are failures; every other answer is a success, 429 included. All reach the
 /// caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError). An open breaker is
@@ -60,8 +61,8 @@ pub struct CircuitBreakerLayer<B = PerHost, V = ServerErrors, W = AtHead> {
 }
 
 impl CircuitBreakerLayer<PerHost> {
-    /// Creates a layer with a breaker per host and port, for the 1024 hosts that were called last. A failing host does not
-    /// shut off healthy ones.
+    /// Creates a layer with a breaker per host and port, for the 1024 hosts that were called last. A failing host does
+    /// not shut off healthy ones.
     ///
     /// The host is that of the target, or else of the header `Host`. However it is spelled, it has one breaker:
     /// `API.example.com.` is `api.example.com`, and `[2001:DB8::0001]` is `[2001:db8::1]`.
@@ -84,8 +85,8 @@ impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
         Self { breakers: self.breakers.with_capacity(hosts), ..self }
     }
 
-    /// Registers a callback for state changes, which gets the host and port, such as `api.example.com:443`. Call it before
-    /// the layer makes services.
+    /// Registers a callback for state changes, which gets the host and port, such as `api.example.com:443`. Call it
+    /// before the layer makes services.
     ///
     /// # Examples
     ///
@@ -190,12 +191,11 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
     /// A body that fails after a 200 is then a failure, and one that is dropped before its end records no verdict.
     ///
     /// A probe counts as a success when the first data of its body arrives, so that a stream that lasts for hours keeps
-    /// no other call out. If that closes the breaker, the stream goes on as a call of the closed state: a failure at its
-    /// end counts as one failure. The next failures then trip the breaker by its usual threshold, and a cooldown that had
-    /// grown starts over. For streams that may be silent for long, set
+    /// no other call out. If that closes the breaker, the stream goes on as a call of the closed state: a failure at
+    /// its end counts as one failure. The next failures then trip the breaker by its usual threshold, and a cooldown
+    /// that had grown starts over. For streams that may be silent for long, set
     /// [`max_half_open`](damper_core::breaker::BreakerConfigBuilder::max_half_open): until its first data, a probe
-    /// keeps its
-    /// place.
+    /// keeps its place.
     #[must_use]
     pub fn when_body_ends(self) -> CircuitBreakerLayer<B, V, AtBodyEnd> {
         CircuitBreakerLayer { breakers: self.breakers, classify: self.classify, completion: PhantomData }

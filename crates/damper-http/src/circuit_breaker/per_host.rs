@@ -51,7 +51,7 @@ impl PerHost {
         let PerHostInner { hosts, config, listener } = &*self.0;
         hosts.get_or_insert_with(host, || {
             // This reports earlier evictions: the store evicts for this host after this closure.
-            listener.telemetry.evicted(|| hosts.evictions(), || hosts.kept_evictions());
+            listener.telemetry.record_evictions(|| hosts.evictions(), || hosts.kept_evictions());
             CircuitBreaker::with_clock(*config, Monotonic).with_listener(HostListener::new(host, listener))
         })
     }
@@ -63,7 +63,7 @@ impl Breakers for PerHost {
     fn try_acquire(&self, head: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
         let breaker = head.with_host(|host| self.breaker(host));
         let permit = breaker.try_acquire_owned();
-        self.0.listener.telemetry.asked(&permit, || breaker.state());
+        self.0.listener.telemetry.record_call(&permit, || breaker.state());
         permit
     }
 }

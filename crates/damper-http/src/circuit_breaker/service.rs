@@ -26,8 +26,8 @@ use http::{Request, Response};
 ///
 /// # Cancel safety
 ///
-/// A future that is dropped before its response records no verdict, and a probe gives its place back. A panic, in `call`
-/// or in the future, is a failure, and reaches the caller.
+/// A future that is dropped before its response records no verdict, and a probe gives its place back. A panic, in
+/// `call` or in the future, is a failure, and reaches the caller.
 pub struct CircuitBreak<S, B = PerHost, V = ServerErrors, W = AtHead> {
     service: S,
     breakers: B,

@@ -44,7 +44,7 @@ impl Breakers for Single {
     fn try_acquire(&self, _: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
         let SingleInner { breaker, listener, .. } = &*self.0;
         let permit = breaker.try_acquire_owned();
-        listener.telemetry.asked(&permit, || breaker.state());
+        listener.telemetry.record_call(&permit, || breaker.state());
         permit
     }
 

@@ -43,7 +43,8 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before its end, it records no verdict, and a probe gives its place back. A panic of the body is a failure.
+    /// Dropped before its end, it records no verdict, and a probe gives its place back. A panic of the body is a
+    /// failure.
     pub struct WatchedBody<R, B: BreakerRef, V = Verdict> {
         #[pin]
         body: R,

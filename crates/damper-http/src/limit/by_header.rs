@@ -14,8 +14,8 @@ use damper_core::limit::{KeyedAlgorithm, TokenBucket};
 use damper_core::time::{Clock, DefaultClock, Seed};
 use http::HeaderName;
 
-/// A limit for each value of a header, such as an API key. Requests without the header share a bucket with those where it
-/// is empty.
+/// A limit for each value of a header, such as an API key. Requests without the header share a bucket with those where
+/// it is empty.
 ///
 /// If a request has the header several times, the first counts.
 pub struct ByHeader<C = DefaultClock, S = Seed, A = TokenBucket> {

@@ -40,8 +40,9 @@ use alloc::vec::Vec;
 
 /// Decides whether requests may pass: what a [`RateLimitLayer`](super::RateLimitLayer) is made of.
 ///
-/// A limiter is one limit for all requests. [`PerClient`], [`ByKey`] and [`ByHeader`] have one for each key. References to
-/// limits are limits too. Write your own for what is decided elsewhere, such as by a store that several servers share.
+/// A limiter is one limit for all requests. [`PerClient`], [`ByKey`] and [`ByHeader`] have one for each key. References
+/// to limits are limits too. Write your own for what is decided elsewhere, such as by a store that several servers
+/// share.
 ///
 /// # Examples
 ///
@@ -69,7 +70,8 @@ pub trait Limit {
 
     /// Decides on a request, and takes what it needs.
     ///
-    /// An answer that allows the request has the standing of the limit if `detail` asks for it. A refusal always has it.
+    /// An answer that allows the request has the standing of the limit if `detail` asks for it. A refusal always has
+    /// it.
     fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future>;
 
     /// The key of a request as a text, for logs of refusals. Default: none.

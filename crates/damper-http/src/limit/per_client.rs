@@ -18,8 +18,8 @@ use damper_core::time::{Clock, DefaultClock, Seed};
 /// A limit for each client address: the peer's, or behind [`TrustedProxies`] the one that these report. IPv6 addresses
 /// are grouped by their prefix.
 ///
-/// A network has many such prefixes: one that owns a /48 has 65,536 of 64 bits. Limits of [wider prefixes](Self::prefix)
-/// hold it together.
+/// A network has many such prefixes: one that owns a /48 has 65,536 of 64 bits. Limits of [wider
+/// prefixes](Self::prefix) hold it together.
 ///
 /// A request without a [peer](Head::peer) is an error. It shares no bucket.
 pub struct PerClient<C = DefaultClock, S = Seed, A = TokenBucket> {

@@ -2,7 +2,8 @@
 
 use crate::limit::Detail;
 
-/// Which responses of a [`RateLimitLayer`](super::RateLimitLayer) carry rate limit headers, and which headers these are.
+/// Which responses of a [`RateLimitLayer`](super::RateLimitLayer) carry rate limit headers, and which headers these
+/// are.
 ///
 /// | variant | refusals carry | responses to allowed requests carry |
 /// |---|---|---|

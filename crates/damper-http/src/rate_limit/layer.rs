@@ -19,14 +19,14 @@ use http::HeaderName;
 /// Puts services behind a limit: a request over the limit gets `429 Too Many Requests` at once.
 ///
 /// The refusal carries `Retry-After` (whole seconds, rounded up, at least 1; absent if no wait helps), `RateLimit` and
-/// `RateLimit-Policy` (see [`headers`](Self::headers)), and a line of text or the [body](Self::body) that you choose. The
-/// request's body is not read, and the service is not called. With the feature `tonic`, a gRPC request is answered with the status
-/// `RESOURCE_EXHAUSTED`, as the module `tonic` says.
+/// `RateLimit-Policy` (see [`headers`](Self::headers)), and a line of text or the [body](Self::body) that you choose.
+/// The request's body is not read, and the service is not called. With the feature `tonic`, a gRPC request is answered
+/// with the status `RESOURCE_EXHAUSTED`, as the module `tonic` says.
 ///
 /// Around a router it limits all routes, around a handler that one, and [per client](Self::per_client) each address.
 ///
-/// Clones of a layer and all its services share the limit. It decides in `call`, never in `poll_ready`: a caller may poll
-/// for readiness and go away, and its token would be lost.
+/// Clones of a layer and all its services share the limit. It decides in `call`, never in `poll_ready`: a caller may
+/// poll for readiness and go away, and its token would be lost.
 ///
 /// # Examples
 ///
@@ -89,8 +89,8 @@ impl RateLimitLayer<PerClient> {
     /// [which](Self::behind).
     ///
     /// The server has to add the peer's address, see [`Head::peer`]. A request without one gets `500 Internal Server
-    /// Error`. The text of [`MissingPeer`](crate::MissingPeer) says what the server has to add: it is logged with the feature
-    /// `tracing`, counted with `metrics`, and passed to [`on_error`](Self::on_error).
+    /// Error`. The text of [`MissingPeer`](crate::MissingPeer) says what the server has to add: it is logged with the
+    /// feature `tracing`, counted with `metrics`, and passed to [`on_error`](Self::on_error).
     #[must_use]
     pub fn per_client(quota: Quota) -> Self {
         Self::new(PerClient::new(limits_for_each(quota)))
@@ -98,8 +98,8 @@ impl RateLimitLayer<PerClient> {
 }
 
 impl RateLimitLayer<PerClient> {
-    /// Adds a limit for each IPv6 prefix of `bits`, of which the 8192 busiest are known; more than 128 are 128. Default:
-    /// none.
+    /// Adds a limit for each IPv6 prefix of `bits`, of which the 8192 busiest are known; more than 128 are 128.
+    /// Default: none.
     ///
     /// One network may own many prefixes of 64 bits: 65,536 in a /48. A request takes a token of its client's limit and
     /// of the limits of all prefixes that it is in, or of none. When one refuses, the narrower ones get back what they
@@ -161,8 +161,8 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, K>> {
 impl RateLimitLayer<ByHeader> {
     /// Creates a layer with a limit for each value of a header, such as an API key, for the 8192 busiest values.
     ///
-    /// Requests without the header share a bucket. A client that controls the header can evade the limit, so use one that is
-    /// verified before or that a proxy writes.
+    /// Requests without the header share a bucket. A client that controls the header can evade the limit, so use one
+    /// that is verified before or that a proxy writes.
     #[must_use]
     pub fn by_header(name: HeaderName, quota: Quota) -> Self {
         Self::new(ByHeader::new(name, limits_for_each(quota)))
@@ -180,8 +180,8 @@ fn limits_for_each<K: ?Sized>(quota: Quota) -> Arc<KeyedLimiter<K>> {
 impl<L: Limit + Clone> RateLimitLayer<L> {
     /// Creates a layer from an existing limit.
     ///
-    /// Keep the limit to inspect its level and to change its quota. It may have another algorithm or another clock, or be a
-    /// [`Limit`] of your own.
+    /// Keep the limit to inspect its level and to change its quota. It may have another algorithm or another clock, or
+    /// be a [`Limit`] of your own.
     ///
     /// # Examples
     ///
@@ -323,7 +323,8 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> RateLimitLayer<PerClient<C, S,
 
 #[cfg(feature = "tokio")]
 impl<C: Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBucket, C>>> {
-    /// Makes requests wait for a token, first come first served, for `longest` at most: for clients that keep to a limit.
+    /// Makes requests wait for a token, first come first served, for `longest` at most: for clients that keep to a
+    /// limit.
     ///
     /// A request that would have to wait longer is refused at once. Requests wait in their future, by tokio's timer.
     /// [`Quota::max_debt`] bounds how many can wait. A future
@@ -337,8 +338,8 @@ impl<C: Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBucket, C>>> {
 
 #[cfg(feature = "metrics")]
 impl<L: Limit> RateLimitLayer<L> {
-    /// Records the metrics of the layer's limits per key: keys, capacity, evictions, overflows, refused newcomers, as the
-    /// docs of [`damper::http`](crate) list them. Other limits have none.
+    /// Records the metrics of the layer's limits per key: keys, capacity, evictions, overflows, refused newcomers, as
+    /// the docs of [`damper::http`](crate) list them. Other limits have none.
     ///
     /// Nothing else records these, for they have to be gathered from all parts of a table, which no request should wait
     /// for. Call it at the tick of your exporter, or before each scrape. Layers with the same

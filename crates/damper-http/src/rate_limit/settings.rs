@@ -92,20 +92,20 @@ impl<L: Limit> RateLimitSettings<L> {
 
     #[inline]
     pub(super) fn record_allowed(&self) {
-        self.telemetry.allowed(self.rate_limit_headers.name());
+        self.telemetry.record_allowed(self.rate_limit_headers.name());
     }
 
     #[cold]
     fn record_refusal(&self, head: &Head<'_>, refusal: &Refusal) {
         match refusal {
             Refusal::Limited(limited) => {
-                self.telemetry.refused(self.rate_limit_headers.name(), &self.limit, head, limited);
+                self.telemetry.record_refused(self.rate_limit_headers.name(), &self.limit, head, limited);
                 if let Some(on_limited) = &self.on_limited {
                     on_limited(head, limited);
                 }
             }
             Refusal::Failed(error) => {
-                self.telemetry.failed(self.rate_limit_headers.name(), error);
+                self.telemetry.record_failed(self.rate_limit_headers.name(), error);
                 if let Some(on_error) = &self.on_error {
                     on_error(head, error);
                 }
@@ -127,7 +127,7 @@ impl<L: Limit> RateLimitSettings<L> {
     /// Records what the limits per key hold and have counted.
     #[cfg(feature = "metrics")]
     pub(super) fn record_keyed(&self) {
-        LimitTelemetry::keyed(self.rate_limit_headers.name(), self.limit.keyed());
+        LimitTelemetry::record_keyed(self.rate_limit_headers.name(), self.limit.keyed());
     }
 }
 

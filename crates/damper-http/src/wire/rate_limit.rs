@@ -45,8 +45,8 @@ const RESET: &str = ";t=";
 /// | less than a second | the quota's limit | its window | 1000/s with a burst of 50: `q=1000;w=1` |
 ///
 /// A window that is no whole number of seconds is stated as the same rate over the fewest seconds that make it exact
-/// (10 in 250 ms are `q=40;w=1`), or else over a minute at least, rounded down. A client may rely on `q` tokens in every
-/// `w` seconds if it takes them evenly; `q` and `w` never promise more than the quota.
+/// (10 in 250 ms are `q=40;w=1`), or else over a minute at least, rounded down. A client may rely on `q` tokens in
+/// every `w` seconds if it takes them evenly; `q` and `w` never promise more than the quota.
 ///
 /// Nothing is written of [`Quota::UNLIMITED`].
 ///

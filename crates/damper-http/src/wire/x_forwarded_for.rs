@@ -15,8 +15,9 @@ pub(super) fn hops_from_the_right(headers: &HeaderMap) -> impl Iterator<Item = O
     entries.map(|entry| node::address(entry.trim_ascii()))
 }
 
-/// Returns the leftmost address of `X-Forwarded-For`, or of `Forwarded` where there is no such header. It is the client's
-/// if the client and all proxies tell the truth. **Every client can put any address there**, so it is no key for a limit; it may do for a log.
+/// Returns the leftmost address of `X-Forwarded-For`, or of `Forwarded` where there is no such header. It is the
+/// client's if the client and all proxies tell the truth. **Every client can put any address there**, so it is no key
+/// for a limit; it may do for a log.
 ///
 /// `None` if the leftmost entry is not an address, or there is none. IPv4 that is mapped into IPv6 is IPv4.
 ///

@@ -10,8 +10,8 @@ use tower_layer::Layer;
 /// Puts gRPC clients behind circuit breakers: a failing service is not called, and the caller gets an error at once.
 ///
 /// The verdict falls where gRPC puts the status: in the headers of an answer without messages, else in the trailers, so
-/// that a stream counts when it ends. Only a probe, which asks whether the service is back, counts as a success with its
-/// first message, see [below](#streams-as-probes). `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are
+/// that a stream counts when it ends. Only a probe, which asks whether the service is back, counts as a success with
+/// its first message, see [below](#streams-as-probes). `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are
 /// failures, and so are errors of the transport; other codes are successes.
 ///
 /// | the answer | verdict |
@@ -39,7 +39,8 @@ use tower_layer::Layer;
 ///
 /// A watch that is opened as the probe may last for hours, and must not keep other calls out for so long. So a probe
 /// counts as a success when its first message arrives. If that closes the breaker, the stream goes on as a call of the
-/// closed state: a failure in its trailers counts as one failure. If more probes are needed, its end counts for nothing.
+/// closed state: a failure in its trailers counts as one failure. If more probes are needed, its end counts for
+/// nothing.
 ///
 /// Until its first message a probe keeps its place. For streams that may be silent for long, set
 /// [`max_half_open`](damper_core::breaker::BreakerConfigBuilder::max_half_open).
@@ -87,11 +88,11 @@ impl CircuitBreakerLayer<Single> {
 }
 
 impl CircuitBreakerLayer<PerHost> {
-    /// Creates a layer with a breaker per host and port, for the 1024 hosts that were called last. A failing host does not
-    /// shut off healthy ones.
+    /// Creates a layer with a breaker per host and port, for the 1024 hosts that were called last. A failing host does
+    /// not shut off healthy ones.
     ///
-    /// A generated client names the host only if it has an origin: `GreeterClient::with_origin(layer.layer(channel), uri)`.
-    /// Requests without a host share a breaker.
+    /// A generated client names the host only if it has an origin: `GreeterClient::with_origin(layer.layer(channel),
+    /// uri)`. Requests without a host share a breaker.
     #[must_use]
     pub fn per_host(config: BreakerConfig) -> Self {
         Self::of(http::CircuitBreakerLayer::per_host(config))
@@ -125,8 +126,8 @@ impl<V> CircuitBreakerLayer<PerHost, V> {
         Self { http: self.http.capacity(hosts), ..self }
     }
 
-    /// Registers a callback for state changes, which gets the host and port, such as `api.example.com:443`. Call it before
-    /// the layer makes services.
+    /// Registers a callback for state changes, which gets the host and port, such as `api.example.com:443`. Call it
+    /// before the layer makes services.
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange, &str) + Send + Sync + 'static) -> Self {
         Self { http: self.http.on_state_change(hook), ..self }

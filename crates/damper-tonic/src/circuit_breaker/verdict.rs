@@ -12,7 +12,8 @@ use tonic_types::StatusExt;
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
-/// Returns a failure for `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED`, and a success for all other codes.
+/// Returns a failure for `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED`, and a success for all other
+/// codes.
 ///
 /// This is the default of [`CircuitBreakerLayer::classify`](super::CircuitBreakerLayer::classify).
 ///
@@ -64,8 +65,8 @@ pub(super) fn verdict_on(status: &Status, classify: &impl Fn(Code) -> Verdict) -
     with_retry_info(status.code(), classify(status.code()), || retry_after(status))
 }
 
-/// Adjusts a failure by the `RetryInfo` of its status: a limiter's refusal is a success, and any other failure keeps the
-/// breaker open for that time. Other verdicts are not changed.
+/// Adjusts a failure by the `RetryInfo` of its status: a limiter's refusal is a success, and any other failure keeps
+/// the breaker open for that time. Other verdicts are not changed.
 fn with_retry_info(code: Code, verdict: Verdict, retry_after: impl FnOnce() -> Option<Duration>) -> Verdict {
     match verdict {
         Verdict::Failure => match retry_after() {
