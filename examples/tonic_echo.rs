@@ -140,7 +140,7 @@ async fn run_into_the_limit(address: SocketAddr) -> Result<(), Box<dyn Error>> {
 async fn run_into_the_breaker(address: SocketAddr, calls: &AtomicUsize) -> Result<(), Box<dyn Error>> {
     let config = BreakerConfig::builder().failure_threshold(2).build()?;
     let service = ServiceBuilder::new()
-        .layer(CircuitBreakerLayer::one(config).on_state_change(|change| println!("{change}")))
+        .layer(CircuitBreakerLayer::single(config).on_state_change(|change| println!("{change}")))
         .service(Retry(channel(address)?));
     let mut client = EchoClient::new(service);
     for expected in [3, 6, 6] {

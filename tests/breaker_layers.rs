@@ -3,8 +3,8 @@
 //! | file | property |
 //! |---|---|
 //! | `panics` | a call that panics has failed |
-//! | `readiness` | an open breaker does not ask whether the service is ready, and loses no readiness |
-//! | `streams` | a stream is a successful probe as soon as its first message is there |
+//! | `readiness` | an open breaker does not poll the readiness of the service, and loses none |
+//! | `streams` | the first message of a stream makes it a successful probe |
 #![cfg(all(feature = "hyper", feature = "tower"))]
 
 #[path = "breaker_layers/panics.rs"]

@@ -1,9 +1,9 @@
-//! What passes a limit or a breaker allocates nothing. A binary of its own, because the allocator is replaced by one
-//! that counts.
+//! Requests that pass a limit or a breaker allocate nothing. A binary of its own, because it replaces the allocator by
+//! one that counts.
 #![cfg(all(feature = "hyper", feature = "tower"))]
 
 use allocation_counter::measure;
-use damper::http::{CircuitBreakerLayer, PeerAddress, RateLimitLayer};
+use damper::http::{CircuitBreakerLayer, Headers, PeerAddress, RateLimitLayer};
 use damper::wire::TrustedProxies;
 use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter};
 use http::{Request, Response};
@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tower::Service;
 
-type Answered = Result<Response<Empty<bytes::Bytes>>, Infallible>;
+type ServiceResult = Result<Response<Empty<bytes::Bytes>>, Infallible>;
 
-fn bare(_: Request<()>) -> Ready<Answered> {
+fn respond(_: Request<()>) -> Ready<ServiceResult> {
     ready(Ok(Response::default()))
 }
 
@@ -28,7 +28,7 @@ fn request() -> Request<()> {
     request
 }
 
-/// How many allocations ten calls make, after the first.
+/// Returns how many allocations ten calls make after the first.
 fn allocations<S, B>(mut service: S) -> u64
 where
     S: Service<Request<()>, Response = Response<B>, Error: std::fmt::Debug>,
@@ -43,45 +43,49 @@ where
 }
 
 #[test]
-fn the_allocator_counts() {
+fn counting_allocator_sees_allocations() {
     assert_eq!(measure(|| drop(std::hint::black_box(Box::new(1)))).count_total, 1);
     assert!(
-        allocations(RateLimitLayer::global(Quota::per_second(1_000)).headers(true).layer(tower::service_fn(bare))) > 0
+        allocations(
+            RateLimitLayer::global(Quota::per_second(1_000))
+                .headers(Headers::OnAllResponses)
+                .layer(tower::service_fn(respond))
+        ) > 0
     );
 }
 
 #[test]
-fn what_passes_a_limit_allocates_nothing() {
+fn allowed_request_allocates_nothing() {
     static LIMIT: RateLimiter = RateLimiter::new(Quota::per_second(1_000));
     let quota = Quota::per_second(1_000);
-    let bare = tower::service_fn(bare);
-    assert_eq!(allocations(RateLimitLayer::new(&LIMIT).layer(bare)), 0);
-    assert_eq!(allocations(RateLimitLayer::global(quota).layer(bare)), 0);
+    let respond = tower::service_fn(respond);
+    assert_eq!(allocations(RateLimitLayer::new(&LIMIT).layer(respond)), 0);
+    assert_eq!(allocations(RateLimitLayer::global(quota).layer(respond)), 0);
     let per_client = RateLimitLayer::per_client(quota).behind(TrustedProxies::new(["10.0.0.0/8"]).unwrap());
     let per_client = per_client.exempt(|head| head.uri.path() == "/healthz").on_limited(|_, _| ()).problem_json();
-    assert_eq!(allocations(per_client.layer(bare)), 0);
-    assert_eq!(allocations(RateLimitLayer::by(|head| head.version, quota).layer(bare)), 0);
+    assert_eq!(allocations(per_client.layer(respond)), 0);
+    assert_eq!(allocations(RateLimitLayer::by_key(|head| head.version, quota).layer(respond)), 0);
     let name = http::HeaderName::from_static("x-forwarded-for");
-    assert_eq!(allocations(RateLimitLayer::by_header(name, quota).layer(bare)), 0);
+    assert_eq!(allocations(RateLimitLayer::by_header(name, quota).layer(respond)), 0);
     #[cfg(feature = "tokio")]
-    assert_eq!(allocations(RateLimitLayer::global(quota).wait(std::time::Duration::MAX).layer(bare)), 0);
+    assert_eq!(allocations(RateLimitLayer::global(quota).wait(std::time::Duration::MAX).layer(respond)), 0);
 }
 
-/// A layer of layers, and a clone of the service for each call, as servers make them.
+/// Servers clone the service for each call.
 #[test]
-fn clones_allocate_nothing() {
-    let service = RateLimitLayer::per_client(Quota::per_second(1_000)).layer(tower::service_fn(bare));
+fn cloned_service_allocates_nothing() {
+    let service = RateLimitLayer::per_client(Quota::per_second(1_000)).layer(tower::service_fn(respond));
     assert_eq!(allocations(tower::service_fn(move |request| service.clone().call(request))), 0);
 }
 
 #[test]
-fn what_passes_a_breaker_allocates_nothing() {
+fn permitted_call_allocates_nothing() {
     static BREAKER: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
     let config = BreakerConfig::default();
-    let bare = tower::service_fn(bare);
-    assert_eq!(allocations(CircuitBreakerLayer::new(&BREAKER).layer(bare)), 0);
-    assert_eq!(allocations(CircuitBreakerLayer::new(Arc::new(CircuitBreaker::default())).layer(bare)), 0);
-    assert_eq!(allocations(CircuitBreakerLayer::one(config).layer(bare)), 0);
-    assert_eq!(allocations(CircuitBreakerLayer::per_host(config).layer(bare)), 0);
-    assert_eq!(allocations(CircuitBreakerLayer::per_host(config).when_body_ends().layer(bare)), 0);
+    let respond = tower::service_fn(respond);
+    assert_eq!(allocations(CircuitBreakerLayer::new(&BREAKER).layer(respond)), 0);
+    assert_eq!(allocations(CircuitBreakerLayer::new(Arc::new(CircuitBreaker::default())).layer(respond)), 0);
+    assert_eq!(allocations(CircuitBreakerLayer::single(config).layer(respond)), 0);
+    assert_eq!(allocations(CircuitBreakerLayer::per_host(config).layer(respond)), 0);
+    assert_eq!(allocations(CircuitBreakerLayer::per_host(config).when_body_ends().layer(respond)), 0);
 }

@@ -3,8 +3,8 @@
 //! | what peers get wrong | test |
 //! |---|---|
 //! | permits taken in `poll_ready` starve others | `readiness_takes_no_probe` |
-//! | half-open admits everyone | `only_so_many_probes_at_once` |
-//! | one sick host shuts off the healthy ones | `hosts_are_apart` |
+//! | half-open admits everyone | `half_open_admits_max_probes` |
+//! | one sick host shuts off the healthy ones | `hosts_have_separate_breakers` |
 #![cfg(all(feature = "hyper", feature = "tower"))]
 
 #[path = "http/support.rs"]
@@ -53,12 +53,12 @@ fn empty<B: Default>() -> Request<B> {
     Request::new(B::default())
 }
 
-/// An address at which nobody listens.
-async fn nobody() -> SocketAddr {
+/// Returns an address on which no server listens.
+async fn closed_port() -> SocketAddr {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap()
 }
 
-/// Sends a request and reads the answer to its end.
+/// Sends a request and reads the response to its end.
 async fn status<S, R>(client: &mut S, upstream: &Upstream) -> Result<StatusCode, S::Error>
 where
     S: Service<Request<Empty<Bytes>>, Response = Response<R>>,
@@ -70,10 +70,10 @@ where
     Ok(head.status)
 }
 
-/// 5xx trip it, and reach the caller unchanged; open, the service is not called; after the cooldown one probe is, whose
-/// failure starts the cooldown again and whose success closes it.
+/// Responses with a 5xx trip the breaker and reach the caller unchanged. An open breaker does not call the service.
+/// After the cooldown one probe is called: its failure restarts the cooldown, and its success closes the breaker.
 #[tokio::test]
-async fn server_errors_trip_and_a_probe_closes() {
+async fn server_errors_trip_and_probe_closes() {
     let (clock, breaker) = clocked(5);
     let upstream = Upstream::start().await;
     let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(client());
@@ -116,13 +116,13 @@ async fn client_errors_and_429_are_successes() {
         upstream.answer(StatusCode::BAD_GATEWAY);
         status(&mut client, &upstream).await.unwrap();
     }
-    assert_eq!(breaker.state(), State::Closed, "no two failures in a row");
+    assert_eq!(breaker.state(), State::Closed, "no two consecutive failures");
 }
 
 #[tokio::test]
 async fn transport_errors_trip_and_reach_the_caller() {
     let (_, breaker) = clocked(2);
-    let uri = format!("http://{}/", nobody().await);
+    let uri = format!("http://{}/", closed_port().await);
     let mut client = CircuitBreakerLayer::new(breaker).layer(client());
     let mut get = async || {
         let request = Request::get(&uri).body(Empty::<Bytes>::new()).unwrap();
@@ -135,9 +135,9 @@ async fn transport_errors_trip_and_reach_the_caller() {
     assert!(matches!(get().await, Err(CallError::Open(_))));
 }
 
-/// A host is its name in lower case and its port; a sick one does not shut off others.
+/// A failing host does not shut off others.
 #[tokio::test]
-async fn hosts_are_apart() {
+async fn hosts_have_separate_breakers() {
     let (sick, healthy) = (Upstream::start().await, Upstream::start().await);
     sick.answer(StatusCode::BAD_GATEWAY);
     let (sender, changes) = std::sync::mpsc::channel();
@@ -153,9 +153,9 @@ async fn hosts_are_apart() {
     assert_eq!(changes.try_iter().collect::<Vec<_>>(), [(State::Open, sick.address.to_string())]);
 }
 
-/// Breakers that the caller keeps, by the same names of hosts; connections of hyper name them in `Host`.
+/// The layer creates breakers in the caller's store by canonical host, from the target or from `Host`.
 #[tokio::test]
-async fn breakers_per_host_can_be_kept() {
+async fn layer_uses_the_callers_keyed_breaker() {
     let clock = Arc::new(ManualClock::new());
     let hosts = Arc::new(KeyedCircuitBreaker::<String, _>::with_clock(config(1), 64, Arc::clone(&clock)));
     let mut client = CircuitBreakerLayer::new(Arc::clone(&hosts)).layer(tower::service_fn(failing));
@@ -174,9 +174,9 @@ fn failing<B>(_: Request<B>) -> Ready<Result<Response<()>, Infallible>> {
     ready(Ok(Response::builder().status(503).body(()).unwrap()))
 }
 
-/// Of many calls that come when the cooldown is over, as many as there may be probes reach the server.
+/// Of many concurrent calls after the cooldown, `max_probes` reach the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn only_so_many_probes_at_once() {
+async fn half_open_admits_max_probes() {
     let clock = Arc::new(ManualClock::new());
     let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build().unwrap();
     let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
@@ -205,7 +205,7 @@ async fn only_so_many_probes_at_once() {
             tokio::spawn(async move { client.oneshot(request).await.map(drop) })
         })
         .collect();
-    // All that are refused are refused while the probes are out.
+    // All refusals arrive while the probes are in flight.
     let mut outcomes = futures_util::stream::FuturesUnordered::from_iter(calls);
     let mut refused = 0;
     while refused < 61 {
@@ -222,7 +222,7 @@ async fn only_so_many_probes_at_once() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// Who polls for readiness and goes away has taken no probe.
+/// A caller that polls for readiness and goes away takes no probe.
 #[tokio::test]
 async fn readiness_takes_no_probe() {
     let (clock, breaker) = clocked(1);
@@ -253,9 +253,9 @@ impl Error for Wrapped {
     }
 }
 
-/// The refusal is found in whatever other layers make of it; also where the service's own error is in a box already.
+/// `find_in` finds the refusal in the errors of other layers, and in boxed errors of the service.
 #[tokio::test]
-async fn the_refusal_is_found_in_any_chain_of_sources() {
+async fn refusal_is_found_in_every_chain_of_sources() {
     let (_, breaker) = clocked(1);
     breaker.force_open();
     let layer = CircuitBreakerLayer::new(breaker);
@@ -274,11 +274,11 @@ async fn the_refusal_is_found_in_any_chain_of_sources() {
     assert!(CircuitOpen::find_in(&*error).is_some());
 }
 
-/// Tries so often.
+/// Makes so many attempts.
 #[derive(Clone)]
-struct Tries(u32);
+struct Attempts(u32);
 
-impl<B: Clone, R, E> tower::retry::Policy<Request<B>, Response<R>, E> for Tries {
+impl<B: Clone, R, E> tower::retry::Policy<Request<B>, Response<R>, E> for Attempts {
     type Future = Ready<()>;
 
     fn retry(&mut self, _: &mut Request<B>, result: &mut Result<Response<R>, E>) -> Option<Ready<()>> {
@@ -294,15 +294,15 @@ impl<B: Clone, R, E> tower::retry::Policy<Request<B>, Response<R>, E> for Tries 
     }
 }
 
-/// The breaker stands outside of the retry: what used up its tries is one failure, and what succeeded at last is none.
+/// The breaker is outside of the retry, so a call that fails in every attempt counts as one failure.
 #[tokio::test]
-async fn a_call_that_used_up_its_tries_is_one_failure() {
+async fn exhausted_retries_count_as_one_failure() {
     let (_, breaker) = clocked(2);
     let upstream = Upstream::start().await;
     upstream.answer(StatusCode::SERVICE_UNAVAILABLE);
     let mut client = ServiceBuilder::new()
         .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)))
-        .layer(tower::retry::RetryLayer::new(Tries(3)))
+        .layer(tower::retry::RetryLayer::new(Attempts(3)))
         .service(client());
     assert_eq!(status(&mut client, &upstream).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!((upstream.hits(), breaker.state()), (3, State::Closed));
@@ -310,12 +310,12 @@ async fn a_call_that_used_up_its_tries_is_one_failure() {
     status(&mut client, &upstream).await.unwrap();
     assert_eq!((upstream.hits(), breaker.state()), (6, State::Open));
     assert!(status(&mut client, &upstream).await.is_err());
-    assert_eq!(upstream.hits(), 6, "an open breaker costs no tries");
+    assert_eq!(upstream.hits(), 6, "an open breaker costs no attempts");
 }
 
-/// A probe whose future is dropped decides nothing, and its place is free again.
+/// A probe whose future is dropped records no verdict, and another probe may take its place.
 #[tokio::test]
-async fn a_cancelled_probe_gives_its_place_back() {
+async fn cancelled_probe_frees_its_place() {
     let (clock, breaker) = clocked(1);
     breaker.try_acquire().unwrap().failure();
     clock.advance(COOLDOWN);
@@ -342,10 +342,10 @@ async fn answering(bytes: &'static [u8]) -> SocketAddr {
     address
 }
 
-/// By option a body that fails after a 200 is a failure, one that ends well a success, and one that is dropped before
-/// it ended says nothing.
+/// With `when_body_ends`, a body that fails after a 200 is a failure, one that is read to its end is a success, and one
+/// that is dropped before its end records no verdict.
 #[tokio::test]
-async fn the_verdict_may_wait_for_the_body() {
+async fn verdict_is_made_at_the_end_of_the_body() {
     let broken = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello").await;
     let whole = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello").await;
     let nothing = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
@@ -355,7 +355,7 @@ async fn the_verdict_may_wait_for_the_body() {
     let client_at_head = CircuitBreakerLayer::new(Arc::clone(&at_head)).layer(client());
     let answer = client_at_head.oneshot(get(broken)).await.unwrap();
     assert!(answer.into_body().collect().await.is_err());
-    assert_eq!(at_head.state(), State::Closed, "the verdict had fallen");
+    assert_eq!(at_head.state(), State::Closed, "the verdict was made at the head");
 
     let (clock, breaker) = clocked(1);
     let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).when_body_ends().layer(client());
@@ -395,9 +395,9 @@ async fn last_frame_settles_the_call() {
     assert_eq!(breaker.state(), State::Closed, "settled by the last frame");
 }
 
-/// A closure says what is a failure.
+/// A closure decides what is a failure.
 #[tokio::test]
-async fn what_is_a_failure_can_be_chosen() {
+async fn closure_classifies_responses() {
     let (_, breaker) = clocked(1);
     let upstream = Upstream::start().await;
     let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker))
@@ -408,7 +408,7 @@ async fn what_is_a_failure_can_be_chosen() {
         .layer(client());
     upstream.answer(StatusCode::BAD_GATEWAY);
     status(&mut client, &upstream).await.unwrap();
-    let uri = format!("http://{}/", nobody().await);
+    let uri = format!("http://{}/", closed_port().await);
     assert!(client.call(Request::get(uri).body(Empty::new()).unwrap()).await.is_err());
     assert_eq!(breaker.state(), State::Closed);
     upstream.answer(StatusCode::NOT_FOUND);
@@ -416,9 +416,9 @@ async fn what_is_a_failure_can_be_chosen() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// A server that asks to be left alone is, for as long as it asks.
+/// The breaker stays open for as long as the server's `Retry-After` says.
 #[tokio::test]
-async fn retry_after_of_a_server_error_is_respected() {
+async fn retry_after_of_server_error_keeps_breaker_open() {
     let (_, breaker) = clocked(1);
     let busy =
         answering(b"HTTP/1.1 503 Busy\r\nretry-after: 120\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
@@ -428,9 +428,9 @@ async fn retry_after_of_a_server_error_is_respected() {
     assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_mins(2)));
 }
 
-/// As a date too, which is compared with the answer's own date and not with our clock.
+/// A date is compared with the response's own `Date`, not with the local clock.
 #[tokio::test]
-async fn retry_after_as_a_date_is_respected() {
+async fn retry_after_date_keeps_breaker_open() {
     for retry_after in
         ["Sun, 06 Nov 1994 08:51:37 GMT", "Sunday, 06-Nov-94 08:51:37 GMT", "Sun Nov  6 08:51:37 1994", "120"]
     {
@@ -448,9 +448,9 @@ async fn retry_after_as_a_date_is_respected() {
 }
 
 #[tokio::test]
-async fn one_breaker_for_all_tells_of_its_changes() {
+async fn single_breaker_reports_state_changes() {
     let (sender, changes) = std::sync::mpsc::channel();
-    let mut client = CircuitBreakerLayer::one(config(1))
+    let mut client = CircuitBreakerLayer::single(config(1))
         .on_state_change(move |change| sender.send(change.to_string()).unwrap())
         .layer(tower::service_fn(failing));
     client.call(Request::get("http://a.example/").body(()).unwrap()).await.unwrap();
@@ -460,7 +460,7 @@ async fn one_breaker_for_all_tells_of_its_changes() {
 
 /// hyper's own services, without tower: a connection of HTTP/2.
 #[tokio::test]
-async fn connections_of_hyper_are_services() {
+async fn hyper_connection_is_a_service() {
     use hyper::service::{Service, service_fn};
     let (_, breaker) = clocked(2);
     let upstream = Upstream::start().await;
@@ -480,9 +480,9 @@ async fn connections_of_hyper_are_services() {
     assert_eq!(upstream.hits(), 2);
 }
 
-/// reqwest has requests and answers of its own, which are made of those of `http` and back.
+/// reqwest has its own requests and responses, which convert to those of `http` and back.
 #[tokio::test]
-async fn reqwest_is_a_service_by_a_closure() {
+async fn reqwest_client_is_a_service_by_a_closure() {
     let (_, breaker) = clocked(2);
     let upstream = Upstream::start().await;
     let client = reqwest::Client::new();
@@ -502,7 +502,7 @@ async fn reqwest_is_a_service_by_a_closure() {
     assert_eq!(upstream.hits(), 3);
 }
 
-/// What tells breakers apart may be of the caller's own making.
+/// Breakers of the caller, chosen by the request's method.
 #[derive(Clone, Default)]
 struct ByMethod([Arc<CircuitBreaker>; 2]);
 
@@ -515,7 +515,7 @@ impl damper::http::Breakers for ByMethod {
 }
 
 #[tokio::test]
-async fn breakers_of_ones_own() {
+async fn custom_breakers_choose_by_request() {
     let breakers = ByMethod::default();
     breakers.0[0].force_open();
     let mut client = CircuitBreakerLayer::new(breakers).layer(tower::service_fn(failing));

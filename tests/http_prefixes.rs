@@ -2,7 +2,9 @@
 #![cfg(feature = "tower")]
 
 use bytes::Bytes;
-use damper::http::{Answer, Decision, Head, Limit, Limited, PeerAddress, PerClient, RateLimitLayer, Refusal};
+use damper::http::{
+    Answer, Decision, Detail, Head, Headers, Limit, Limited, PeerAddress, PerClient, RateLimitLayer, Refusal,
+};
 use damper::{ClientAddress, KeyedLimiter, ManualClock, Quota};
 use http::{Request, Response};
 use http_body_util::Empty;
@@ -22,17 +24,17 @@ fn limits(clock: &Clocked, quota: Quota) -> Limits {
     Arc::new(KeyedLimiter::builder(quota).clock(Arc::clone(clock)).build().unwrap())
 }
 
-fn ask(limit: &impl Limit, from: IpAddr, tell: bool) -> Answer {
+fn ask(limit: &impl Limit, from: IpAddr) -> Answer {
     let mut request = Request::new(());
     request.extensions_mut().insert(PeerAddress(SocketAddr::from((from, 443))));
-    match limit.decide(&Head::of(&request), tell) {
+    match limit.decide(&Head::of(&request), Detail::None) {
         Decision::Now(answer) => answer,
-        Decision::Later(_) => panic!("it decides at once"),
+        Decision::Later(_) => panic!("the limit decides at once"),
     }
 }
 
 fn passes(limit: &impl Limit, from: IpAddr) -> bool {
-    ask(limit, from, false).is_ok()
+    ask(limit, from).is_ok()
 }
 
 fn limited(answer: Answer) -> Limited {
@@ -51,10 +53,10 @@ fn in_network(network: u16, subnet: u16) -> IpAddr {
     Ipv6Addr::new(0x2001, 0xdb8, network, subnet, 0, 0, 0, 1).into()
 }
 
-/// An attacker rotates through all 65,536 networks of 64 bits that it owns, for 20 seconds: it gets what its /48 may, and
-/// clients elsewhere get all that they ask for.
+/// An attacker rotates through all 65,536 /64 networks that it owns, for 20 seconds. It gets the limit of its /48, and
+/// clients elsewhere get everything they ask for.
 #[test]
-fn attacker_with_a_whole_network_is_held_to_its_envelope() {
+fn network_prefix_bounds_an_attacker_with_many_subnets() {
     let clock = Arc::new(ManualClock::new());
     let networks = limits(&clock, Quota::per_second(500).burst(1_000));
     let limit = PerClient::new(limits(&clock, Quota::per_second(50).burst(100))).prefix(48, networks);
@@ -65,17 +67,17 @@ fn attacker_with_a_whole_network_is_held_to_its_envelope() {
     for number in 0..steps {
         passed += attacks.by_ref().take(100).filter(|&from| passes(&limit, from)).count() as u64;
         let other = others[number as usize % others.len()];
-        assert!(passes(&limit, other), "{other} asks once a second and is nobody's neighbour");
+        assert!(passes(&limit, other), "{other} asks once a second from another network");
         let envelope = 1_000 + 500 * 10 * number / 1_000;
         assert!(passed <= envelope, "{passed} passed, the /48 may have {envelope}");
         clock.advance(step);
     }
-    assert!(passed >= 1_000 + 500 * 19, "{passed}: it is held to the envelope, not below it");
+    assert!(passed >= 1_000 + 500 * 19, "{passed}: it gets the whole limit");
 }
 
-/// IPv4 networks have a limit of their own, whatever form the address comes in; and families are apart.
+/// IPv4 networks have limits of their own, whatever form the address has. The families have separate limits.
 #[test]
-fn ipv4_networks_are_limited_too() {
+fn ipv4_networks_have_limits() {
     let clock = Arc::new(ManualClock::new());
     let nothing = || limits(&clock, Quota::per_hour(0).burst(3));
     let limit = PerClient::new(limits(&clock, Quota::per_hour(10)));
@@ -99,9 +101,9 @@ fn ipv4_networks_are_limited_too() {
     }
 }
 
-/// More bits than an address has are all that it has.
+/// A prefix longer than the address is the whole address.
 #[test]
-fn prefixes_longer_than_an_address_are_the_address() {
+fn prefixes_are_capped_at_the_address_length() {
     let clock = Arc::new(ManualClock::new());
     let one = || limits(&clock, Quota::per_hour(1));
     let limit = PerClient::new(limits(&clock, Quota::per_hour(9))).prefix(u32::MAX, one()).prefix_v4(33, one());
@@ -110,9 +112,9 @@ fn prefixes_longer_than_an_address_are_the_address() {
     }
 }
 
-/// What a refusal took of the narrower limits, it gives back: only what passed is counted anywhere.
+/// A refusal gives back the tokens of the narrower limits, so that every limit counts only what passed.
 #[test]
-fn refused_request_takes_from_no_limit() {
+fn refused_request_returns_tokens_to_all_limits() {
     let clock = Arc::new(ManualClock::new());
     let each = limits(&clock, Quota::per_hour(10));
     let [sites, networks] = [(5, 48), (3, 32)].map(|(burst, bits)| (limits(&clock, Quota::per_hour(burst)), bits));
@@ -127,14 +129,15 @@ fn refused_request_takes_from_no_limit() {
     }
 }
 
-/// Headers are of the limit with the fewest tokens left, and of those that refuse that with the longest wait.
+/// Headers report the limit with the fewest tokens left, or of those that refuse the one with the longest wait.
 #[tokio::test]
 async fn headers_report_the_tightest_limit() {
     let clock = Arc::new(ManualClock::new());
     let sites = limits(&clock, Quota::per_minute(3));
     let limit = PerClient::new(limits(&clock, Quota::per_second(2))).prefix(48, sites);
     let answered = async |from: IpAddr| -> [String; 3] {
-        let layer = RateLimitLayer::new(limit.clone()).headers(true).for_peer(SocketAddr::from((from, 1)));
+        let layer =
+            RateLimitLayer::new(limit.clone()).headers(Headers::OnAllResponses).for_peer(SocketAddr::from((from, 1)));
         let bare = |_: Request<()>| std::future::ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())));
         let response = layer.layer(tower::service_fn(bare)).oneshot(Request::new(())).await.unwrap();
         ["ratelimit-policy", "ratelimit", "retry-after"].map(|name| {
@@ -149,15 +152,15 @@ async fn headers_report_the_tightest_limit() {
     assert_eq!(answered(in_network(0, 1)).await, [site, r#""default";r=0;t=60"#, ""]);
     assert_eq!(answered(in_network(0, 2)).await, [site, r#""default";r=0;t=20"#, "20"]);
     assert_eq!(answered(in_network(0, 0)).await, [site, r#""default";r=0;t=20"#, "20"], "both refuse");
-    let limited = limited(ask(&limit, in_network(0, 0), false));
+    let limited = limited(ask(&limit, in_network(0, 0)));
     assert_eq!(limited.retry_after, Some(Duration::from_secs(20)));
     clock.advance(Duration::from_secs(20));
     assert!(passes(&limit, in_network(0, 0)), "after so long it passes");
 }
 
-/// A layer with its own limiters, as most write it.
+/// The layer creates the limiters itself.
 #[test]
-fn layer_takes_quotas_of_wider_prefixes() {
+fn layer_creates_limits_of_wider_prefixes() {
     let layer = RateLimitLayer::per_client(Quota::per_hour(50)).prefix(48, Quota::per_hour(0).burst(2));
     let layer = layer.prefix_v4(24, Quota::per_hour(0).burst(1)).ipv6_prefix(56);
     let bare = |_: Request<()>| std::future::ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())));
@@ -173,9 +176,9 @@ fn layer_takes_quotas_of_wider_prefixes() {
     assert_eq!(statuses, [200, 200, 429, 200, 429]);
 }
 
-/// However many threads ask at once, no limit allows more than its burst, and what passed is what was taken.
+/// With several threads, no limit allows more than its burst, and each has counted exactly what passed.
 #[test]
-fn threads_stay_in_the_envelope_of_every_prefix() {
+fn threads_stay_within_the_burst_of_every_prefix() {
     let clock = Arc::new(ManualClock::new());
     let sites = limits(&clock, Quota::per_hour(0).burst(100));
     let each = limits(&clock, Quota::per_hour(0).burst(40));
@@ -201,9 +204,9 @@ fn threads_stay_in_the_envelope_of_every_prefix() {
 }
 
 proptest! {
-    /// A model that counts what passed in each network, on a clock that stands still.
+    /// The model counts what passed in each network, while the clock stands still.
     #[test]
-    fn decisions_are_those_of_the_model(
+    fn decisions_match_the_model(
         bursts in prop::array::uniform3(0..6u32),
         asks in prop::collection::vec((0..2u16, 0..3u16), 1..60),
     ) {

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | permits taken in `poll_ready` starve others | `readiness_takes_nothing` |
 //! | a limiter per connection lets 1,500 through a cap of 5 a second | `connections_share_the_limit` |
-//! | the leftmost `X-Forwarded-For` is believed | `a_client_cannot_choose_its_address` |
-//! | addresses with ports are refused | `proxies_may_write_ports` |
-//! | IPv6 clients have as many limits as addresses | `ipv6_is_grouped_by_its_prefix` |
+//! | the leftmost `X-Forwarded-For` is believed | `forged_forwarded_header_keeps_the_clients_address` |
+//! | addresses with ports are refused | `forwarded_addresses_may_have_ports` |
+//! | IPv6 clients have as many limits as addresses | `ipv6_is_grouped_by_prefix` |
 //! | `Retry-After: 0` | `two_a_second_refuses_three_of_five` |
 //! | `per_second(n)` means one per n seconds | `two_a_second_refuses_three_of_five` |
 #![cfg(all(feature = "hyper", feature = "tower"))]
@@ -16,7 +16,7 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{Body, ByKey, Head, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
+use damper::http::{Body, ByKey, Head, Headers, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
 use damper::wire::TrustedProxies;
 use damper::{FixedWindow, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
@@ -84,7 +84,7 @@ async fn two_a_second_refuses_three_of_five() {
 }
 
 #[tokio::test]
-async fn addresses_are_limited_apart() {
+async fn addresses_have_separate_limits() {
     let (_, layer) = per_client(Quota::per_minute(1).burst(3));
     let server = serve(move |peer| layer.for_peer(peer).layer(service_fn(hello))).await;
     let mut clients = [Client::from(LOCALHOST, server).await, Client::from(NEIGHBOUR, server).await];
@@ -100,7 +100,7 @@ async fn addresses_are_limited_apart() {
     }
 }
 
-/// However many connections a client opens, and whatever the limit is of.
+/// All connections share a global limit, and all connections of a client share its own.
 #[tokio::test]
 async fn connections_share_the_limit() {
     let (_, limiter) = clocked(Quota::per_second(5));
@@ -117,7 +117,7 @@ async fn connections_share_the_limit() {
     }
 }
 
-/// Who polls for readiness and goes away has taken nothing.
+/// A caller that polls for readiness and goes away takes no token.
 #[tokio::test]
 async fn readiness_takes_nothing() {
     let (_, limiter) = clocked(Quota::per_second(1));
@@ -131,9 +131,9 @@ async fn readiness_takes_nothing() {
     assert_eq!(service.oneshot(Request::new(())).await.unwrap().status(), StatusCode::OK);
 }
 
-/// A refusal is there at the first poll, and neither the service nor the body of the request is touched.
+/// The first poll returns the refusal. The service is not called, and the body of the request is not read.
 #[test]
-fn a_refusal_is_ready_at_once() {
+fn refusal_is_ready_at_first_poll() {
     struct Untouchable;
     impl http_body::Body for Untouchable {
         type Data = Bytes;
@@ -159,9 +159,9 @@ fn a_refusal_is_ready_at_once() {
     assert_eq!(called.load(Ordering::Relaxed), 0);
 }
 
-/// More than the burst is never there, and a quota of nothing never refills.
+/// A quota of zero never refills, so the headers name no wait.
 #[tokio::test]
-async fn no_retry_after_where_no_wait_helps() {
+async fn retry_after_is_absent_if_no_wait_helps() {
     let layer = RateLimitLayer::global(Quota::per_second(0).burst(1));
     let server = serve(move |_| layer.layer(service_fn(hello))).await;
     let mut client = Client::of(server).await;
@@ -172,8 +172,8 @@ async fn no_retry_after_where_no_wait_helps() {
     assert_eq!(response.headers()["ratelimit-policy"], r#""default";q=1"#);
 }
 
-/// It neither passes nor shares a bucket with others. What is missing is the operator's business: the hook is told what to
-/// add, the client is not.
+/// A request without a peer address neither passes nor shares a bucket. The callback learns what the operator has to
+/// add; the client does not.
 #[tokio::test]
 async fn missing_peer_address_is_explained_to_the_operator_only() {
     let errors = Arc::new(AtomicUsize::new(0));
@@ -199,17 +199,17 @@ async fn missing_peer_address_is_explained_to_the_operator_only() {
     assert_eq!(errors.load(Ordering::Relaxed), 3);
 }
 
-/// What a service may do that is no layer's: the address among the extensions.
+/// Any service can add the address to the extensions.
 #[tokio::test]
-async fn the_peer_may_be_an_extension() {
+async fn peer_is_read_from_extensions() {
     let (_, layer) = per_client(Quota::per_minute(1).burst(1));
     let server = serve(move |peer| {
         let limited = layer.layer(tower::service_fn(hello::<Incoming>));
-        let told = tower::util::MapRequest::new(limited, move |mut request: Request<Incoming>| {
+        let with_peer = tower::util::MapRequest::new(limited, move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(PeerAddress(peer));
             request
         });
-        TowerToHyperService::new(told)
+        TowerToHyperService::new(with_peer)
     })
     .await;
     assert_eq!(Client::from(LOCALHOST, server).await.passes(2).await, 1);
@@ -230,35 +230,35 @@ async fn statuses(layer: RateLimitLayer<PerClient<Arc<ManualClock>>>, forwarded:
     statuses
 }
 
-/// What it writes itself stands to the left of what the proxy adds; and without trusted proxies nothing is believed.
+/// The client's own entries are to the left of the proxy's. Without trusted proxies the header is not read.
 #[tokio::test]
-async fn a_client_cannot_choose_its_address() {
+async fn forged_forwarded_header_keeps_the_clients_address() {
     let forged = ["1.1.1.1, 192.0.2.7", "2.2.2.2, 192.0.2.7", "3.3.3.3, 192.0.2.7"];
     assert_eq!(statuses(behind(&["127.0.0.0/8"]), &forged).await, [200, 200, 429]);
     let direct = ["1.1.1.1", "2.2.2.2", "3.3.3.3"];
     assert_eq!(statuses(behind(&["10.0.0.0/8"]), &direct).await, [200, 200, 429]);
     assert_eq!(statuses(per_client(Quota::per_minute(1).burst(2)).1, &direct).await, [200, 200, 429]);
-    // Those that a proxy tells apart are limited apart.
+    // Clients that the proxy distinguishes have separate limits.
     assert_eq!(statuses(behind(&["127.0.0.0/8"]), &direct).await, [200; 3]);
 }
 
 #[tokio::test]
-async fn proxies_may_write_ports() {
+async fn forwarded_addresses_may_have_ports() {
     let ported = ["192.0.2.7:1234", "192.0.2.7:5678", "192.0.2.7", "[2001:db8::1]:443"];
     assert_eq!(statuses(behind(&["127.0.0.0/8"]), &ported).await, [200, 200, 429, 200]);
 }
 
 #[tokio::test]
-async fn ipv6_is_grouped_by_its_prefix() {
+async fn ipv6_is_grouped_by_prefix() {
     let neighbours = ["2001:db8::1", "2001:db8::2", "2001:db8::3:0:0:4", "2001:db8:0:1::1"];
     assert_eq!(statuses(behind(&["127.0.0.0/8"]), &neighbours).await, [200, 200, 429, 200]);
     let by_32 = behind(&["127.0.0.0/8"]).ipv6_prefix(32);
     assert_eq!(statuses(by_32, &neighbours).await, [200, 200, 429, 429]);
 }
 
-/// Of 10,000 keys no more are known than there is room for.
+/// 10,000 keys occupy no more slots than the table has.
 #[tokio::test]
-async fn a_churn_of_keys_stays_in_bounds() {
+async fn key_churn_stays_within_capacity() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(1)).capacity(100).clock(ManualClock::new());
     let limits = Arc::new(limits.build().unwrap());
     let by_id = |head: &Head<'_>| head.headers["x-id"].to_str().unwrap().parse::<u64>().unwrap();
@@ -271,10 +271,10 @@ async fn a_churn_of_keys_stays_in_bounds() {
     assert!(limits.len() <= 200, "{} keys", limits.len());
 }
 
-/// All without a key share a bucket, which those with one do not touch.
+/// Requests without a key share a bucket that requests with a key do not use.
 #[tokio::test]
-async fn no_key_is_one_key() {
-    let by_user = RateLimitLayer::by(|head| head.headers.get("x-user").cloned(), Quota::per_hour(1).burst(2));
+async fn requests_without_a_key_share_a_bucket() {
+    let by_user = RateLimitLayer::by_key(|head| head.headers.get("x-user").cloned(), Quota::per_hour(1).burst(2));
     let by_header = RateLimitLayer::by_header(http::HeaderName::from_static("x-user"), Quota::per_hour(1).burst(2));
     let servers = [
         serve(move |_| by_user.layer(service_fn(hello))).await,
@@ -292,11 +292,11 @@ async fn no_key_is_one_key() {
 }
 
 #[tokio::test]
-async fn headers_tell_how_the_limits_stand() {
+async fn headers_report_the_standing_of_each_limit() {
     let (clock, limiter) = clocked(Quota::per_second(50).burst(100));
-    let outer = RateLimitLayer::new(limiter).headers(true).x_headers(true);
+    let outer = RateLimitLayer::new(limiter).headers(Headers::OnAllResponsesWithX);
     let inner = RateLimitLayer::new(Arc::new(RateLimiter::with_clock(Quota::per_minute(10), Arc::clone(&clock))));
-    let inner = inner.headers(true).named("search").unwrap();
+    let inner = inner.headers(Headers::OnAllResponses).named("search").unwrap();
     let server = serve(move |_| outer.layer(inner.layer(service_fn(hello)))).await;
     let mut client = Client::of(server).await;
     let all = |headers: &HeaderMap, name: &str| {
@@ -317,16 +317,16 @@ async fn headers_tell_how_the_limits_stand() {
     assert!(RateLimitLayer::global(Quota::per_second(1)).named("ümlaut").is_err());
 }
 
-/// Windows and several limits are told in the same form.
+/// Headers report windows and sets of limits in the same form.
 #[tokio::test]
-async fn other_algorithms_are_limits_too() {
+async fn windows_and_limit_sets_report_headers() {
     let clock = Arc::new(ManualClock::new());
     let window = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_minute(2)), Arc::clone(&clock));
-    let window = RateLimitLayer::new(Arc::new(window)).headers(true);
+    let window = RateLimitLayer::new(Arc::new(window)).headers(Headers::OnAllResponses);
     let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_hour(2)], Arc::clone(&clock));
-    let both = RateLimitLayer::new(Arc::new(both)).headers(true);
+    let both = RateLimitLayer::new(Arc::new(both)).headers(Headers::OnAllResponses);
     let each = KeyedLimiter::builder(Quota::per_minute(2).burst(9)).clock(clock).algorithm::<FixedWindow>();
-    let each = RateLimitLayer::new(PerClient::new(Arc::new(each.build().unwrap()))).headers(true);
+    let each = RateLimitLayer::new(PerClient::new(Arc::new(each.build().unwrap()))).headers(Headers::OnAllResponses);
     let each = serve(move |peer| each.for_peer(peer).layer(service_fn(hello))).await;
     let window = serve(move |_| window.layer(service_fn(hello))).await;
     let both = serve(move |_| both.layer(service_fn(hello))).await;
@@ -344,7 +344,7 @@ async fn other_algorithms_are_limits_too() {
 }
 
 #[tokio::test]
-async fn bodies_are_a_line_a_problem_or_the_users_own() {
+async fn refusal_body_is_text_problem_json_or_custom() {
     let nothing = Quota::per_second(1).burst(0);
     let problem = RateLimitLayer::global(nothing).problem_json();
     let problem = serve(move |_| problem.layer(service_fn(hello))).await;
@@ -362,9 +362,9 @@ async fn bodies_are_a_line_a_problem_or_the_users_own() {
     assert_eq!(&**response.body(), b"<h1>/a</h1>");
 }
 
-/// Whatever its body is: one client's refusal must not be another's answer.
+/// A cache must not answer another client with a refusal, whatever its body is.
 #[tokio::test]
-async fn refusals_are_not_cached() {
+async fn refusals_forbid_caching() {
     let nothing = || RateLimitLayer::global(Quota::per_second(1).burst(0));
     let own = nothing().body(|_, _| ("text/html", "slow down"));
     for layer in [nothing(), nothing().problem_json(), own] {
@@ -374,18 +374,20 @@ async fn refusals_are_not_cached() {
     }
     let allowing = RateLimitLayer::global(Quota::per_second(1)).layer(tower::service_fn(hello::<()>));
     let response = allowing.oneshot(Request::new(())).await.unwrap();
-    assert!(!response.headers().contains_key(CACHE_CONTROL), "what the service answers is its own");
+    assert!(!response.headers().contains_key(CACHE_CONTROL), "the service's own response is unchanged");
 }
 
-/// A burst that refills within a second says nothing about the rate, so the quota itself is stated, whatever limits by it.
+/// A burst that refills within a second does not show the rate, so headers state the quota itself, for every kind of
+/// limit.
 #[tokio::test]
-async fn policy_states_the_rate_of_a_small_burst() {
+async fn policy_reports_the_rate_of_a_small_burst() {
     let clock = Arc::new(ManualClock::new());
     let quota = Quota::per_second(1_000).burst(50);
-    let global = RateLimitLayer::new(Arc::new(RateLimiter::with_clock(quota, Arc::clone(&clock)))).headers(true);
+    let global = RateLimitLayer::new(Arc::new(RateLimiter::with_clock(quota, Arc::clone(&clock))))
+        .headers(Headers::OnAllResponses);
     let both = LimitSet::with_clock([quota, Quota::per_hour(1_000_000)], Arc::clone(&clock));
-    let both = RateLimitLayer::new(Arc::new(both)).headers(true);
-    let each = per_client(quota).1.headers(true).for_peer(SocketAddr::from((LOCALHOST, 1)));
+    let both = RateLimitLayer::new(Arc::new(both)).headers(Headers::OnAllResponses);
+    let each = per_client(quota).1.headers(Headers::OnAllResponses).for_peer(SocketAddr::from((LOCALHOST, 1)));
     let mut answers = Vec::new();
     answers.push(global.layer(tower::service_fn(hello::<()>)).oneshot(Request::new(())).await.unwrap());
     answers.push(both.layer(tower::service_fn(hello::<()>)).oneshot(Request::new(())).await.unwrap());
@@ -394,15 +396,15 @@ async fn policy_states_the_rate_of_a_small_burst() {
         assert_eq!(answer.headers()["ratelimit-policy"], r#""default";q=1000;w=1"#);
         assert_eq!(answer.headers()["ratelimit"], r#""default";r=49;t=1"#);
     }
-    // Of a quota per minute, the minute stays.
+    // A quota per minute keeps its minute.
     let (_, limiter) = clocked(Quota::per_minute(100).burst(1));
-    let service = RateLimitLayer::new(limiter).headers(true).layer(tower::service_fn(hello::<()>));
+    let service = RateLimitLayer::new(limiter).headers(Headers::OnAllResponses).layer(tower::service_fn(hello::<()>));
     let answer = service.oneshot(Request::new(())).await.unwrap();
     assert_eq!(answer.headers()["ratelimit-policy"], r#""default";q=100;w=60"#);
 }
 
 #[tokio::test]
-async fn the_hook_sees_every_refusal_before_it_is_answered() {
+async fn on_limited_is_called_before_the_refusal_is_sent() {
     let (_, limiter) = clocked(Quota::per_second(1));
     let (sender, seen) = std::sync::mpsc::channel();
     let layer = RateLimitLayer::new(limiter)
@@ -417,9 +419,9 @@ async fn the_hook_sees_every_refusal_before_it_is_answered() {
     assert_eq!(refusal.standing, Standing::new(Quota::per_second(1), 0, Some(Duration::from_secs(1))));
 }
 
-/// A limiter that the caller keeps.
+/// The caller keeps the limiter and changes its quota.
 #[tokio::test]
-async fn the_quota_can_be_changed_while_it_serves() {
+async fn quota_changes_while_serving() {
     let (_, limiter) = clocked(Quota::per_second(1));
     let layer = RateLimitLayer::new(Arc::clone(&limiter));
     let server = serve(move |_| layer.layer(service_fn(hello))).await;
@@ -442,7 +444,7 @@ async fn tower_services_serve_through_hyper_util() {
 
 #[cfg(feature = "axum")]
 #[tokio::test]
-async fn axum_tells_its_peers_and_limits_by_route() {
+async fn axum_routes_and_clients_have_separate_limits() {
     use axum::{Router, routing::get};
     let clock = Arc::new(ManualClock::new());
     let (_, clients) = per_client(Quota::per_hour(1).burst(4));
@@ -463,9 +465,9 @@ async fn axum_tells_its_peers_and_limits_by_route() {
     assert_eq!(other.passes(4).await, 3);
 }
 
-/// What shared memory could get wrong: many connections on several threads.
+/// Many connections on several threads share one bucket.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_more_pass_under_load_than_the_burst() {
+async fn concurrent_connections_stay_within_the_burst() {
     let (_, layer) = per_client(Quota::per_hour(1).burst(100));
     let server = serve(move |peer| layer.for_peer(peer).layer(service_fn(hello))).await;
     let clients = (0..16).map(|_| {
@@ -485,9 +487,9 @@ async fn no_more_pass_under_load_than_the_burst() {
     assert_eq!(passed, 100);
 }
 
-/// The body of a refusal tells its length, and that it is over.
+/// The body of a refusal knows its length.
 #[tokio::test]
-async fn the_body_of_a_refusal_has_a_length() {
+async fn refusal_body_has_an_exact_size_hint() {
     let service = RateLimitLayer::global(Quota::per_second(1).burst(0)).layer(tower::service_fn(hello::<()>));
     let body: Body<Full<Bytes>> = service.oneshot(Request::new(())).await.unwrap().into_body();
     let exact = http_body::Body::size_hint(&body).exact();
@@ -496,7 +498,7 @@ async fn the_body_of_a_refusal_has_a_length() {
 }
 
 #[test]
-fn the_order_in_which_a_peer_is_looked_for() {
+fn peer_address_extension_precedes_connect_info() {
     let address = |last| SocketAddr::from((IpAddr::from([192, 0, 2, last]), 1));
     let mut request = Request::new(());
     assert_eq!(Head::of(&request).peer(), None);

@@ -2,8 +2,8 @@
 #![cfg(all(feature = "metrics", feature = "tower", feature = "tracing"))]
 
 use damper::http::{
-    Answer, CircuitBreakerLayer, Decision, Head, KeyedStatus, Limit, LimitError, Limited, PeerAddress, PerClient,
-    RateLimitLayer, Refusal,
+    Answer, CircuitBreakerLayer, Decision, Detail, Head, KeyedStatus, Limit, LimitError, Limited, PeerAddress,
+    PerClient, RateLimitLayer, Refusal,
 };
 use damper::{BreakerConfig, KeyedLimiter, ManualClock, Quota, WhenFull};
 use http::{Request, Response};
@@ -17,10 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tower::{Service, service_fn};
 
-type Answered = Result<Response<Empty<bytes::Bytes>>, Infallible>;
+type ServiceResult = Result<Response<Empty<bytes::Bytes>>, Infallible>;
 
 #[expect(clippy::needless_pass_by_value, reason = "a service takes requests by value")]
-fn answer(request: Request<()>) -> Ready<Answered> {
+fn answer(request: Request<()>) -> Ready<ServiceResult> {
     let status = if request.uri().path() == "/down" { 503 } else { 200 };
     ready(Ok(Response::builder().status(status).body(Empty::new()).unwrap()))
 }
@@ -62,16 +62,16 @@ fn lines(snapshotter: &Snapshotter) -> Vec<String> {
     lines
 }
 
-/// What tracing remembers of its callsites is the process's, and so is a recorder of metrics: tests that come and go at the same
-/// time would switch one another's off.
-fn alone() -> MutexGuard<'static, ()> {
+/// tracing caches the interest of its callsites for the whole process, so tests that install subscribers or recorders
+/// at the same time would disable one another's.
+fn lock_recorders() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[test]
-fn limits_are_counted_by_their_names() {
-    let _alone = alone();
+fn limit_metrics_carry_the_layers_name() {
+    let _lock = lock_recorders();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -105,10 +105,10 @@ fn limits_are_counted_by_their_names() {
     });
 }
 
-/// The table of every limit per key, by the name of the layer and the prefix; whatever becomes of newcomers.
+/// Metrics of each table carry the name of the layer and the prefix, for every way of handling newcomers.
 #[test]
-fn tables_of_keyed_limits_are_measured() {
-    let _alone = alone();
+fn record_metrics_measures_every_keyed_table() {
+    let _lock = lock_recorders();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -146,22 +146,22 @@ fn tables_of_keyed_limits_are_measured() {
                 expected.extend(values.map(|(metric, value)| format!("damper_{metric}{{{labels}}} {value}")));
             }
             expected.sort();
-            assert!(expected.len() >= 5, "{name} has something to tell: {expected:?}");
+            assert!(expected.len() >= 5, "{name} has metrics: {expected:?}");
             assert_eq!(lines(&snapshotter), expected);
         }
     });
 }
 
-/// Gathering them takes the table's locks, which no request should pay for.
+/// To gather them takes the table's locks, which no request should pay for.
 #[test]
-fn requests_do_not_gather_the_metrics_of_tables() {
+fn requests_never_gather_table_metrics() {
     #[derive(Clone)]
-    struct Unasked;
+    struct UnmeasuredLimit;
 
-    impl Limit for Unasked {
-        type Later = Ready<Answer>;
+    impl Limit for UnmeasuredLimit {
+        type Future = Ready<Answer>;
 
-        fn decide(&self, head: &Head<'_>, _: bool) -> Decision<Self::Later> {
+        fn decide(&self, head: &Head<'_>, _: Detail) -> Decision<Self::Future> {
             let is_allowed = head.uri.path() == "/";
             let denied = || Limited::new(None, damper::http::Standing::new(Quota::per_second(1), 0, None)).into();
             Decision::Now(if is_allowed { Ok(None) } else { Err(denied()) })
@@ -171,10 +171,10 @@ fn requests_do_not_gather_the_metrics_of_tables() {
             panic!("a request asked")
         }
     }
-    let _alone = alone();
+    let _lock = lock_recorders();
     let recorder = DebuggingRecorder::new();
     metrics::with_local_recorder(&recorder, || {
-        let mut service = RateLimitLayer::new(Unasked).layer(service_fn(answer));
+        let mut service = RateLimitLayer::new(UnmeasuredLimit).layer(service_fn(answer));
         for path in ["/", "/refused"] {
             call(&mut service, get(path)).unwrap();
         }
@@ -182,8 +182,8 @@ fn requests_do_not_gather_the_metrics_of_tables() {
 }
 
 #[test]
-fn breakers_are_counted_by_their_states() {
-    let _alone = alone();
+fn breaker_state_gauge_counts_breakers() {
+    let _lock = lock_recorders();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -212,7 +212,7 @@ fn breakers_are_counted_by_their_states() {
 
 #[test]
 fn evictions_of_open_breakers_are_counted() {
-    let _alone = alone();
+    let _lock = lock_recorders();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
@@ -221,7 +221,7 @@ fn evictions_of_open_breakers_are_counted() {
         for host in ["a", "b"] {
             _ = call(&mut service, get(&format!("http://{host}.example/down")));
         }
-        // The first has an open breaker evicted, the others the closed one of the host before; the last is not told yet.
+        // The first has an open breaker evicted, the others the closed one of the host before; the last is not reported yet.
         for host in ["c", "d", "e"] {
             call(&mut service, get(&format!("http://{host}.example/"))).unwrap();
         }
@@ -237,12 +237,12 @@ fn evictions_of_open_breakers_are_counted() {
 
 #[test]
 fn probes_are_counted() {
-    let _alone = alone();
+    let _lock = lock_recorders();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_nanos(1)).build();
-        let mut service = CircuitBreakerLayer::one(config.unwrap()).layer(service_fn(answer));
+        let mut service = CircuitBreakerLayer::single(config.unwrap()).layer(service_fn(answer));
         call(&mut service, get("/down")).unwrap();
         while call(&mut service, get("/")).is_err() {}
         let lines = lines(&snapshotter);
@@ -266,7 +266,7 @@ impl Write for Log {
     }
 }
 
-/// What is logged meanwhile, at a level.
+/// Returns the lines that `work` logs at this level.
 fn logged(level: tracing::Level, work: impl FnOnce()) -> Vec<String> {
     let log = Log::default();
     let writer = log.clone();
@@ -282,8 +282,8 @@ fn logged(level: tracing::Level, work: impl FnOnce()) -> Vec<String> {
 }
 
 #[test]
-fn refusals_are_logged_with_what_was_asked_by_whom() {
-    let _alone = alone();
+fn refusals_are_logged_with_request_and_key() {
+    let _lock = lock_recorders();
     let work = || {
         let nothing = Quota::per_second(0).burst(0);
         call(&mut RateLimitLayer::per_client(nothing).layer(service_fn(answer)), from(7)).unwrap();
@@ -307,8 +307,8 @@ fn refusals_are_logged_with_what_was_asked_by_whom() {
 }
 
 #[test]
-fn changes_of_state_are_logged_with_their_cause() {
-    let _alone = alone();
+fn state_changes_are_logged_with_their_cause() {
+    let _lock = lock_recorders();
     let lines = logged(tracing::Level::INFO, || {
         let config = BreakerConfig::builder().failure_threshold(1).build().unwrap();
         let mut service = CircuitBreakerLayer::per_host(config).layer(service_fn(answer));
@@ -323,8 +323,8 @@ fn changes_of_state_are_logged_with_their_cause() {
 }
 
 #[test]
-fn a_missing_peer_is_logged_as_an_error() {
-    let _alone = alone();
+fn missing_peer_is_logged_as_an_error() {
+    let _lock = lock_recorders();
     let lines = logged(tracing::Level::ERROR, || {
         call(&mut RateLimitLayer::per_client(Quota::per_second(1)).layer(service_fn(answer)), get("/")).unwrap();
     });
@@ -332,11 +332,11 @@ fn a_missing_peer_is_logged_as_an_error() {
     assert!(lines[0].contains("for_peer(address)"), "{lines:?}");
 }
 
-/// Every request of a server that tells no peers fails alike: the log says so the 1st, 2nd, 4th, 8th ... time. Errors of
-/// other kinds may differ, and each is logged.
+/// If a server passes no peer addresses, every request fails in the same way: the log reports the 1st, 2nd, 4th, 8th …
+/// Errors of other kinds may differ, so each is logged.
 #[test]
-fn missing_peer_does_not_flood_the_log() {
-    let _alone = alone();
+fn repeated_missing_peer_is_logged_at_powers_of_two() {
+    let _lock = lock_recorders();
     let lines = logged(tracing::Level::ERROR, || {
         let mut service = RateLimitLayer::per_client(Quota::per_second(1)).layer(service_fn(answer));
         for _ in 0..100 {
@@ -346,7 +346,7 @@ fn missing_peer_does_not_flood_the_log() {
     let counts: Vec<_> = lines.iter().map(|line| line.rsplit_once("requests=").unwrap().1).collect();
     assert_eq!(counts, ["1", "2", "4", "8", "16", "32", "64"], "{lines:?}");
     let lines = logged(tracing::Level::ERROR, || {
-        let mut service = RateLimitLayer::new(Broken).layer(service_fn(answer));
+        let mut service = RateLimitLayer::new(FailingLimit).layer(service_fn(answer));
         for _ in 0..3 {
             call(&mut service, get("/")).unwrap();
         }
@@ -354,26 +354,27 @@ fn missing_peer_does_not_flood_the_log() {
     assert_eq!(lines.len(), 3, "{lines:?}");
 }
 
-/// A limit whose store is away.
+/// A limit whose store is unreachable.
 #[derive(Clone)]
-struct Broken;
+struct FailingLimit;
 
-impl Limit for Broken {
-    type Later = Ready<Answer>;
+impl Limit for FailingLimit {
+    type Future = Ready<Answer>;
 
-    fn decide(&self, _: &Head<'_>, _: bool) -> Decision<Self::Later> {
-        Decision::Now(Err(Refusal::Failed(LimitError::other("the store is away"))))
+    fn decide(&self, _: &Head<'_>, _: Detail) -> Decision<Self::Future> {
+        Decision::Now(Err(Refusal::Failed(LimitError::other("the store is unreachable"))))
     }
 }
 
 #[test]
-fn errors_are_counted_by_their_cause() {
-    let _alone = alone();
+fn error_counters_carry_the_cause() {
+    let _lock = lock_recorders();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
         call(&mut RateLimitLayer::per_client(Quota::per_second(1)).layer(service_fn(answer)), get("/")).unwrap();
-        call(&mut RateLimitLayer::new(Broken).named("store").unwrap().layer(service_fn(answer)), get("/")).unwrap();
+        call(&mut RateLimitLayer::new(FailingLimit).named("store").unwrap().layer(service_fn(answer)), get("/"))
+            .unwrap();
     });
     assert_eq!(
         lines(&snapshotter),

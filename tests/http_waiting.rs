@@ -1,7 +1,7 @@
-//! Clients that wait for their turn at a limit, in tokio's own time.
+//! Requests that wait for a token, in tokio's paused time.
 #![cfg(all(feature = "tokio", feature = "tower"))]
 
-use damper::http::{Answer, Decision, Head, Limit, LimitError, RateLimitLayer, Refusal};
+use damper::http::{Answer, Decision, Detail, Head, Headers, Limit, LimitError, RateLimitLayer, Refusal};
 use damper::{ManualClock, Quota, RateLimiter};
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body_util::{BodyExt, Empty};
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tower::{Service, ServiceExt};
 
-type Answered = Response<Empty<bytes::Bytes>>;
+type EmptyResponse = Response<Empty<bytes::Bytes>>;
 
 /// tokio's time as a clock: it stands still where tokio's does, and goes on when all tasks wait.
 #[derive(Clone, Copy)]
@@ -32,35 +32,36 @@ impl damper::Clock for TokioClock {
     }
 }
 
-/// Answers with the moment at which it was called, in milliseconds.
+/// Responds with the time of the call, in milliseconds.
 fn server(
     start: Instant,
-) -> impl Service<Request<()>, Response = Answered, Error = Infallible, Future: Send> + Clone + Send {
+) -> impl Service<Request<()>, Response = EmptyResponse, Error = Infallible, Future: Send> + Clone + Send {
     tower::service_fn(move |_: Request<()>| {
         let at = start.elapsed().as_millis().to_string();
         async move { Ok(Response::builder().header("at", at).body(Empty::new()).unwrap()) }
     })
 }
 
-/// Ten a second: first come, first served, each a tenth of a second after the one before.
+/// At ten a second, requests pass first come, first served, 100 ms apart.
 #[tokio::test(start_paused = true)]
-async fn requests_wait_their_turn_in_their_order() {
+async fn requests_wait_in_fifo_order() {
     let start = Instant::now();
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(10).burst(1), TokioClock(start)));
-    let layer = RateLimitLayer::new(Arc::clone(&limiter)).wait(Duration::from_secs(1)).headers(true);
+    let layer = RateLimitLayer::new(Arc::clone(&limiter)).wait(Duration::from_secs(1)).headers(Headers::OnAllResponses);
     let mut client = layer.layer(server(start));
     let calls: Vec<_> = (0..5).map(|_| tokio::spawn(client.call(Request::new(())))).collect();
-    for (turn, call) in calls.into_iter().enumerate() {
+    for (index, call) in calls.into_iter().enumerate() {
         let answer = call.await.unwrap().unwrap();
-        assert_eq!(answer.headers()["at"].to_str().unwrap().parse::<usize>().unwrap(), turn * 100);
+        assert_eq!(answer.headers()["at"].to_str().unwrap().parse::<usize>().unwrap(), index * 100);
         assert_eq!(answer.headers()["ratelimit-policy"], r#""default";q=10;w=1"#);
     }
     assert_eq!(limiter.debt(), 0);
 }
 
-/// Who would have to wait longer is refused when first polled, and told how long it would have to wait before.
+/// A request that would have to wait longer is refused at its first poll. `Retry-After` is the wait that exceeds the
+/// layer's own.
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_would_be_too_long_is_refused_at_once() {
+async fn too_long_a_wait_is_refused_at_once() {
     let start = Instant::now();
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1), TokioClock(start)));
     let mut client = RateLimitLayer::new(limiter).wait(Duration::from_secs(2)).layer(server(start));
@@ -76,15 +77,15 @@ async fn a_wait_that_would_be_too_long_is_refused_at_once() {
     }
 }
 
-/// The same by hyper's services, of which a clone is called.
+/// The layer calls a clone of a hyper service.
 #[cfg(feature = "hyper")]
 #[tokio::test(start_paused = true)]
-async fn services_of_hyper_wait_too() {
+async fn hyper_services_wait() {
     use hyper::service::{Service, service_fn};
     let start = Instant::now();
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1), TokioClock(start)));
     let answer =
-        service_fn(|_: Request<Empty<bytes::Bytes>>| std::future::ready(Ok::<_, Infallible>(Answered::default())));
+        service_fn(|_: Request<Empty<bytes::Bytes>>| std::future::ready(Ok::<_, Infallible>(EmptyResponse::default())));
     let client = RateLimitLayer::new(limiter).wait(Duration::from_secs(2)).layer(answer);
     for seconds in 0..3 {
         assert_eq!(client.call(Request::default()).await.unwrap().status(), StatusCode::OK);
@@ -92,9 +93,9 @@ async fn services_of_hyper_wait_too() {
     }
 }
 
-/// Dropped while it waits, a call gives its place back, and the service is not called.
+/// A call that is dropped while it waits gives its place back and does not call the service.
 #[tokio::test(start_paused = true)]
-async fn a_dropped_wait_gives_its_place_back() {
+async fn dropped_wait_frees_its_place() {
     let start = Instant::now();
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1), TokioClock(start)));
     let mut client = RateLimitLayer::new(Arc::clone(&limiter)).wait(Duration::from_secs(9)).layer(server(start));
@@ -112,14 +113,14 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(std::task::Waker::noop()))
 }
 
-/// A limit that asks somebody else.
+/// A limit whose decisions come through a channel.
 #[derive(Clone)]
 struct Remote(Arc<std::sync::Mutex<Vec<oneshot::Sender<Answer>>>>);
 
 impl Limit for Remote {
-    type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-    fn decide(&self, _: &Head<'_>, _: bool) -> Decision<Self::Later> {
+    fn decide(&self, _: &Head<'_>, _: Detail) -> Decision<Self::Future> {
         let (sender, receiver) = oneshot::channel();
         self.0.lock().unwrap().push(sender);
         Decision::Later(Box::pin(async move {
@@ -128,7 +129,7 @@ impl Limit for Remote {
     }
 }
 
-/// Is ready once each time it is polled for that, and panics if it is called otherwise.
+/// A service that is ready for one call after each `poll_ready`, and panics on any other call.
 struct OncePerReady {
     is_ready: bool,
     calls: Arc<AtomicUsize>,
@@ -141,9 +142,9 @@ impl Clone for OncePerReady {
 }
 
 impl Service<Request<()>> for OncePerReady {
-    type Response = Answered;
+    type Response = EmptyResponse;
     type Error = Infallible;
-    type Future = Ready<Result<Answered, Infallible>>;
+    type Future = Ready<Result<EmptyResponse, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.is_ready = true;
@@ -157,9 +158,9 @@ impl Service<Request<()>> for OncePerReady {
     }
 }
 
-/// The decision may take its time: the service that was ready is called when it is there, and not before.
+/// The service that was ready is called when the decision arrives, and not before.
 #[tokio::test]
-async fn a_decision_may_come_later() {
+async fn service_is_called_after_a_later_decision() {
     let remote = Remote(Arc::default());
     let calls = Arc::new(AtomicUsize::new(0));
     let service = OncePerReady { is_ready: false, calls: Arc::clone(&calls) };
@@ -184,6 +185,6 @@ async fn a_decision_may_come_later() {
     let failed = failed.await.unwrap();
     assert_eq!(failed.status(), StatusCode::INTERNAL_SERVER_ERROR);
     let text = failed.into_body().collect().await.unwrap().to_bytes();
-    assert_eq!(&*text, b"the rate limit could not decide\n", "why is not the client's business");
+    assert_eq!(&*text, b"the rate limit could not decide\n", "the client does not learn the cause");
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }

@@ -1,4 +1,4 @@
-//! What errors say: what was found, and what there must be; in lower case, without a full stop.
+//! The texts of errors: the value, then the constraint, in lower case without a full stop.
 
 #[cfg(feature = "alloc")]
 use damper::SlidingLog;
@@ -20,7 +20,7 @@ fn says(error: &dyn Error, message: &str) {
 }
 
 #[test]
-fn of_quotas() {
+fn quota_errors() {
     let error = Quota::every(Duration::MAX).unwrap_err();
     assert_eq!(error, QuotaError::WindowTooLong);
     says(&error, "the window of a quota is too long, it must be at most 2^64 - 1 ns (584 years)");
@@ -56,7 +56,7 @@ fn of_quotas() {
 }
 
 #[test]
-fn of_budgets_and_leases() {
+fn budget_and_lease_errors() {
     let error = LeasingBucket::new(Quota::per_second(10), 0).unwrap_err();
     assert_eq!(error, BudgetError::Empty);
     says(&error, "the budget is 0 tokens, it must be at least 1");
@@ -71,7 +71,7 @@ fn of_budgets_and_leases() {
 }
 
 #[test]
-fn of_windows_and_layers() {
+fn window_and_limit_set_errors() {
     #[cfg(feature = "alloc")]
     says(
         &SlidingLog::new(Quota::per_second(1 << 25)).unwrap_err(),
@@ -94,7 +94,7 @@ fn of_windows_and_layers() {
 }
 
 #[test]
-fn of_keyed_limiters() {
+fn keyed_limiter_errors() {
     for (error, message) in [
         (KeyedLimiterError::Capacity(0), "capacity is 0, it must be 1 to 268435456"),
         (KeyedLimiterError::Tiers(17), "there are 17 tiers, there must be 1 to 16"),
@@ -106,7 +106,7 @@ fn of_keyed_limiters() {
 }
 
 #[test]
-fn of_32_bits() {
+fn word32_errors() {
     for (error, message) in [
         (Word32Error::Burst(1 << 28), "the burst is 268435456, of 32 bits it must be at most 268435455"),
         (
@@ -125,7 +125,7 @@ fn of_32_bits() {
 }
 
 #[test]
-fn of_a_quota_itself() {
+fn quota_display() {
     for (quota, text) in [
         (Quota::per_second(50).burst(100), "50/s burst 100"),
         (Quota::per_minute(30), "30/min burst 30"),
@@ -138,6 +138,6 @@ fn of_a_quota_itself() {
 }
 
 #[test]
-fn a_seed_is_not_told() {
+fn debug_output_hides_the_seed() {
     assert_eq!(format!("{:?}", Seed::new(1, 2)), "Seed(..)");
 }

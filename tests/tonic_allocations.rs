@@ -1,5 +1,5 @@
-//! A gRPC call that passes a limit or a breaker allocates nothing. A binary of its own, because the allocator is
-//! replaced by one that counts.
+//! A gRPC call that passes a limit or a breaker allocates nothing. A binary of its own, because it replaces the
+//! allocator by one that counts.
 #![cfg(feature = "tonic")]
 
 use allocation_counter::measure;
@@ -16,12 +16,12 @@ use std::task::{Context, Poll, Waker};
 use tonic::transport::server::TcpConnectInfo;
 use tower::Service;
 
-/// A message and trailers, made before anybody counts.
-struct Answered {
+/// A message and trailers, created before the count begins.
+struct ScriptedBody {
     frames: std::vec::IntoIter<Frame<Bytes>>,
 }
 
-impl Body for Answered {
+impl Body for ScriptedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -30,16 +30,16 @@ impl Body for Answered {
     }
 }
 
-type Prepared = Request<Option<Response<Answered>>>;
+type Prepared = Request<Option<Response<ScriptedBody>>>;
 
-fn bare(request: Prepared) -> Ready<Result<Response<Answered>, Infallible>> {
+fn respond(request: Prepared) -> Ready<Result<Response<ScriptedBody>, Infallible>> {
     ready(Ok(request.into_body().expect("prepared")))
 }
 
 fn request() -> Prepared {
     let trailers = HeaderMap::from_iter([("grpc-status".parse().unwrap(), "0".parse().unwrap())]);
     let frames = vec![Frame::data(Bytes::from_static(b"\0\0\0\0\0")), Frame::trailers(trailers)].into_iter();
-    let answer = Response::builder().header("content-type", "application/grpc").body(Answered { frames }).unwrap();
+    let answer = Response::builder().header("content-type", "application/grpc").body(ScriptedBody { frames }).unwrap();
     let mut request = Request::post("https://Api.example.com/damper.test.Echo/Unary").body(Some(answer)).unwrap();
     request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
     let remote_addr = Some(([192, 0, 2, 7], 5_000).into());
@@ -47,7 +47,7 @@ fn request() -> Prepared {
     request
 }
 
-/// How many allocations ten calls make, after the first, each read to its end.
+/// Returns how many allocations ten calls make after the first. Each response is read to its end.
 fn allocations<S, B>(mut service: S) -> u64
 where
     S: Service<Prepared, Response = Response<B>, Error: std::fmt::Debug>,
@@ -67,15 +67,15 @@ where
 }
 
 #[test]
-fn what_passes_allocates_nothing() {
+fn allowed_grpc_call_allocates_nothing() {
     static BREAKER: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
     let (config, quota) = (BreakerConfig::default(), Quota::per_second(1_000));
-    let bare = tower::service_fn(bare);
-    assert_eq!(allocations(RateLimitLayer::per_client(quota).layer(bare)), 0);
-    assert_eq!(allocations(CircuitBreakerLayer::new(&BREAKER).layer(bare)), 0);
-    assert_eq!(allocations(CircuitBreakerLayer::one(config).layer(bare)), 0);
+    let respond = tower::service_fn(respond);
+    assert_eq!(allocations(RateLimitLayer::per_client(quota).layer(respond)), 0);
+    assert_eq!(allocations(CircuitBreakerLayer::new(&BREAKER).layer(respond)), 0);
+    assert_eq!(allocations(CircuitBreakerLayer::single(config).layer(respond)), 0);
     assert_eq!(
-        allocations(CircuitBreakerLayer::per_host(config).classify(damper::tonic::unavailability).layer(bare)),
+        allocations(CircuitBreakerLayer::per_host(config).classify(damper::tonic::unavailability).layer(respond)),
         0
     );
     BREAKER.force_open();

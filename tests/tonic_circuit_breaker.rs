@@ -50,17 +50,17 @@ async fn code_of(client: &mut Client) -> Code {
     client.unary(message("hello")).await.map_or_else(|status| status.code(), |_| Code::Ok)
 }
 
-/// Failures trip it, and reach the caller unchanged; open, the server is not called; after the cooldown one probe is,
-/// whose failure starts the cooldown again and whose success closes it.
+/// Failures trip the breaker and reach the caller unchanged. An open breaker does not call the server. After the
+/// cooldown one probe is called: its failure restarts the cooldown, and its success closes the breaker.
 #[tokio::test]
-async fn unavailability_trips_and_a_probe_closes() {
+async fn unavailable_server_trips_and_probe_closes() {
     let (clock, breaker) = clocked(5);
     let upstream = Upstream::default();
     let mut client = behind(&breaker, start(&upstream));
     upstream.answer(Code::Unavailable);
     for _ in 0..5 {
         let status = client.unary(message("hello")).await.unwrap_err();
-        assert_eq!((status.code(), status.message()), (Code::Unavailable, "as told"), "unchanged");
+        assert_eq!((status.code(), status.message()), (Code::Unavailable, "as scripted"), "unchanged");
     }
     for left in [COOLDOWN, Duration::from_secs(1)] {
         let status = client.unary(message("hello")).await.unwrap_err();
@@ -87,7 +87,7 @@ async fn unavailability_trips_and_a_probe_closes() {
 
 /// Three codes of seventeen are failures, whether they come in the headers or in the trailers.
 #[tokio::test]
-async fn codes_are_verdicts() {
+async fn unavailability_classifies_every_code() {
     let upstream = Upstream::default();
     let server = start(&upstream);
     for code in (0..17).map(Code::from_i32) {
@@ -111,7 +111,7 @@ async fn codes_are_verdicts() {
 }
 
 #[tokio::test]
-async fn codes_may_be_judged_otherwise() {
+async fn closure_classifies_codes() {
     let (_, breaker) = clocked(2);
     let upstream = Upstream::default();
     let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(|code| match code {
@@ -128,9 +128,9 @@ async fn codes_may_be_judged_otherwise() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// Every kind of call succeeds by its trailers, and fails by its status.
+/// Calls of all four kinds are classified by their status.
 #[tokio::test]
-async fn every_kind_of_call_counts() {
+async fn every_kind_of_call_is_counted() {
     let upstream = Upstream::default();
     let server = start(&upstream);
     for kind in 0..4 {
@@ -161,9 +161,9 @@ async fn end_of(client: &mut Client, kind: u32) -> Code {
     result.map_or_else(|status| status.code(), |()| Code::Ok)
 }
 
-/// An error in the place of a message ends the stream, and counts.
+/// An error in the place of a message ends the stream and is a failure.
 #[tokio::test]
-async fn an_error_among_the_messages_counts() {
+async fn error_in_place_of_a_message_is_a_failure() {
     let (_, breaker) = clocked(1);
     let upstream = Upstream::default();
     upstream.answer(Code::ResourceExhausted);
@@ -175,9 +175,9 @@ async fn an_error_among_the_messages_counts() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// A stream that the caller drops before its first message tells nothing, and a probe gives its place back.
+/// A stream that the caller drops before its first message records no verdict, and a probe gives its place back.
 #[tokio::test]
-async fn a_dropped_stream_tells_nothing() {
+async fn dropped_stream_records_no_verdict() {
     let (clock, breaker) = clocked(1);
     let upstream = Upstream::default();
     let mut client = behind(&breaker, start(&upstream));
@@ -185,7 +185,7 @@ async fn a_dropped_stream_tells_nothing() {
     clock.advance(COOLDOWN);
     let probe = client.server_streaming(message("a")).await.unwrap().into_inner();
     let status = client.unary(message("hello")).await.unwrap_err();
-    assert_eq!(CircuitOpen::find_in(&status).expect("a probe is out").retry_after(), None);
+    assert_eq!(CircuitOpen::find_in(&status).expect("a probe is in flight").retry_after(), None);
     assert_eq!(breaker.state(), State::HalfOpen);
     drop(probe);
     assert_eq!(breaker.state(), State::HalfOpen, "nothing is decided");
@@ -195,7 +195,7 @@ async fn a_dropped_stream_tells_nothing() {
 
 /// A stream is a successful probe with its first message; its end counts as that of any other call.
 #[tokio::test]
-async fn the_first_message_of_a_stream_ends_the_probe() {
+async fn first_message_of_a_stream_ends_the_probe() {
     let (clock, breaker) = clocked(2);
     let upstream = Upstream::default();
     let mut client = behind(&breaker, start(&upstream));
@@ -214,9 +214,9 @@ async fn the_first_message_of_a_stream_ends_the_probe() {
     assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 1));
 }
 
-/// A call that is dropped before its answer is there tells nothing either.
+/// A call that is dropped before its response records no verdict.
 #[tokio::test]
-async fn a_cancelled_call_tells_nothing() {
+async fn cancelled_call_records_no_verdict() {
     let (clock, breaker) = clocked(1);
     breaker.try_acquire().unwrap().failure();
     clock.advance(COOLDOWN);
@@ -229,13 +229,13 @@ async fn a_cancelled_call_tells_nothing() {
     assert!(breaker.try_acquire().is_ok());
 }
 
-/// An error of the transport is a failure, and the status is that which the client makes without a breaker.
+/// An error of the transport is a failure. The caller gets the same status as without a breaker.
 #[tokio::test]
-async fn errors_of_the_transport_trip_and_reach_the_caller() {
+async fn transport_errors_trip_and_reach_the_caller() {
     let (_, breaker) = clocked(2);
-    let nobody = tokio::net::TcpListener::bind((LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
-    let bare = client(nobody).unary(message("hello")).await.unwrap_err();
-    let mut client = behind(&breaker, nobody);
+    let closed_port = tokio::net::TcpListener::bind((LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
+    let bare = client(closed_port).unary(message("hello")).await.unwrap_err();
+    let mut client = behind(&breaker, closed_port);
     for _ in 0..2 {
         let status = client.unary(message("hello")).await.unwrap_err();
         assert_eq!(status.to_string(), bare.to_string());
@@ -245,22 +245,22 @@ async fn errors_of_the_transport_trip_and_reach_the_caller() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// A timeout of the client is one, though tonic calls it `CANCELLED`.
+/// A timeout of the client is a failure, although tonic calls it `CANCELLED`.
 #[tokio::test]
-async fn a_timeout_is_a_failure() {
+async fn client_timeout_is_a_failure() {
     let (_, breaker) = clocked(1);
     let server = start(&Upstream::default());
     let channel = Endpoint::from(uri(server)).timeout(Duration::from_millis(20)).connect_lazy();
     let mut client = EchoClient::new(CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel));
-    // Of a stream that never ends.
+    // The client's stream never ends.
     let status = client.client_streaming(stream::pending()).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::Cancelled, "Timeout expired"));
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// What other layers between the client and the breaker answer with counts by its code.
+/// A status that another layer returns as an error is classified by its code.
 #[tokio::test]
-async fn a_status_as_an_error_counts_by_its_code() {
+async fn status_as_an_error_is_classified_by_its_code() {
     for (code, state) in [(Code::Unauthenticated, State::Closed), (Code::Unavailable, State::Open)] {
         let (_, breaker) = clocked(1);
         let refusing = tower::service_fn(move |_: Request<Body>| async move {
@@ -273,9 +273,9 @@ async fn a_status_as_an_error_counts_by_its_code() {
     }
 }
 
-/// A server that fails and says how long to stay away is left alone for so long.
+/// The breaker stays open for as long as the server's `RetryInfo` says.
 #[tokio::test]
-async fn retry_info_of_a_failure_is_respected() {
+async fn retry_info_of_a_failure_keeps_breaker_open() {
     let (_, breaker) = clocked(1);
     let details = ErrorDetails::with_retry_info(Some(Duration::from_mins(2)));
     let mut client = refused_with(&breaker, Code::Unavailable, details);
@@ -285,7 +285,7 @@ async fn retry_info_of_a_failure_is_respected() {
 
 type Refusing = tower::util::BoxCloneService<Request<Body>, Response<Body>, BoxError>;
 
-/// A client of a server that answers every call with this code and these details.
+/// Returns a client of a server that answers every call with this code and these details.
 fn refused_with(breaker: &Breaker, code: Code, details: ErrorDetails) -> EchoClient<CircuitBreak<Refusing, Breaker>> {
     let refusing = tower::service_fn(move |_: Request<Body>| {
         let details = details.clone();
@@ -297,7 +297,7 @@ fn refused_with(breaker: &Breaker, code: Code, details: ErrorDetails) -> EchoCli
 /// A limiter that says when to come back is alive, as HTTP's 429 is: its refusals are no failures, and as a probe they
 /// close the breaker. Without a `RetryInfo`, `RESOURCE_EXHAUSTED` may be a lack of memory or disk: a failure.
 #[tokio::test]
-async fn a_refusal_by_a_limiter_is_no_failure() {
+async fn limiter_refusal_is_a_success() {
     let a_second = || ErrorDetails::with_retry_info(Some(Duration::from_secs(1)));
     for (code, details, is_failure) in [
         (Code::ResourceExhausted, a_second(), false),
@@ -321,9 +321,9 @@ async fn a_refusal_by_a_limiter_is_no_failure() {
     }
 }
 
-/// A closure that wants a limiter's refusals counted says so by `Verdict::RetryAfter`.
+/// A closure counts a limiter's refusals by returning `Verdict::RetryAfter`.
 #[tokio::test]
-async fn a_refusal_by_a_limiter_may_be_judged_otherwise() {
+async fn closure_may_count_limiter_refusals() {
     let (_, breaker) = clocked(1);
     let limiter = RateLimiter::with_clock(Quota::per_hour(30).burst(1), Arc::new(ManualClock::new()));
     let limit = RateLimitLayer::new(Arc::new(limiter));
@@ -338,9 +338,9 @@ async fn a_refusal_by_a_limiter_may_be_judged_otherwise() {
     assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(45)));
 }
 
-/// A client at ten times its quota gets its quota, for ten seconds: the breaker costs it no answer.
+/// A client at ten times its quota gets all of its quota for ten seconds: the breaker refuses none of its calls.
 #[test]
-fn a_client_over_its_quota_gets_its_quota() {
+fn client_over_its_quota_gets_its_whole_quota() {
     let clock = Arc::new(ManualClock::new());
     let breaker = Arc::new(CircuitBreaker::with_clock(BreakerConfig::DEFAULT, Arc::clone(&clock)));
     let limiter = RateLimiter::with_clock(Quota::per_second(20).burst(20), Arc::clone(&clock));
@@ -364,9 +364,9 @@ fn a_client_over_its_quota_gets_its_quota() {
     );
 }
 
-/// A client tells its host if it was told; a sick host does not shut off others.
+/// A client names its host if it has an origin. A failing host does not shut off others.
 #[tokio::test]
-async fn hosts_are_apart() {
+async fn hosts_have_separate_breakers() {
     let (sick, healthy) = (Upstream::default(), Upstream::default());
     sick.answer(Code::Unavailable);
     let (sender, changes) = std::sync::mpsc::channel();
@@ -384,28 +384,28 @@ async fn hosts_are_apart() {
 }
 
 #[tokio::test]
-async fn one_breaker_for_all_tells_of_its_changes() {
+async fn single_breaker_reports_state_changes() {
     let upstream = Upstream::default();
     upstream.answer(Code::Unavailable);
     let (sender, changes) = std::sync::mpsc::channel();
-    let layer = CircuitBreakerLayer::one(BreakerConfig::builder().failure_threshold(1).build().unwrap())
+    let layer = CircuitBreakerLayer::single(BreakerConfig::builder().failure_threshold(1).build().unwrap())
         .on_state_change(move |change| sender.send(change.to_string()).unwrap());
     let server = start(&upstream);
-    // Clones, and all services that the layer makes, share it.
+    // Clones of the layer share the breaker.
     let mut clients = [layer.clone(), layer].map(|layer| EchoClient::new(layer.layer(channel(server))));
     clients[0].unary(message("hello")).await.unwrap_err();
     assert!(CircuitOpen::find_in(&clients[1].unary(message("hello")).await.unwrap_err()).is_some());
     assert_eq!(changes.try_iter().collect::<Vec<_>>(), ["circuit closed -> open: failures in a row"]);
 }
 
-/// What is counted of a breaker is counted under the name of its layer.
+/// Metrics of a breaker carry the name of its layer.
 #[cfg(feature = "metrics")]
 #[test]
-fn calls_are_counted() {
+fn call_metrics_carry_the_layers_name() {
     let recorder = metrics_util::debugging::DebuggingRecorder::new();
     let metrics = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
-        let layer = CircuitBreakerLayer::one(BreakerConfig::builder().failure_threshold(2).build().unwrap());
+        let layer = CircuitBreakerLayer::single(BreakerConfig::builder().failure_threshold(2).build().unwrap());
         let sick = tower::service_fn(|_: Request<()>| async {
             Ok::<_, Status>(Status::unavailable("sick").into_http::<Body>())
         });
@@ -433,9 +433,9 @@ fn calls_are_counted() {
     }
 }
 
-/// Of many calls that come when the cooldown is over, as many as there may be probes reach the server.
+/// Of many concurrent calls after the cooldown, `max_probes` reach the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn only_so_many_probes_at_once() {
+async fn half_open_admits_max_probes() {
     let clock = Arc::new(ManualClock::new());
     let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build().unwrap();
     let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
@@ -447,7 +447,7 @@ async fn only_so_many_probes_at_once() {
     let calls: Vec<_> = (0..64)
         .map(|_| {
             let (mut client, mut gate) = (client.clone(), gate.subscribe());
-            // What passes waits for its message.
+            // Calls that pass wait for their message.
             let requests = stream::once(async move {
                 gate.wait_for(|is_open| *is_open).await.unwrap();
                 message("at last")
@@ -468,7 +468,7 @@ async fn only_so_many_probes_at_once() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// Who polls for readiness and goes away has taken no probe.
+/// A caller that polls for readiness and goes away takes no probe.
 #[tokio::test]
 async fn readiness_takes_no_probe() {
     let (clock, breaker) = clocked(1);
@@ -502,12 +502,12 @@ impl Service<Request<Body>> for Retry {
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let message = body.collect().await?.to_bytes();
-            let mut tries = 0;
+            let mut attempts = 0;
             loop {
-                tries += 1;
+                attempts += 1;
                 let request = Request::from_parts(head.clone(), Body::new(Full::from(message.clone())));
                 let answer = channel.ready().await?.call(request).await?;
-                if tries == 3 || answer.headers().get("grpc-status").is_none_or(|code| code != "14") {
+                if attempts == 3 || answer.headers().get("grpc-status").is_none_or(|code| code != "14") {
                     return Ok(answer);
                 }
             }
@@ -515,9 +515,10 @@ impl Service<Request<Body>> for Retry {
     }
 }
 
-/// The breaker stands outside of the retry: what used up its tries is one failure, and an open breaker costs no tries.
+/// The breaker is outside of the retry, so a call that fails in every attempt counts as one failure, and an open
+/// breaker costs no attempts.
 #[tokio::test]
-async fn a_call_that_used_up_its_tries_is_one_failure() {
+async fn exhausted_retries_count_as_one_failure() {
     let (_, breaker) = clocked(2);
     let upstream = Upstream::default();
     upstream.answer(Code::Unavailable);

@@ -6,7 +6,7 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{Head, PerClient, RateLimitLayer};
+use damper::http::{Head, Headers, PerClient, RateLimitLayer};
 use damper::tonic::{IntoStatus, RateLimitInterceptor};
 use damper::{CircuitBreaker, CircuitOpen, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
 use http::{HeaderName, Method, Request, Response, StatusCode};
@@ -116,9 +116,9 @@ async fn streams_are_refused_when_they_open() {
     }
 }
 
-/// What is open stays open, and has as many messages as it likes.
+/// A stream that is open stays open, with any number of messages.
 #[tokio::test]
-async fn messages_are_not_limited() {
+async fn open_streams_have_unlimited_messages() {
     let (_, layer) = clocked(Quota::per_hour(1));
     let mut client = client(serve(Server::builder().layer(layer).add_service(Upstream::default().echo())));
     let mut answers = client.bidirectional(messages(&["again"; 100])).await.unwrap().into_inner();
@@ -141,9 +141,9 @@ async fn send(server: SocketAddr, method: Method, content_type: &str) -> Respons
     sender.send_request(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap()
 }
 
-/// A cache may keep a `200 OK` to a GET, so only a POST, which every gRPC call is, is answered by a status of gRPC.
+/// A cache may store a `200 OK` to a GET. Every gRPC call is a POST, so only a POST gets a gRPC status.
 #[tokio::test]
-async fn only_a_post_is_refused_as_grpc() {
+async fn only_a_post_is_refused_with_a_grpc_status() {
     let (_, layer) = clocked(Quota::per_second(1).burst(0));
     let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
     for method in [Method::GET, Method::HEAD, Method::PUT, Method::DELETE] {
@@ -156,9 +156,9 @@ async fn only_a_post_is_refused_as_grpc() {
     assert_eq!((answer.status(), &answer.headers()["grpc-status"]), (StatusCode::OK, &"8".parse().unwrap()));
 }
 
-/// By the layer, by the interceptor, and by a handler's `?`; whatever the reason is.
+/// Refusals by the layer, by the interceptor and by a handler's `?`, for every reason.
 #[tokio::test]
-async fn grpc_refusals_are_not_cached() {
+async fn grpc_refusals_forbid_caching() {
     let (_, layer) = clocked(Quota::per_second(1).burst(0));
     let upstream = Upstream::default();
     let behind_layer = serve(Server::builder().layer(layer.clone()).add_service(upstream.echo()));
@@ -178,9 +178,9 @@ async fn grpc_refusals_are_not_cached() {
     assert_eq!(status.metadata().get("cache-control").unwrap(), "no-store");
 }
 
-/// On the wire a refusal is one block of headers that ends the stream; in HTTP it is what it always was.
+/// On the wire a refusal is one block of headers that ends the stream. Requests of plain HTTP get their usual refusal.
 #[tokio::test]
-async fn a_refusal_is_trailers_only() {
+async fn refusal_is_a_trailers_only_response() {
     let (_, layer) = clocked(Quota::per_second(1).burst(0));
     let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
     for content_type in ["application/grpc", "application/grpc+proto", "application/grpc-web+proto"] {
@@ -200,9 +200,9 @@ async fn a_refusal_is_trailers_only() {
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "rate limit exceeded, and no wait helps\n");
 }
 
-/// tonic's server tells the peer's address, and nothing has to be added.
+/// tonic's server adds the peer's address by itself.
 #[tokio::test]
-async fn peers_are_limited_apart() {
+async fn peers_have_separate_limits() {
     let layer = per_client(Quota::per_minute(1).burst(2));
     let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
     // Two connections of one address share its limit.
@@ -215,7 +215,7 @@ async fn peers_are_limited_apart() {
 
 /// Over TLS too.
 #[tokio::test]
-async fn peers_over_tls_are_limited_apart() {
+async fn peers_over_tls_have_separate_limits() {
     let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
     let identity = Identity::from_pem(cert.pem(), signing_key.serialize_pem());
     let server = Server::builder().tls_config(ServerTlsConfig::new().identity(identity)).unwrap();
@@ -233,7 +233,7 @@ async fn peers_over_tls_are_limited_apart() {
 /// A peer without an address is not limited together with others. It learns nothing about the server's configuration.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_peer_without_an_address_is_an_error() {
+async fn missing_peer_is_an_internal_error() {
     let (sender, errors) = std::sync::mpsc::channel();
     let layer = per_client(Quota::per_second(1)).on_error(move |_, error| sender.send(error.to_string()).unwrap());
     let path = std::env::temp_dir().join(format!("damper-{}.sock", std::process::id()));
@@ -262,7 +262,7 @@ async fn call_as(client: &mut EchoClient<Channel>, key: &'static str) -> Result<
 }
 
 #[tokio::test]
-async fn a_metadata_value_is_a_key() {
+async fn metadata_value_is_a_key() {
     let layer = RateLimitLayer::by_header(HeaderName::from_static("x-api-key"), Quota::per_hour(1));
     let mut client = client(serve(Server::builder().layer(layer).add_service(Upstream::default().echo())));
     for key in ["alice", "bob"] {
@@ -273,11 +273,11 @@ async fn a_metadata_value_is_a_key() {
     assert_limited(&call(&mut client).await.unwrap_err());
 }
 
-/// The full method is the path, and a closure may make a key of whatever it sees.
+/// The full method is the path, and a closure may make a key of any part of the head.
 #[tokio::test]
-async fn the_method_is_a_key() {
+async fn full_method_is_a_key() {
     let key = |head: &Head<'_>| (head.uri.path().to_owned(), head.headers.get("x-api-key").cloned());
-    let layer = RateLimitLayer::by(key, Quota::per_hour(1));
+    let layer = RateLimitLayer::by_key(key, Quota::per_hour(1));
     let mut client = client(serve(Server::builder().layer(layer).add_service(Upstream::default().echo())));
     call(&mut client).await.unwrap();
     assert_limited(&call(&mut client).await.unwrap_err());
@@ -289,7 +289,7 @@ async fn the_method_is_a_key() {
 
 /// One service of a router is behind a limit of its own; the router finds it by its name.
 #[tokio::test]
-async fn a_service_has_a_limit_of_its_own() {
+async fn layer_limits_one_service_of_a_router() {
     let (_, layer) = clocked(Quota::per_hour(1));
     let upstream = Upstream::default();
     let router = Server::builder().add_service(layer.layer(upstream.echo())).add_service(upstream.health());
@@ -300,11 +300,11 @@ async fn a_service_has_a_limit_of_its_own() {
     HealthClient::new(channel(server)).check(message("well?")).await.unwrap();
 }
 
-/// The same limit as an interceptor refuses with the same status, and knows peers and metadata.
+/// The same limit as an interceptor refuses with the same status, by peers and by metadata.
 #[tokio::test]
-async fn an_interceptor_refuses_alike() {
+async fn interceptor_refuses_with_the_same_status() {
     let (_, layer) = clocked(Quota::per_second(2));
-    let (sender, told) = std::sync::mpsc::channel();
+    let (sender, refusals) = std::sync::mpsc::channel();
     let layer = layer
         .exempt(|head| head.headers.contains_key("x-api-key"))
         .on_limited(move |head, limited| sender.send(format!("{}: {limited}", head.peer().unwrap().ip())).unwrap());
@@ -321,14 +321,14 @@ async fn an_interceptor_refuses_alike() {
     }
     call_as(&mut client, "alice").await.expect("exempt");
     assert_eq!(upstream.hits(), 3);
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), ["127.0.0.1: rate limit exceeded, retry in 500 ms"; 2]);
+    assert_eq!(refusals.try_iter().collect::<Vec<_>>(), ["127.0.0.1: rate limit exceeded, retry in 500 ms"; 2]);
 }
 
-/// Headers are metadata, of what passes too if that is asked for.
+/// Headers are metadata, on all responses if that is set.
 #[tokio::test]
-async fn the_limit_is_told_in_metadata() {
+async fn metadata_report_the_standing() {
     let (_, layer) = clocked(Quota::per_minute(2));
-    let layer = layer.headers(true).named("calls").unwrap();
+    let layer = layer.headers(Headers::OnAllResponses).named("calls").unwrap();
     let mut client = client(serve(Server::builder().layer(layer).add_service(Upstream::default().echo())));
     let answer = client.unary(message("hello")).await.unwrap();
     assert_eq!(answer.metadata().get("ratelimit").unwrap(), r#""calls";r=1;t=30"#);
@@ -338,9 +338,9 @@ async fn the_limit_is_told_in_metadata() {
     assert_eq!(status.metadata().get("ratelimit-policy").unwrap(), r#""calls";q=2;w=60"#);
 }
 
-/// However many call at once, as many pass as may.
+/// Of many concurrent calls, exactly the burst passes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_race_lets_more_pass() {
+async fn concurrent_calls_stay_within_the_burst() {
     let (_, layer) = clocked(Quota::per_hour(10));
     let upstream = Upstream::default();
     let server = serve(Server::builder().layer(layer).add_service(upstream.echo()));
@@ -352,7 +352,7 @@ async fn no_race_lets_more_pass() {
 
 /// Refusals become statuses, so that handlers answer with `map_err(IntoStatus::into_status)?`.
 #[test]
-fn refusals_are_statuses() {
+fn refusals_become_statuses() {
     let limiter = RateLimiter::with_clock(Quota::per_second(2).burst(0), ManualClock::new());
     let handler = || -> Result<(), Status> {
         limiter.check().map_err(IntoStatus::into_status)?;
@@ -380,7 +380,7 @@ fn refusals_are_statuses() {
     clock.advance(Duration::from_secs(30));
     let probe = breaker.try_acquire().unwrap();
     let status = breaker.try_acquire().unwrap_err().into_status();
-    assert_eq!(retry_after(&status), Some(Duration::from_secs(1)), "nobody knows");
+    assert_eq!(retry_after(&status), Some(Duration::from_secs(1)), "a probe may take any time");
     drop(probe);
 
     let failed = breaker.call(|| Err::<(), _>(Status::not_found("no such thing"))).unwrap_err();

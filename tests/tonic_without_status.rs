@@ -108,7 +108,7 @@ async fn outcome(sent: Sent) -> (Code, bool) {
 }
 
 #[tokio::test]
-async fn a_status_is_found_where_it_is() {
+async fn status_is_read_from_headers_or_trailers() {
     let ok = Sent::grpc(MESSAGE, &[("grpc-status", "0")]);
     assert_eq!(outcome(ok).await, (Code::Ok, false));
     assert_eq!(outcome(Sent::grpc(MESSAGE, &[("grpc-status", "14")])).await, (Code::Unavailable, true));
@@ -121,9 +121,9 @@ async fn a_status_is_found_where_it_is() {
     assert_eq!(outcome(Sent::grpc(MESSAGE, &[("grpc-status", "nonsense")])).await, (Code::Unknown, false));
 }
 
-/// By the protocol, what ends without a status is `UNKNOWN`; it is a failure because nobody said so.
+/// By the protocol, a stream that ends without a status is `UNKNOWN`. It is a failure, because no server said so.
 #[tokio::test]
-async fn an_end_without_a_status_is_a_failure() {
+async fn end_without_a_status_is_a_failure() {
     assert_eq!(outcome(Sent::grpc(MESSAGE, &[])).await, (Code::Unknown, true));
     assert_eq!(outcome(Sent::grpc(b"", &[])).await, (Code::Unknown, true));
     assert_eq!(outcome(Sent::grpc(MESSAGE, &[("x-other", "1")])).await, (Code::Unknown, true));
@@ -131,7 +131,7 @@ async fn an_end_without_a_status_is_a_failure() {
 
 /// A stream whose connection is lost after a message.
 #[tokio::test]
-async fn a_stream_that_is_cut_off_is_a_failure() {
+async fn truncated_stream_is_a_failure() {
     let (cut, is_cut) = tokio::sync::watch::channel(false);
     let server = serve_with(move |_| {
         let mut is_cut = is_cut.clone();
@@ -154,9 +154,9 @@ async fn a_stream_that_is_cut_off_is_a_failure() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// A page in the place of messages is dropped before it ends, so that its head has to say what it is.
+/// A client drops a page in the place of messages before its end, so the verdict is made by its head.
 #[tokio::test]
-async fn a_status_of_http_takes_the_place_of_one_that_is_missing() {
+async fn missing_status_is_mapped_from_http() {
     for (status, is_failure) in [
         (200, true),
         (302, true),
@@ -178,7 +178,7 @@ async fn a_status_of_http_takes_the_place_of_one_that_is_missing() {
 
 /// A proxy's 429 that says when to come back is a limiter's refusal, and no failure.
 #[tokio::test]
-async fn a_refusal_by_a_limiter_of_http_is_no_failure() {
+async fn http_limiter_refusal_is_a_success() {
     for (status, is_failure) in [(429, false), (503, true)] {
         let server = serve_with(move |_| {
             let head = Response::builder().status(status).header("content-type", "text/html");
@@ -194,7 +194,7 @@ async fn a_refusal_by_a_limiter_of_http_is_no_failure() {
 
 /// tonic panics on details that are no base64, and damper does not.
 #[tokio::test]
-async fn malformed_details_are_none() {
+async fn malformed_details_are_ignored() {
     for details in ["!!!", "AAAA", "", "CAgSA2ZvbxoC"] {
         let server = serve_with(move |_| {
             let head = Response::builder().header("content-type", "application/grpc").header("grpc-status", "14");
@@ -208,9 +208,9 @@ async fn malformed_details_are_none() {
     }
 }
 
-/// What deadlines and retries live on passes both layers unchanged: the values of `grpc.json`, good and bad.
+/// The headers of deadlines and retries pass both layers unchanged: the values of `grpc.json`, valid and invalid.
 #[tokio::test]
-async fn timeouts_and_pushbacks_pass_unchanged() {
+async fn timeout_and_pushback_headers_pass_unchanged() {
     let vectors: serde_json::Value = serde_json::from_str(include_str!("conformance/vectors/grpc.json")).unwrap();
     let suites: Vec<_> =
         vectors["suites"].as_array().unwrap().iter().filter(|suite| suite["conformance"] == "must").collect();

@@ -1,4 +1,4 @@
-//! What goes over the wire: whom a request is from, and what is told of limits.
+//! Headers: the addresses of clients, and rate limits.
 #![cfg(feature = "http")]
 
 mod wire {

@@ -8,7 +8,8 @@ use crate::server;
 use crate::watch::BreakerWatch;
 use bytes::Bytes;
 use damper::http::{
-    Answer, CircuitBreak, CircuitBreakerLayer, Decision, Head, Limit, Limited, MissingPeer, RateLimitLayer, Standing,
+    Answer, CircuitBreak, CircuitBreakerLayer, Decision, Detail, Head, Headers, Limit, Limited, MissingPeer,
+    RateLimitLayer, Standing,
 };
 use damper::{
     Allowed, BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Clock, KeyedLimiter, Monotonic, Quota, wire,
@@ -60,7 +61,9 @@ impl Gateway {
     }
 
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
-        let limits = RateLimitLayer::new(Arc::clone(&self)).exempt(|head| head.uri.path() == HEALTH).headers(true);
+        let limits = RateLimitLayer::new(Arc::clone(&self))
+            .exempt(|head| head.uri.path() == HEALTH)
+            .headers(Headers::OnAllResponses);
         server::serve(listener, |peer| {
             let gateway = Arc::clone(&self);
             let proxy = service_fn(move |request| Arc::clone(&gateway).forward(request));
@@ -103,9 +106,9 @@ impl Gateway {
 
 /// As `PerClient`, but what the flooder is given is counted.
 impl Limit for Gateway {
-    type Later = Ready<Answer>;
+    type Future = Ready<Answer>;
 
-    fn decide(&self, head: &Head<'_>, tell: bool) -> Decision<Self::Later> {
+    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
         let Some(client) = head.peer().map(|peer| peer.ip()) else {
             return Decision::Now(Err(MissingPeer.into()));
         };
@@ -113,7 +116,7 @@ impl Limit for Gateway {
         let checked = if is_of_flood(client, head) { self.flood.count(check) } else { check() };
         let quota = self.limits.quota();
         let standing = |allowed: Allowed| Standing::new(quota, allowed.remaining(), allowed.resets_in());
-        let answer = checked.map(|allowed| tell.then(|| standing(allowed)));
+        let answer = checked.map(|allowed| detail.then(|| standing(allowed)));
         Decision::Now(answer.map_err(|denied| Limited::by(denied, quota).into()))
     }
 }

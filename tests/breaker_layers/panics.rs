@@ -1,5 +1,5 @@
-//! A call that panics has failed, wherever it panics: in `Service::call`, in the future, in the closure that judges
-//! it, or in a body that is watched. The panic reaches the caller.
+//! A call that panics has failed, wherever it panics: in `Service::call`, in the future, in the closure that classifies
+//! it, or in a watched body. The panic reaches the caller.
 
 use crate::support::{Asked, BoxError, Clocked, Script, Step, clocked, let_probe, panic, panics, polled, request};
 use damper::http::{CircuitBreakerLayer, ResponseHead};
@@ -60,7 +60,7 @@ where
 }
 
 #[test]
-fn panicking_calls_of_http_open_the_breaker() {
+fn panicking_http_calls_open_the_breaker() {
     for place in [Place::Call, Place::Future, Place::Verdict, Place::Body] {
         let (_, breaker) = clocked(5);
         let calls = Rc::new(Cell::new(0));
@@ -78,7 +78,7 @@ fn panicking_calls_of_http_open_the_breaker() {
 }
 
 #[test]
-fn panicking_calls_of_hyper_open_the_breaker() {
+fn panicking_hyper_calls_open_the_breaker() {
     use hyper::service::{Service, service_fn};
     for place in [Place::Call, Place::Future] {
         let (_, breaker) = clocked(5);
@@ -91,7 +91,7 @@ fn panicking_calls_of_hyper_open_the_breaker() {
 
 #[cfg(feature = "tonic")]
 #[test]
-fn panicking_calls_of_grpc_open_the_breaker() {
+fn panicking_grpc_calls_open_the_breaker() {
     for place in [Place::Call, Place::Future, Place::Body] {
         let (_, breaker) = clocked(5);
         let calls = Rc::new(Cell::new(0));
@@ -102,10 +102,10 @@ fn panicking_calls_of_grpc_open_the_breaker() {
     }
 }
 
-/// The closure that judges a status of gRPC: of the head, of the trailers, of an error.
+/// The closure that classifies a gRPC status panics: on the head, on the trailers, on an error.
 #[cfg(feature = "tonic")]
 #[test]
-fn a_panic_on_a_status_opens_the_breaker() {
+fn panic_while_classifying_opens_the_breaker() {
     use http::HeaderMap;
     let status = || HeaderMap::from_iter([("grpc-status".parse().unwrap(), "0".parse().unwrap())]);
     for kind in 0..3 {
@@ -128,7 +128,7 @@ fn a_panic_on_a_status_opens_the_breaker() {
 
 /// A panicking probe is a failed probe.
 #[test]
-fn a_panicking_probe_reopens() {
+fn panicking_probe_reopens() {
     let (clock, breaker) = clocked(1);
     let_probe(&clock, &breaker);
     let service = tower::service_fn(panicking(Place::Future, &Rc::default()));
@@ -139,7 +139,7 @@ fn a_panicking_probe_reopens() {
 
 /// A call that is cancelled because its caller panics has not panicked itself.
 #[test]
-fn a_call_cancelled_by_a_panic_elsewhere_tells_nothing() {
+fn call_cancelled_by_the_callers_panic_records_no_verdict() {
     let (_, breaker) = clocked(1);
     let hanging = tower::service_fn(|_: Asked| pending::<Answer>());
     let mut client = CircuitBreakerLayer::new(breaker.clone()).when_body_ends().layer(hanging);

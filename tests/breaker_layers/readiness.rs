@@ -22,7 +22,7 @@ struct Limited {
     semaphore: Arc<Semaphore>,
     waiting: Option<Pin<Box<dyn Future<Output = OwnedSemaphorePermit>>>>,
     permit: Option<OwnedSemaphorePermit>,
-    /// How often it was asked whether it is ready, and called.
+    /// How often it was polled for readiness, and called.
     asked: Rc<Cell<u32>>,
     calls: Rc<Cell<u32>>,
 }
@@ -93,9 +93,9 @@ fn refusal<S: Service<Asked, Error: Error + 'static>>(service: &mut S) -> Circui
     *CircuitOpen::find_in(&error).expect("refused by the breaker")
 }
 
-/// Open, and forced open.
+/// The breaker is open, or forced open.
 #[test]
-fn an_open_breaker_answers_within_one_poll() {
+fn open_breaker_refuses_within_one_poll() {
     fn test<S>(breaker: &Clocked, layer: impl FnOnce(Clocked, Limited) -> S)
     where
         S: Service<Asked, Error: Error + 'static> + Clone,
@@ -117,9 +117,9 @@ fn an_open_breaker_answers_within_one_poll() {
     for_both!(test, &clocked(1).1);
 }
 
-/// Half-open, with its probe out: the next call that may pass asks the service.
+/// The breaker is half-open with a probe in flight. The next call that may pass polls the service.
 #[test]
-fn a_half_open_breaker_answers_within_one_poll() {
+fn half_open_breaker_refuses_within_one_poll() {
     fn test<S>((clock, breaker): (Arc<ManualClock>, Clocked), layer: impl Fn(Clocked, Limited) -> S)
     where
         S: Service<Asked, Error: Error + 'static>,
@@ -137,7 +137,7 @@ fn a_half_open_breaker_answers_within_one_poll() {
 }
 
 #[test]
-fn refusals_reserve_nothing() {
+fn refusals_reserve_no_readiness() {
     fn test<S>(breaker: &Clocked, layer: impl FnOnce(Clocked, Limited) -> S)
     where
         S: Service<Asked, Error: Error + 'static> + Clone,
@@ -167,7 +167,7 @@ fn refusals_reserve_nothing() {
 
 /// The breaker trips between `poll_ready` and `call`.
 #[test]
-fn readiness_taken_before_a_refusal_is_used_by_the_next_call() {
+fn next_call_uses_readiness_kept_by_a_refusal() {
     fn test<S>(breaker: &Clocked, layer: impl FnOnce(Clocked, Limited) -> S)
     where
         S: Service<Asked, Error: Error + 'static>,
@@ -192,7 +192,7 @@ fn readiness_taken_before_a_refusal_is_used_by_the_next_call() {
 
 /// The cooldown ends between `poll_ready`, which did not ask the service, and `call`.
 #[test]
-fn a_service_that_was_not_asked_is_not_called() {
+fn service_is_called_only_after_its_readiness() {
     fn test<S>((clock, breaker): (Arc<ManualClock>, Clocked), layer: impl FnOnce(Clocked, Limited) -> S)
     where
         S: Service<Asked, Error: Error + 'static>,
@@ -222,9 +222,9 @@ fn a_service_that_was_not_asked_is_not_called() {
     for_both!(test, abandoned_probes_fail());
 }
 
-/// What the service says of its readiness later is passed on, as if there were no breaker.
+/// Later results of the service's readiness are passed on, as if there were no breaker.
 #[test]
-fn a_ready_service_is_asked_again() {
+fn ready_service_is_polled_again() {
     let mut answers = vec![Poll::Ready(Err("the connection is lost")), Poll::Ready(Ok(())), Poll::Pending];
     let service = Answers(move || answers.pop().unwrap());
     let (_, breaker) = clocked(1);
@@ -252,9 +252,9 @@ impl<F: FnMut() -> Poll<Result<(), &'static str>>> Service<Asked> for Answers<F>
     }
 }
 
-/// A breaker that refuses nothing, though it is open, asks the service.
+/// An open breaker that refuses no call polls the service.
 #[test]
-fn a_breaker_that_only_measures_asks_the_service() {
+fn metrics_only_breaker_polls_the_service() {
     let (_, breaker) = clocked(1);
     breaker.metrics_only();
     breaker.try_acquire().unwrap().failure();
@@ -263,28 +263,28 @@ fn a_breaker_that_only_measures_asks_the_service() {
     assert_eq!(ask(&mut service), Poll::Pending);
 }
 
-/// A layer that makes its breaker itself.
+/// The layer creates the breaker itself.
 #[test]
-fn the_breaker_of_a_layer_answers_within_one_poll() {
+fn single_breaker_of_a_layer_refuses_within_one_poll() {
     let config = BreakerConfig::builder().failure_threshold(1).build().unwrap();
-    let layer = CircuitBreakerLayer::one(config);
+    let layer = CircuitBreakerLayer::single(config);
     let mut failing = layer.layer(tower::service_fn(|_: Asked| ready(Err::<Response<()>, BoxError>("down".into()))));
     polled(failing.call(request())).unwrap_err();
     let Err(error) = polled(layer.layer(Limited::new(0)).oneshot(request())) else { panic!("let pass") };
     assert!(error.is_open());
 }
 
-/// Which of several breakers a request has to pass, only the request says: the service is asked first.
+/// Only the request selects one of several breakers, so the service is polled first.
 #[test]
-fn breakers_per_host_are_asked_by_the_call() {
+fn per_host_breakers_decide_in_call() {
     let config = BreakerConfig::builder().failure_threshold(1).build().unwrap();
     let mut service = CircuitBreakerLayer::per_host(config).layer(Limited::new(0));
     assert_eq!(ask(&mut service), Poll::Pending);
 }
 
-/// What `poll_ready` looks at is what `try_acquire` answers, in every state.
+/// `refusal`, which `poll_ready` uses, equals the refusal of `try_acquire` in every state.
 #[test]
-fn the_refusal_is_that_of_a_call() {
+fn readiness_refusal_equals_the_calls_refusal() {
     let clock = Arc::new(ManualClock::new());
     let config = BreakerConfig::builder().failure_threshold(1).max_half_open(COOLDOWN).build().unwrap();
     let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));

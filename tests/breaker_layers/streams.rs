@@ -1,5 +1,5 @@
-//! A stream is a successful probe as soon as its first message is there, and its end counts later, as that of a call of
-//! the closed state. So a healthy stream that lasts for hours keeps nobody out.
+//! The first message of a stream makes it a successful probe. Its end counts later, as that of a call of the closed
+//! state. So a healthy stream that lasts for hours blocks no other call.
 
 use crate::support::{Asked, BoxError, COOLDOWN, Clocked, Script, Step, clocked, let_probe, polled, request};
 use bytes::Bytes;
@@ -84,7 +84,7 @@ fn passes(call: &mut Call) -> bool {
 /// A watch that is opened as the probe and lasts for ten hours, with a message every ten minutes, beside a call a
 /// minute.
 #[test]
-fn a_long_stream_as_the_only_probe_keeps_nobody_out() {
+fn long_stream_as_the_only_probe_lets_others_pass() {
     for protocol in 0..both(&clocked(1).1).len() {
         let (clock, breaker) = clocked(5);
         let (name, mut call) = both(&breaker).swap_remove(protocol);
@@ -107,7 +107,7 @@ fn a_long_stream_as_the_only_probe_keeps_nobody_out() {
 }
 
 #[test]
-fn the_end_of_a_stream_that_closed_the_breaker_counts_as_any_calls() {
+fn end_of_the_closing_stream_counts_as_a_call() {
     for protocol in 0..both(&clocked(1).1).len() {
         for (threshold, is_well, state, failures) in [
             (1, true, State::Closed, 0),
@@ -140,10 +140,10 @@ fn the_end_of_a_stream_that_closed_the_breaker_counts_as_any_calls() {
     }
 }
 
-/// The word of the server is what is waited for, not the head: a stream that fails before its first message is a failed
-/// probe, and one that is dropped before it decides nothing.
+/// The first message ends a probe, not the head: a stream that fails before its first message is a failed probe, and
+/// one that is dropped before it records no verdict.
 #[test]
-fn a_stream_without_a_message_is_judged_by_its_end() {
+fn stream_without_a_message_is_classified_by_its_end() {
     for protocol in 0..both(&clocked(1).1).len() {
         let (clock, breaker) = clocked(5);
         let (name, mut call) = both(&breaker).swap_remove(protocol);
@@ -164,9 +164,9 @@ fn a_stream_without_a_message_is_judged_by_its_end() {
     }
 }
 
-/// What happens to a stream after its first message, if that was not the end of the outage, changes nothing.
+/// If the breaker trips again after the first message, the stream's later results are discarded.
 #[test]
-fn a_stream_of_an_earlier_state_tells_nothing() {
+fn stream_of_an_earlier_generation_records_no_verdict() {
     for protocol in 0..both(&clocked(1).1).len() {
         // Closed by the stream, and opened by others since.
         let (clock, breaker) = clocked(1);
@@ -195,10 +195,10 @@ fn a_stream_of_an_earlier_state_tells_nothing() {
     }
 }
 
-/// Where more probes are needed, a stream gives its place back with its first message, and then tells nothing: neither
-/// to the half-open breaker, nor to one that others closed, nor to one that was reset.
+/// If more probes are needed, a stream gives its place back with its first message. It then records no verdict: neither
+/// in the half-open breaker, nor in one that other probes closed, nor in one that was reset.
 #[test]
-fn a_stream_is_one_probe_of_several() {
+fn stream_is_one_probe_of_several() {
     for protocol in 0..both(&clocked(1).1).len() {
         for by_reset in [false, true] {
             let clock = Arc::new(ManualClock::new());
@@ -231,9 +231,9 @@ fn a_stream_is_one_probe_of_several() {
     }
 }
 
-/// A stream that is silent from the first is a probe for no longer than `max_half_open`.
+/// A stream without a first message is a probe for `max_half_open` at most.
 #[test]
-fn a_silent_stream_keeps_others_out_for_so_long_at_most() {
+fn silent_stream_blocks_others_for_max_half_open() {
     for protocol in 0..both(&clocked(1).1).len() {
         let clock = Arc::new(ManualClock::new());
         let config = BreakerConfig::builder().failure_threshold(1).max_half_open(COOLDOWN).build().unwrap();

@@ -66,7 +66,7 @@ pub(crate) enum Step {
     Panic,
 }
 
-/// A body that does what the test tells it; it ends when the test drops the script.
+/// A body that follows the test's script, and ends when the test drops the script.
 #[derive(Clone, Default)]
 pub(crate) struct Script(Arc<Mutex<VecDeque<Step>>>);
 

@@ -42,7 +42,7 @@ where
     address
 }
 
-/// Serves an axum router, which is told its peers' addresses.
+/// Serves an axum router, with the peers' addresses.
 #[cfg(feature = "axum")]
 pub(crate) async fn serve_axum(app: axum::Router) -> SocketAddr {
     let listener = TcpListener::bind((LOCALHOST, 0)).await.unwrap();

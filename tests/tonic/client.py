@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A client of another make: calls the server of the example tonic_echo at the address it is told, and sees the same.
+"""A client of another implementation: calls the server of the example tonic_echo at an address, and sees the same.
 
 Wants grpcio, and grpcio-status to take the details of a status apart. Messages are bytes, so that no code is generated.
 """

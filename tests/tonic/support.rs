@@ -56,7 +56,7 @@ impl Upstream {
     fn status(&self) -> Result<(), Status> {
         match Code::from_i32(self.code.load(Ordering::Relaxed)) {
             Code::Ok => Ok(()),
-            code => Err(Status::new(code, "as told")),
+            code => Err(Status::new(code, "as scripted")),
         }
     }
 }

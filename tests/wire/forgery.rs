@@ -1,4 +1,4 @@
-//! Whatever a client sends, it is who it is. And whatever is in the headers, the slow model says the same.
+//! A client cannot change its address by any header, and every header is parsed as the slow model parses it.
 
 use super::model::{self, Header};
 use super::proxies::{Adds, Writes};
@@ -93,17 +93,16 @@ fn writes() -> impl Strategy<Value = Writes> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_096))]
 
-    /// The proxies, from the client to the server, each with its ways; the client's own lines of both headers came
-    /// before.
+    /// Each proxy adds to the headers in its own way, after the client's own lines of both headers.
     #[test]
-    fn no_header_of_a_client_changes_its_address(
+    fn forged_headers_keep_the_clients_address(
         header in a_header(),
         client in a_client(),
         chain in proptest::collection::vec((a_proxy(), adds(), writes()), 1..5),
-        said in lines(),
+        lines in lines(),
         said_in_the_other in lines(),
     ) {
-        let mut lines = said;
+        let mut lines = lines;
         let mut from = client;
         for (proxy, adds, writes) in chain {
             adds.add(&mut lines, &writes.entry(header, from));
@@ -116,16 +115,16 @@ proptest! {
         prop_assert_eq!(proxies(header).client_of(from, &headers), client);
     }
 
-    /// A proxy that hides who asked it is the client, whatever that one sent.
+    /// A proxy that hides its peer counts as the client, whatever the peer sent.
     #[test]
-    fn no_header_of_a_hidden_client_makes_it_another(
+    fn hidden_client_counts_as_its_proxy(
         header in a_header(),
         proxy in a_proxy(),
         hidden in prop_oneof![Just("_hidden"), Just("unknown"), Just("\"_hidden\""), Just("unix:"), Just("")],
         adds in adds(),
-        said in lines(),
+        lines in lines(),
     ) {
-        let mut lines = said;
+        let mut lines = lines;
         let entry = if header == Header::Forwarded { format!("for={hidden};proto=http") } else { hidden.to_owned() };
         adds.add(&mut lines, entry.as_bytes());
         let mut headers = HeaderMap::new();
@@ -134,15 +133,15 @@ proptest! {
     }
 
     #[test]
-    fn a_client_that_asks_itself_is_its_address(header in a_header(), client in a_client(), said in lines()) {
+    fn direct_client_counts_as_its_peer_address(header in a_header(), client in a_client(), lines in lines()) {
         let mut headers = HeaderMap::new();
-        add(&mut headers, header, &said);
+        add(&mut headers, header, &lines);
         prop_assert_eq!(proxies(header).client_of(client, &headers), client);
         prop_assert_eq!(TrustedProxies::default().client_of(client, &headers), client);
     }
 
     #[test]
-    fn the_slow_model_says_the_same(header in a_header(), peer in a_proxy(), lines in lines()) {
+    fn client_address_matches_the_model(header in a_header(), peer in a_proxy(), lines in lines()) {
         let mut headers = HeaderMap::new();
         add(&mut headers, header, &lines);
         let expected = model::client_of(header, &trusted(), peer, &lines);
@@ -151,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn networks_are_prefixes_of_bits(network: IpAddr, near in 0..128u32, prefix in 1..=128u8, other: IpAddr) {
+    fn networks_match_by_prefix_bits(network: IpAddr, near in 0..128u32, prefix in 1..=128u8, other: IpAddr) {
         let network = network.to_canonical();
         let prefix = if network.is_ipv4() { (prefix - 1) % 32 + 1 } else { prefix };
         let near = match network {
@@ -169,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_of_networks_panics(text in "[0-9a-f:./ %]{0,20}") {
+    fn every_network_text_parses_or_is_refused(text in "[0-9a-f:./ %]{0,20}") {
         let _ = TrustedProxies::new([text]);
     }
 }

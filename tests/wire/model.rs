@@ -9,10 +9,10 @@ pub(crate) enum Header {
     Forwarded,
 }
 
-/// The first hop from the right that is not trusted, or the leftmost of those that are told.
+/// The first hop from the right that is not trusted, or the leftmost of the known ones.
 pub(crate) fn client_of(header: Header, trusted: &[(IpAddr, u8)], peer: IpAddr, lines: &[Vec<u8>]) -> IpAddr {
-    let told = hops(header, lines).into_iter().map_while(|hop| hop);
-    let hops: Vec<IpAddr> = std::iter::once(unmapped(peer)).chain(told).collect();
+    let known = hops(header, lines).into_iter().map_while(|hop| hop);
+    let hops: Vec<IpAddr> = std::iter::once(unmapped(peer)).chain(known).collect();
     let is_trusted = |hop: &IpAddr| trusted.iter().any(|&(network, prefix)| is_in(*hop, network, prefix));
     hops.iter().copied().find(|hop| !is_trusted(hop)).unwrap_or(hops[hops.len() - 1])
 }

@@ -1,4 +1,4 @@
-//! What clients are told of a limit.
+//! Rate limit headers.
 
 use damper::wire::{
     self, RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders, X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING,
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn told(name: &str, quota: Quota, remaining: u32, resets_in: Option<Duration>) -> [String; 2] {
+fn written(name: &str, quota: Quota, remaining: u32, resets_in: Option<Duration>) -> [String; 2] {
     let mut headers = HeaderMap::new();
     RateLimitHeaders::new(name).unwrap().write(&mut headers, quota, remaining, resets_in);
     [RATE_LIMIT_POLICY, RATE_LIMIT].map(|header| headers[header].to_str().unwrap().to_owned())
 }
 
 #[test]
-fn a_limit_is_an_item_in_each_header() {
+fn limit_adds_an_item_to_each_header() {
     let long = Quota::per(1, Duration::from_nanos(u64::MAX)).unwrap().burst(u32::MAX);
     for (quota, remaining, resets_in, policy, left) in [
         (Quota::per_minute(100), 50, Some(30 * SECOND), "q=100;w=60", "r=50;t=30"),
@@ -35,13 +35,13 @@ fn a_limit_is_an_item_in_each_header() {
         (long, 0, Some(Duration::MAX), "q=4294967295", "r=0"),
     ] {
         let expected = [format!("\"default\";{policy}"), format!("\"default\";{left}")];
-        assert_eq!(told("default", quota, remaining, resets_in), expected, "{quota}");
+        assert_eq!(written("default", quota, remaining, resets_in), expected, "{quota}");
     }
 }
 
-/// Where the burst is refilled in less than a second, `q` and `w` state the quota itself, and never more than it.
+/// If the burst is refilled in less than a second, `q` and `w` state the quota itself, and never more.
 #[test]
-fn small_burst_is_told_as_its_quota() {
+fn small_burst_is_written_as_its_quota() {
     let per = |limit, millis| Quota::per(limit, Duration::from_millis(millis)).unwrap();
     for (quota, policy) in [
         (Quota::per_second(1_000).burst(50), "q=1000;w=1"),
@@ -69,12 +69,12 @@ fn small_burst_is_told_as_its_quota() {
         (Quota::per_second(5).burst(0), "q=0"),
         (Quota::per_second(0).burst(5), "q=5"),
     ] {
-        assert_eq!(told("default", quota, 0, None)[0], format!("\"default\";{policy}"), "{quota}");
+        assert_eq!(written("default", quota, 0, None)[0], format!("\"default\";{policy}"), "{quota}");
     }
 }
 
 #[test]
-fn limits_stand_side_by_side() {
+fn several_limits_share_the_headers() {
     let mut headers = HeaderMap::new();
     for (name, quota) in [("second", Quota::per_second(10)), ("hour", Quota::per_hour(1_000))] {
         RateLimitHeaders::new(name).unwrap().write(&mut headers, quota, 7, Some(SECOND));
@@ -88,8 +88,8 @@ fn limits_stand_side_by_side() {
 fn names_are_strings_of_structured_fields() {
     assert_eq!(RateLimitHeaders::default(), RateLimitHeaders::new("default").unwrap());
     assert_eq!(RateLimitHeaders::new("per client").unwrap().name(), "per client");
-    assert_eq!(told(r#"a "b" \c"#, Quota::per_second(1), 1, None)[1], r#""a \"b\" \\c";r=1"#);
-    assert_eq!(told("", Quota::per_second(1), 1, None)[1], r#""";r=1"#);
+    assert_eq!(written(r#"a "b" \c"#, Quota::per_second(1), 1, None)[1], r#""a \"b\" \\c";r=1"#);
+    assert_eq!(written("", Quota::per_second(1), 1, None)[1], r#""";r=1"#);
     for name in ["grün", "a\nb", "a\r\nSet-Cookie: b", "\0", "\x7f", "\t"] {
         let error = RateLimitHeaders::new(name).unwrap_err();
         assert_eq!(error.name(), name);
@@ -98,32 +98,32 @@ fn names_are_strings_of_structured_fields() {
 }
 
 #[test]
-fn a_refusal_names_the_moment_of_its_retry_after() {
+fn refusal_resets_at_its_retry_after() {
     let quota = Quota::per_minute(4);
     let limiter = RateLimiter::with_clock(quota, ManualClock::new());
     limiter.check_n(4).unwrap();
     let denied = limiter.check().unwrap_err();
-    let [_, left] = told("default", quota, denied.remaining(), denied.retry_after());
+    let [_, left] = written("default", quota, denied.remaining(), denied.retry_after());
     assert_eq!(left, "\"default\";r=0;t=15");
     assert_eq!(wire::retry_after(denied.retry_after().unwrap()), "15");
 }
 
 #[test]
-fn the_older_headers_are_of_one_limit() {
+fn x_rate_limit_reports_one_limit() {
     let names = [X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET];
     let mut headers = HeaderMap::new();
-    let told =
+    let written =
         |headers: &HeaderMap| names.clone().map(|name| headers.get_all(name).iter().cloned().collect::<Vec<_>>());
     wire::x_rate_limit(&mut headers, Quota::per_second(50).burst(100), 99, Some(Duration::from_millis(20)));
-    assert_eq!(told(&headers), [["100"], ["99"], ["1"]]);
+    assert_eq!(written(&headers), [["100"], ["99"], ["1"]]);
     wire::x_rate_limit(&mut headers, Quota::per_hour(1_000), 0, Some(Duration::MAX));
-    assert_eq!(told(&headers), [["1000"], ["0"], ["18446744073709551615"]]);
+    assert_eq!(written(&headers), [["1000"], ["0"], ["18446744073709551615"]]);
     wire::x_rate_limit(&mut headers, Quota::per_second(0).burst(5), 4, None);
-    assert_eq!(told(&headers), [vec!["5"], vec!["4"], vec![]]);
+    assert_eq!(written(&headers), [vec!["5"], vec!["4"], vec![]]);
 }
 
 #[test]
-fn nothing_is_told_of_no_limit() {
+fn unlimited_quota_writes_no_headers() {
     let mut headers = HeaderMap::new();
     for quota in [Quota::UNLIMITED, Quota::UNLIMITED.burst(5)] {
         RateLimitHeaders::default().write(&mut headers, quota, u32::MAX, Some(Duration::ZERO));
@@ -133,7 +133,7 @@ fn nothing_is_told_of_no_limit() {
 }
 
 #[test]
-fn a_map_that_is_full_is_left_as_it_is() {
+fn full_header_map_stays_unchanged() {
     let mut headers = HeaderMap::new();
     for i in 0.. {
         let name = HeaderName::try_from(format!("x-{i}")).unwrap();
@@ -148,16 +148,15 @@ fn a_map_that_is_full_is_left_as_it_is() {
 }
 
 proptest! {
-    /// A client that takes `q` every `w` seconds takes no more than what drips in; and hardly less, unless the burst is
-    /// what is told.
+    /// `q` tokens every `w` seconds are no more than what is refilled, and hardly less, unless `q` is the burst.
     #[test]
-    fn what_is_told_is_never_too_much(
+    fn written_rate_never_exceeds_the_quota(
         limit in 1..=u32::MAX,
         window in prop_oneof![1..=u64::from(u32::MAX), (1..100_000u64).prop_map(|millis| millis * 1_000_000)],
         burst in prop_oneof![1..=u32::MAX, 1..100u32],
     ) {
         let quota = Quota::per(limit, Duration::from_nanos(window)).unwrap().burst(burst);
-        let [policy, _] = told("default", quota, 0, None);
+        let [policy, _] = written("default", quota, 0, None);
         let (q, w) = policy.strip_prefix("\"default\";q=").unwrap().split_once(";w=").unwrap();
         let (q, w): (u128, u128) = (q.parse().unwrap(), w.parse().unwrap());
         let second = 1_000_000_000;
@@ -173,13 +172,13 @@ proptest! {
     }
 
     #[test]
-    fn every_name_is_told_as_it_is_or_refused(name in any::<String>()) {
+    fn every_name_is_written_exactly_or_refused(name in any::<String>()) {
         match RateLimitHeaders::new(&name) {
             Ok(headers) => {
                 prop_assert!(name.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
-                let [policy, _] = told(headers.name(), Quota::per_second(1), 0, None);
-                let told = policy.strip_prefix('"').unwrap().strip_suffix("\";q=1;w=1").unwrap();
-                prop_assert_eq!(told.replace("\\\"", "\"").replace("\\\\", "\\"), name);
+                let [policy, _] = written(headers.name(), Quota::per_second(1), 0, None);
+                let written = policy.strip_prefix('"').unwrap().strip_suffix("\";q=1;w=1").unwrap();
+                prop_assert_eq!(written.replace("\\\"", "\"").replace("\\\\", "\\"), name);
             }
             Err(error) => {
                 prop_assert!(name.bytes().any(|byte| !(b' '..=b'~').contains(&byte)));

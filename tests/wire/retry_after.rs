@@ -1,4 +1,4 @@
-//! What a server asks for by `Retry-After`.
+//! `Retry-After` as a server sends it.
 
 use super::date_model::{self, LAST, LAST_OF_TWO_DIGITS, forms};
 use damper::wire::retry_after_in;
@@ -12,7 +12,7 @@ fn headers(retry_after: &str, date: Option<&str>) -> HeaderMap {
     lines.into_iter().filter_map(|(name, text)| Some((name, HeaderValue::from_str(text?).unwrap()))).collect()
 }
 
-fn asked_for(retry_after: &str, date: Option<&str>) -> Option<u64> {
+fn parsed(retry_after: &str, date: Option<&str>) -> Option<u64> {
     let wait = retry_after_in(&headers(retry_after, date))?;
     assert_eq!(wait.subsec_nanos(), 0, "both are whole seconds");
     Some(wait.as_secs())
@@ -48,23 +48,23 @@ fn retry_after_is_seconds_or_a_date() {
         ("Sun, 31 Feb 1994 08:51:37 GMT", None),
         ("Sun, 06 Nov 1994 24:51:37 GMT", None),
     ] {
-        assert_eq!(asked_for(value, date), wait, "{value:?}");
+        assert_eq!(parsed(value, date), wait, "{value:?}");
     }
     assert_eq!(retry_after_in(&HeaderMap::new()), None);
 }
 
-/// The response's own `Date` is the server's clock, so it does not matter how wrong that is, nor how wrong ours is.
+/// The response's own `Date` comes from the server's clock, so neither that clock nor ours has to be right.
 #[test]
-fn skewed_clocks_do_no_harm() {
+fn skewed_clocks_keep_the_wait() {
     for server_time in ["Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:00:00 GMT"] {
         let now = date_model::seconds_of(server_time).unwrap();
-        assert_eq!(asked_for(&forms(now + 90)[0], Some(server_time)), Some(90));
+        assert_eq!(parsed(&forms(now + 90)[0], Some(server_time)), Some(90));
     }
 }
 
-/// Without a `Date`, or with one that is none, it is the system's clock that a date is compared with.
+/// Without a valid `Date`, a date is compared with the system's clock.
 #[test]
-fn without_date_the_system_clock_counts() {
+fn system_clock_replaces_a_missing_date() {
     let since_1970 = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     for date in [None, Some("yesterday"), Some("0")] {
         let at = since_1970().as_secs() + 1_000;
@@ -73,24 +73,24 @@ fn without_date_the_system_clock_counts() {
         let latest = since_1970();
         let at = Duration::from_secs(at);
         assert!(at.saturating_sub(latest) <= wait && wait <= at.saturating_sub(earliest), "{wait:?}");
-        assert_eq!(asked_for("Sun, 06 Nov 1994 08:49:37 GMT", date), Some(0));
+        assert_eq!(parsed("Sun, 06 Nov 1994 08:49:37 GMT", date), Some(0));
     }
 }
 
 proptest! {
     #[test]
-    fn every_form_of_a_date_is_understood(at in 0..=LAST, ahead in 0..100_000u64, form in 0..4usize, other in 0..4usize) {
+    fn every_date_form_is_parsed(at in 0..=LAST, ahead in 0..100_000u64, form in 0..4usize, other in 0..4usize) {
         let two_digits = form == 1 || other == 1;
         let at = if two_digits { at % (LAST_OF_TWO_DIGITS + 1) } else { at };
         let date = at.saturating_sub(ahead);
         let (retry_after, date_text) = (&forms(at)[form], &forms(date)[other]);
-        prop_assert_eq!(asked_for(retry_after, Some(date_text)), Some(at - date), "{} at {}", retry_after, date_text);
-        prop_assert_eq!(asked_for(date_text, Some(retry_after)), Some(0), "the past");
+        prop_assert_eq!(parsed(retry_after, Some(date_text)), Some(at - date), "{} at {}", retry_after, date_text);
+        prop_assert_eq!(parsed(date_text, Some(retry_after)), Some(0), "the past");
     }
 
-    /// Whatever a server sends, the reader says what the model says.
+    /// Every value is parsed as the model parses it.
     #[test]
-    fn values_are_read_as_the_model_reads_them(
+    fn parsed_values_match_the_model(
         value in prop_oneof![
             "[0-9]{0,25}",
             "[ -~]{0,40}",
@@ -104,7 +104,7 @@ proptest! {
         ],
         date in 0..=LAST,
     ) {
-        let read = asked_for(&value, Some(&forms(date)[0]));
+        let read = parsed(&value, Some(&forms(date)[0]));
         prop_assert_eq!(read, date_model::retry_after(&value, date), "{:?}", value);
     }
 }

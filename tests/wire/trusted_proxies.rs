@@ -1,4 +1,4 @@
-//! What proxies write, and what they do not, one by one.
+//! Entries that proxies write, and malformed ones, one by one.
 
 use damper::wire::{TrustedProxies, TrustedProxiesError, X_FORWARDED_FOR, leftmost_forgeable};
 use http::header::FORWARDED;
@@ -27,7 +27,7 @@ fn forwarded(lines: &[&str]) -> String {
 }
 
 #[test]
-fn entries_of_x_forwarded_for() {
+fn x_forwarded_for_entries_are_parsed() {
     for (entry, client) in [
         ("192.0.2.7", "192.0.2.7"),
         ("192.0.2.7:4711", "192.0.2.7"),
@@ -75,7 +75,7 @@ fn entries_of_x_forwarded_for() {
 }
 
 #[test]
-fn elements_of_forwarded() {
+fn forwarded_elements_are_parsed() {
     for (element, client) in [
         ("for=192.0.2.7", "192.0.2.7"),
         ("For=192.0.2.7", "192.0.2.7"),
@@ -98,7 +98,7 @@ fn elements_of_forwarded() {
         ("for=\"2001:db8::1\"", "2001:db8::1"),
         // All are trusted: the leftmost.
         ("for=10.0.0.1, for=10.0.0.2", "10.0.0.1"),
-        // What is not told, hidden or not well formed ends the walk at the proxy that wrote it.
+        // A missing, hidden or malformed address ends the walk at the proxy that wrote it.
         ("", "10.0.0.9"),
         ("for=", "10.0.0.9"),
         ("for=unknown", "10.0.0.9"),
@@ -129,7 +129,7 @@ fn elements_of_forwarded() {
 }
 
 #[test]
-fn several_lines_are_one_list() {
+fn several_lines_form_one_list() {
     assert_eq!(x_forwarded_for(&["203.0.113.9, 192.0.2.7", "10.0.0.1", "10.0.0.2, 10.0.0.3"]), "192.0.2.7");
     assert_eq!(x_forwarded_for(&["203.0.113.9", "192.0.2.7"]), "192.0.2.7", "not the first line");
     assert_eq!(x_forwarded_for(&["192.0.2.7", "", "10.0.0.1"]), "10.0.0.1", "an empty line is an empty entry");
@@ -145,7 +145,7 @@ fn several_lines_are_one_list() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_no_address() {
+fn non_utf8_entries_are_no_address() {
     for line in [&b"\xff\xfe"[..], b"192.0.2.7\x80", b"192.0.2.7, \xc3\x28", b"\xe2\x80\x8b192.0.2.7"] {
         assert_eq!(proxies().client_of(PEER, &headers(&X_FORWARDED_FOR, &[line])), PEER, "{line:?}");
         let element = [b"for=\"", line, b"\""].concat();
@@ -154,7 +154,7 @@ fn bytes_that_are_no_text_are_no_address() {
 }
 
 #[test]
-fn only_the_header_that_was_chosen_is_read() {
+fn only_the_configured_header_is_read() {
     let mut headers = headers(&X_FORWARDED_FOR, &[b"192.0.2.7"]);
     headers.insert(FORWARDED, HeaderValue::from_static("for=198.51.100.7"));
     assert_eq!(proxies().client_of(PEER, &headers).to_string(), "192.0.2.7");
@@ -164,7 +164,7 @@ fn only_the_header_that_was_chosen_is_read() {
 }
 
 #[test]
-fn a_peer_that_is_not_trusted_is_the_client() {
+fn untrusted_peer_is_the_client() {
     let headers = headers(&X_FORWARDED_FOR, &[b"203.0.113.9"]);
     for (peer, client) in
         [("192.0.2.1", "192.0.2.1"), ("::ffff:192.0.2.1", "192.0.2.1"), ("::ffff:10.0.0.1", "203.0.113.9")]
@@ -174,7 +174,7 @@ fn a_peer_that_is_not_trusted_is_the_client() {
 }
 
 #[test]
-fn networks() {
+fn networks_match_their_addresses() {
     let headers = headers(&X_FORWARDED_FOR, &[b"203.0.113.9"]);
     for (network, trusted, others) in [
         ("192.0.2.1", &["192.0.2.1", "::ffff:192.0.2.1"][..], &["192.0.2.0", "192.0.2.2", "::192.0.2.1"][..]),
@@ -197,11 +197,11 @@ fn networks() {
         }
     }
     assert_eq!(TrustedProxies::new([""; 0]), Ok(TrustedProxies::default()));
-    assert_eq!(TrustedProxies::default().client_of(PEER, &headers), PEER, "nobody is trusted");
+    assert_eq!(TrustedProxies::default().client_of(PEER, &headers), PEER, "no proxy is trusted");
 }
 
 #[test]
-fn texts_that_name_no_network() {
+fn invalid_networks_are_refused() {
     for text in [
         "",
         "localhost",
@@ -233,7 +233,7 @@ fn texts_that_name_no_network() {
 }
 
 #[test]
-fn the_leftmost_is_what_the_client_says() {
+fn leftmost_address_is_forgeable() {
     let mut headers = HeaderMap::new();
     assert_eq!(leftmost_forgeable(&headers), None);
     headers.insert(FORWARDED, HeaderValue::from_static("for=\"[2001:db8::1]\", for=10.0.0.1"));
@@ -245,10 +245,9 @@ fn the_leftmost_is_what_the_client_says() {
     assert_eq!(leftmost_forgeable(&headers), None);
 }
 
-/// In so long a header, work that grows with the square of the length would take minutes. And what a client sends is
-/// not even looked at.
+/// Quadratic work would take minutes on so long a header. The client's own part is not read at all.
 #[test]
-fn the_work_is_bounded() {
+fn long_headers_take_linear_time() {
     const LONG: usize = 1 << 18;
     let began = Instant::now();
     let endings = [

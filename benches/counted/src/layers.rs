@@ -5,7 +5,7 @@
 use crate::still::{SEED, still};
 use crate::{Call, Row, prepared, rows};
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, PeerAddress, PerClient, RateLimitLayer};
+use damper::http::{CircuitBreakerLayer, Headers, PeerAddress, PerClient, RateLimitLayer};
 use damper::keyed::KeyedLimiterBuilder;
 use damper::{BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, Quota, RateLimiter};
 use http::header::CONTENT_TYPE;
@@ -161,7 +161,11 @@ fn tower_limit_client() -> Call {
 }
 
 fn tower_limit_client_headers() -> Call {
-    tower(per_client(PLENTY, still!()).headers(true).layer(tower::service_fn(answer)), request, End::Answered(200))
+    tower(
+        per_client(PLENTY, still!()).headers(Headers::OnAllResponses).layer(tower::service_fn(answer)),
+        request,
+        End::Answered(200),
+    )
 }
 
 fn tower_limit_client_refused() -> Call {
@@ -169,7 +173,7 @@ fn tower_limit_client_refused() -> Call {
 }
 
 fn tower_breaker() -> Call {
-    let layer = CircuitBreakerLayer::one(BreakerConfig::default());
+    let layer = CircuitBreakerLayer::single(BreakerConfig::default());
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
@@ -193,7 +197,7 @@ fn hyper_limit_client() -> Call {
 }
 
 fn hyper_breaker() -> Call {
-    hyper(CircuitBreakerLayer::one(BreakerConfig::default()).layer(hyper::service::service_fn(answer)))
+    hyper(CircuitBreakerLayer::single(BreakerConfig::default()).layer(hyper::service::service_fn(answer)))
 }
 
 fn tonic_bare() -> Call {
@@ -211,7 +215,7 @@ fn tonic_limit_client_refused() -> Call {
 
 /// Of a client: the verdict falls by the trailers.
 fn tonic_breaker() -> Call {
-    let layer = damper::tonic::CircuitBreakerLayer::one(BreakerConfig::default());
+    let layer = damper::tonic::CircuitBreakerLayer::single(BreakerConfig::default());
     tower(layer.layer(tower::service_fn(answer_grpc)), request_grpc, End::Answered(200))
 }
 

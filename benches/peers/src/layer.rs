@@ -6,7 +6,7 @@
 use crate::contest::{Contest, Peer, Side};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use damper::http::{CircuitBreakerLayer, RateLimitLayer};
+use damper::http::{CircuitBreakerLayer, Headers, RateLimitLayer};
 use damper::{BreakerConfig, CircuitBreaker, Quota};
 use http::{Request, Response};
 use std::convert::Infallible;
@@ -34,13 +34,13 @@ pub(crate) const CONTESTS: &[Contest] = &[
     // A limit for each of 256 addresses, as axum tells them; all requests pass.
     Contest {
         name: "layer_limit_ip",
-        damper: || limit(false),
+        damper: || limit(Headers::OnRefusals),
         peer: Some(Peer { name: "tower_governor", side: peers::limit, bar: Some(0.5) }),
     },
     // With headers on the answers: RateLimit and RateLimit-Policy, or two of X-RateLimit.
     Contest {
         name: "layer_limit_ip_headers",
-        damper: || limit(true),
+        damper: || limit(Headers::OnAllResponses),
         peer: Some(Peer { name: "tower_governor", side: peers::limit_with_headers, bar: Some(0.35) }),
     },
     // One limit for all; the same service for all calls, for tower's cannot be cloned.
@@ -162,11 +162,11 @@ fn breaker() -> Side {
 }
 
 fn breaker_of_the_layer() -> Side {
-    added(&CircuitBreakerLayer::one(BreakerConfig::default()))
+    added(&CircuitBreakerLayer::single(BreakerConfig::default()))
 }
 
 /// So fast that nobody is refused.
-fn limit(headers: bool) -> Side {
+fn limit(headers: Headers) -> Side {
     added(&RateLimitLayer::per_client(Quota::per_second(1_000_000_000)).headers(headers))
 }
 

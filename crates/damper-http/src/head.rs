@@ -1,10 +1,14 @@
-//! What is before the body: of a request, and of an answer.
+//! The head of a request: its parts, the address of its peer, and the host that it is for.
 
-use super::peer;
-use core::net::{IpAddr, SocketAddr};
-use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode, Uri, Version, request};
+use super::PeerAddress;
+use core::fmt::{self, Write};
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use core::str;
+use http::header::HOST;
+use http::uri::{Authority, Scheme};
+use http::{Extensions, HeaderMap, Method, Request, Uri, Version, request};
 
-/// A request without its body: what limits and breakers decide on, and what closures of yours are shown.
+/// A request without its body: what limits and breakers decide on, and what closures of yours get.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Head<'a> {
@@ -18,12 +22,12 @@ pub struct Head<'a> {
     pub headers: &'a HeaderMap,
     /// What others added to the request.
     pub extensions: &'a Extensions,
-    /// The address that the layer was told.
+    /// The address that the layer was made for.
     peer: Option<&'a SocketAddr>,
 }
 
 impl<'a> Head<'a> {
-    /// The head of a request.
+    /// Borrows the head of a request.
     #[inline]
     pub fn of<B>(request: &'a Request<B>) -> Self {
         Self {
@@ -36,33 +40,67 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The same head, from a peer that is known otherwise.
+    /// Returns the same head with the peer that a layer was made for, if it was.
     #[inline]
     #[must_use]
-    pub(super) fn told(self, peer: Option<&'a SocketAddr>) -> Self {
+    pub(super) fn with_peer(self, peer: Option<&'a SocketAddr>) -> Self {
         Self { peer, ..self }
     }
 
-    /// The other end of the connection: what the layer was [told](super::RateLimitLayer::for_peer), or else the
-    /// [`PeerAddress`](super::PeerAddress) among the extensions, or else (with the feature `axum`) axum's
-    /// `ConnectInfo<SocketAddr>` or (with the feature `tonic`) what tonic's server tells of a connection.
+    /// Returns the address of the other end of the connection.
+    ///
+    /// That is the address that the layer was made [for](super::RateLimitLayer::for_peer), or else the
+    /// [`PeerAddress`](super::PeerAddress) among the extensions, or else axum's `ConnectInfo<SocketAddr>` (with the
+    /// feature `axum`) or the `TcpConnectInfo` of tonic's server (with the feature `tonic`).
     #[must_use]
     #[inline]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.peer_as(|&address| address)
     }
 
-    /// As [`peer`](Self::peer), its address without the port.
+    /// Returns the [`peer`](Self::peer) without its port.
     #[inline]
     pub(super) fn peer_ip(&self) -> Option<IpAddr> {
         self.peer_as(SocketAddr::ip)
     }
 
+    /// Returns the part of the peer's address that `part` takes of it. The whole address is not copied.
     #[inline]
-    fn peer_as<T>(&self, of: impl Fn(&SocketAddr) -> T) -> Option<T> {
-        match self.peer {
-            Some(told) => Some(of(told)),
-            None => peer::among(self.extensions, of),
+    fn peer_as<T>(&self, part: impl Fn(&SocketAddr) -> T) -> Option<T> {
+        if let Some(address) = self.peer {
+            return Some(part(address));
+        }
+        if let Some(PeerAddress(address)) = self.extensions.get() {
+            return Some(part(address));
+        }
+        #[cfg(feature = "axum")]
+        if let Some(axum::extract::ConnectInfo(address)) = self.extensions.get() {
+            return Some(part(address));
+        }
+        // Connections over tonic's TLS have it too.
+        #[cfg(feature = "tonic")]
+        if let Some(connection) = self.extensions.get::<tonic::transport::server::TcpConnectInfo>() {
+            return connection.remote_addr().as_ref().map(part);
+        }
+        None
+    }
+
+    /// Calls `with` with the host that the request is for, and its port, such as `api.example.com:443`.
+    ///
+    /// Every host has one name, however the request spells it:
+    /// - a name is in lower case, without the dot that may end it;
+    /// - an IPv6 address is in its canonical form, such as `[2001:db8::1]`;
+    /// - an IPv4-mapped address is the IPv4 address, because that is what a client connects to.
+    ///
+    /// Without a port the scheme's is taken; without a scheme there is none. If the target names no host, the header
+    /// `Host` does. If neither does, the host is empty.
+    pub(super) fn with_host<T>(&self, with: impl FnOnce(&str) -> T) -> T {
+        if let Some(authority) = self.uri.authority() {
+            return with_canonical_host(authority.host(), port(authority, self.uri), with);
+        }
+        match self.headers.get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok()) {
+            Some(authority) => with_canonical_host(authority.host(), authority.port_u16(), with),
+            None => with(""),
         }
     }
 }
@@ -74,28 +112,142 @@ impl<'a> From<&'a request::Parts> for Head<'a> {
     }
 }
 
-/// An answer without its body: what [`Classify`](super::Classify) judges.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct ResponseHead<'a> {
-    /// The status.
-    pub status: StatusCode,
-    /// The version of HTTP.
-    pub version: Version,
-    /// The headers.
-    pub headers: &'a HeaderMap,
-    /// What others added to the answer.
-    pub extensions: &'a Extensions,
+/// The longest name that needs no allocation. A name may have 253 characters, but most are far shorter.
+const SHORT: usize = 96;
+
+/// Calls `with` with the one name of a host, however it is spelled.
+fn with_canonical_host<T>(host: &str, port: Option<u16>, with: impl FnOnce(&str) -> T) -> T {
+    if let Some(address) = address_in_brackets(host) {
+        let mut name = HostBuffer { bytes: [0; SHORT], len: 0 };
+        // Every address fits.
+        _ = match address.to_canonical() {
+            IpAddr::V4(address) => write!(name, "{address}"),
+            IpAddr::V6(address) => write!(name, "[{address}]"),
+        };
+        return with_port(name.as_str(), port, with);
+    }
+    let without_dot = host.strip_suffix('.').filter(|name| !name.is_empty());
+    with_port(without_dot.unwrap_or(host), port, with)
 }
 
-impl<'a> ResponseHead<'a> {
-    /// The head of an answer.
-    pub fn of<B>(response: &'a Response<B>) -> Self {
-        Self {
-            status: response.status(),
-            version: response.version(),
-            headers: response.headers(),
-            extensions: response.extensions(),
+/// Returns the IPv6 address if the host is one.
+fn address_in_brackets(host: &str) -> Option<Ipv6Addr> {
+    host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
+/// Calls `with` with the name in lower case and the port.
+fn with_port<T>(host: &str, port: Option<u16>, with: impl FnOnce(&str) -> T) -> T {
+    let mut name = HostBuffer { bytes: [0; SHORT], len: 0 };
+    if name.write(host, port).is_ok() {
+        return with(name.as_str());
+    }
+    let mut name = host.to_ascii_lowercase();
+    if let Some(port) = port {
+        // Writing to a string cannot fail.
+        _ = write!(name, ":{port}");
+    }
+    with(&name)
+}
+
+fn port(authority: &Authority, uri: &Uri) -> Option<u16> {
+    authority.port_u16().or_else(|| match uri.scheme() {
+        Some(scheme) if *scheme == Scheme::HTTP => Some(80),
+        Some(scheme) if *scheme == Scheme::HTTPS => Some(443),
+        _ => None,
+    })
+}
+
+/// A short name on the stack.
+struct HostBuffer {
+    bytes: [u8; SHORT],
+    len: usize,
+}
+
+impl HostBuffer {
+    fn write(&mut self, host: &str, port: Option<u16>) -> fmt::Result {
+        self.write_str(host)?;
+        self.bytes[..self.len].make_ascii_lowercase();
+        match port {
+            Some(port) => write!(self, ":{port}"),
+            None => Ok(()),
         }
+    }
+
+    fn as_str(&self) -> &str {
+        // Only whole strings are written, so it is UTF-8.
+        str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+}
+
+impl Write for HostBuffer {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.len + text.len();
+        self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::borrow::ToOwned;
+    use alloc::format;
+    use alloc::string::String;
+    use http::Request;
+
+    fn host_of(uri: &str, host: Option<&str>) -> String {
+        let mut request = Request::get(uri);
+        if let Some(host) = host {
+            request = request.header(HOST, host);
+        }
+        Head::of(&request.body(()).unwrap()).with_host(str::to_owned)
+    }
+
+    #[test]
+    fn final_dot_names_the_same_host() {
+        assert_eq!(host_of("https://api.example.com./a", None), "api.example.com:443");
+        assert_eq!(host_of("https://API.example.com.:8443/", None), "api.example.com:8443");
+        assert_eq!(host_of("/", Some("api.example.com.")), "api.example.com");
+        assert_eq!(host_of("http://192.0.2.1./", None), "192.0.2.1:80");
+        assert_eq!(host_of("http://./", None), ".:80", "the root, whatever it is");
+        let long = "a".repeat(200);
+        assert_eq!(host_of(&format!("http://{long}./"), None), format!("{long}:80"));
+    }
+
+    #[test]
+    fn spellings_of_an_address_name_one_host() {
+        for uri in [
+            "http://[2001:db8::1]/",
+            "http://[2001:DB8::0001]:80/",
+            "http://[2001:0db8:0:0:0:0:0:1]/",
+            "http://[2001:db8::0.0.0.1]/",
+        ] {
+            assert_eq!(host_of(uri, None), "[2001:db8::1]:80", "{uri}");
+        }
+        assert_eq!(host_of("/", Some("[2001:DB8:0::1]:81")), "[2001:db8::1]:81");
+        // A client that connects to an IPv4-mapped address connects to the IPv4 address.
+        for uri in ["http://[::ffff:192.0.2.1]/", "http://[::FFFF:c000:0201]/", "http://192.0.2.1/"] {
+            assert_eq!(host_of(uri, None), "192.0.2.1:80", "{uri}");
+        }
+        assert_eq!(host_of("http://[::192.0.2.1]/", None), "[::c000:201]:80", "compatible, not mapped");
+        assert_eq!(host_of("http://[V7.Future]/", None), "[v7.future]:80", "not an address");
+    }
+
+    #[test]
+    fn spellings_of_a_name_name_one_host() {
+        for uri in
+            ["https://api.example.com/a", "https://API.Example.com:443/b?c", "https://me:secret@api.example.com/"]
+        {
+            assert_eq!(host_of(uri, None), "api.example.com:443");
+        }
+        assert_eq!(host_of("http://api.example.com", Some("other.example.com")), "api.example.com:80");
+        assert_eq!(host_of("http://[2001:DB8::1]:8080/", None), "[2001:db8::1]:8080");
+        assert_eq!(host_of("/path", Some("Api.example.com:81")), "api.example.com:81");
+        assert_eq!(host_of("/path", Some("api.example.com")), "api.example.com");
+        assert_eq!(host_of("/path", None), "");
+        assert_eq!(host_of("/path", Some("not a host")), "");
+        let long = "a".repeat(200);
+        assert_eq!(host_of(&format!("http://{}:65535/", long.to_uppercase()), None), format!("{long}:65535"));
     }
 }

@@ -1,43 +1,33 @@
-//! For damper's own crates: what `damper-tonic` needs and nobody else should.
+//! For damper's own crates: what `damper-tonic` needs. Do not use it.
 //!
-//! It is public only because that is a crate of its own. It is no part of the semver promise: any of it may change or go
-//! in any release, so `damper-tonic` is released together with this crate.
+//! It is public only because that is a crate of its own. It is no part of the semver promise: any of it may change or
+//! go in any release, so `damper-tonic` is released together with this crate.
 
 pub use crate::circuit_breaker::readiness::Readiness;
 #[cfg(feature = "tonic")]
-pub use crate::rate_limit::grpc::{is_grpc_type, status};
+pub use crate::rate_limit::grpc::{is_grpc_type, refusal_status, status};
 
 #[cfg(feature = "tonic")]
-use crate::{Answer, CircuitBreakerLayer, Head, Limit, RateLimitLayer};
-use crate::{Ending, WatchedBody};
+use crate::CircuitBreakerLayer;
+use crate::{ClassifyEnd, WatchedBody};
 use damper_core::breaker::{BreakerRef, Permit, Verdict};
 use http_body::Body;
 
-/// The breakers of a layer.
+/// Returns the breakers of a layer.
 #[cfg(feature = "tonic")]
 pub fn breakers<B, V, W>(layer: &CircuitBreakerLayer<B, V, W>) -> &B {
     layer.breakers()
 }
 
-/// Decides on a request of gRPC that is answered by somebody else: with this status, if it may not pass.
-#[cfg(feature = "tonic")]
-#[must_use]
-pub fn refused<L: Limit<Later = core::future::Ready<Answer>>>(
-    layer: &RateLimitLayer<L>,
-    head: &Head<'_>,
-) -> Option<tonic::Status> {
-    layer.refused(head)
+/// Watches a body until its end, which may be reached already, and records the verdict then.
+#[inline]
+pub fn watch<R: Body, B: BreakerRef, V: ClassifyEnd>(body: R, permit: Permit<B>, classify: V) -> WatchedBody<R, B, V> {
+    WatchedBody::watch(body, permit, classify)
 }
 
-/// A body that tells its verdict at its end, unless it is over already.
+/// Records the verdict on the head at once, and does not watch the body.
 #[inline]
-pub fn watch<R: Body, B: BreakerRef, V: Ending>(body: R, permit: Permit<B>, ending: V) -> WatchedBody<R, B, V> {
-    WatchedBody::watch(body, permit, ending)
-}
-
-/// A body whose head said the verdict, which is told at once.
-#[inline]
-pub fn settled<R: Body, B: BreakerRef, V: Ending>(
+pub fn settled<R: Body, B: BreakerRef, V: ClassifyEnd>(
     body: R,
     permit: Permit<B>,
     verdict: Verdict,

@@ -1,26 +1,31 @@
-//! Limits before servers and breakers before clients, for everything that speaks HTTP.
+//! Rate limits for HTTP servers and circuit breakers for HTTP clients.
 //!
-//! | where | put there | by |
+//! | in | use | with the feature |
 //! |---|---|---|
-//! | axum | [`RateLimitLayer`] around a router or a handler | `Router::layer`, with the feature `axum` |
-//! | hyper's servers | `layer.for_peer(address).layer(service)` for each connection | the feature `hyper` |
-//! | tower's services, behind hyper-util's `TowerToHyperService` or elsewhere | both layers | the feature `tower` |
-//! | hyper-util's client, reqwest, every client that is a service | [`CircuitBreakerLayer`] | `tower`, or `hyper` |
-//! | tonic's servers | [`RateLimitLayer`] around all services or one | the feature `tonic`; breakers are in its module |
+//! | an axum server | [`RateLimitLayer`], by `Router::layer` | `axum` |
+//! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
+//! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
+//! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] | `tower`, or `hyper` |
+//! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic`; breakers for its clients are in its module |
 //!
-//! A limiter protects what receives load, so it belongs to the server's side; a breaker protects the caller from a sick
-//! callee, so it belongs to the client's. Adapters translate and decide nothing: limits are
-//! [limiters](damper_core::RateLimiter) and breakers are [breakers](damper_core::CircuitBreaker), which can be kept,
-//! looked at, and
-//! changed.
+//! A limiter protects the receiver of load, so it belongs to the server's side. A breaker protects the caller from a
+//! failing callee, so it belongs to the client's side.
 //!
-//! Closures of yours see the [`Head`] of a request, so that they need not know what its body is.
+//! | layer | one for all requests | one for each | your own |
+//! |---|---|---|---|
+//! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by_key`](RateLimitLayer::by_key) | [`new`](RateLimitLayer::new), with any [`Limit`] |
+//! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [`Breakers`] |
+//!
+//! Layers only translate between HTTP and the primitives: [limiters](damper_core::RateLimiter) and
+//! [breakers](damper_core::CircuitBreaker). With `new` you keep the primitive, to inspect it and to change it.
+//!
+//! Closures get the [`Head`] of a request, so they do not depend on the type of its body.
 //!
 //! # Metrics and logs
 //!
-//! With the feature `metrics`, by the facade of this name. The labels are the names that the layers are given, and the
-//! states: nothing that a client or a server chooses. A layer looks for the recorder when it first needs it: install
-//! that before the first request.
+//! With the feature `metrics`, layers record metrics by the facade of this name. Labels are the names of layers, states
+//! and prefixes; no client and no server chooses a label. A layer looks up the recorder when it first needs it, so
+//! install it before the first request.
 //!
 //! | metric | kind | labels | of |
 //! |---|---|---|---|
@@ -39,29 +44,34 @@
 //! | `damper_breaker_kept_evictions_total` | counter | `breaker` | those among them whose breakers were open, or worth keeping otherwise |
 //! | `damper_breaker_state` | gauge | `breaker`, `state` | breakers in this state: `open`, `half_open`, `forced_open`, … |
 //!
-//! All are recorded as things happen, but for those of limits per key: call
+//! All are recorded as they happen, except those of limits per key. For these, call
 #![cfg_attr(feature = "metrics", doc = "[`RateLimitLayer::record_metrics`]")]
 #![cfg_attr(not(feature = "metrics"), doc = "`RateLimitLayer::record_metrics`")]
 //! at the tick of your exporter. The label `prefix` (`ipv6/48`) is there for limits of wider
 //! [prefixes](RateLimitLayer::prefix) only. A table whose overflows grow is too small.
 //!
-//! With the feature `tracing`, by the facade of this name, with the target `damper`: refusals at the level debug, with
-//! the method, the path, and 64 bytes of the key if that can be displayed; changes of a breaker's state at info, with
-//! the host and why; requests that a limit cannot decide on at error. Those without a peer's address are all alike, so of
-//! a layer the first is logged, the second, the fourth, the eighth, and so on, with their number.
+//! With the feature `tracing`, layers log by the facade of this name, with the target `damper`:
 //!
-//! Breakers that you keep tell you themselves: they are not counted.
+//! | level | event | fields |
+//! |---|---|---|
+//! | debug | a refusal | the method, the path, and up to 64 bytes of the key if it can be displayed |
+//! | info | a state change of a breaker | the host and the cause |
+//! | error | a request that a limit cannot decide on | the error |
+//!
+//! Requests without a peer address all fail in the same way, so each layer logs only the first, the second, the fourth,
+//! the eighth, and so on, with their number.
+//!
+//! Breakers that you pass to [`CircuitBreakerLayer::new`] are neither counted nor logged. They have listeners of their
+//! own.
 
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
-// With neither trait of services the layers are there, and nobody calls.
+// Without either trait of services no code calls the layers.
 #![cfg_attr(not(any(feature = "hyper", feature = "tower")), allow(dead_code, unused_imports))]
 
 extern crate alloc;
 extern crate std;
 
-mod body;
-mod call;
 mod circuit_breaker;
 mod head;
 #[cfg(feature = "tower")]
@@ -73,16 +83,15 @@ mod rate_limit;
 mod telemetry;
 pub mod wire;
 
-pub use body::Body;
 pub use circuit_breaker::{
-    BodyEnd, BodyEnds, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Classify, Completion, Ending,
-    HeadArrives, HostListener, PerHost, ServerErrors, Single, WatchedBody,
+    AtBodyEnd, AtHead, BodyEnd, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Classify, ClassifyEnd,
+    Completion, HostListener, PerHost, ResponseHead, ServerErrors, Single, WatchedBody,
 };
-pub use head::{Head, ResponseHead};
+pub use head::Head;
 pub use limit::{
-    Answer, ByHeader, ByKey, Decision, KeyedStatus, Limit, LimitError, Limited, PerClient, Refusal, Standing,
+    Answer, ByHeader, ByKey, Decision, Detail, KeyedStatus, Limit, LimitError, Limited, PerClient, Refusal, Standing,
 };
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};
 pub use peer::{MissingPeer, PeerAddress};
-pub use rate_limit::{RateLimit, RateLimitFuture, RateLimitLayer};
+pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer};

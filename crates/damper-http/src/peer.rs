@@ -1,17 +1,14 @@
-//! The other end of a request's connection.
+//! The address of the other end of a request's connection.
 
 use core::fmt;
 use core::net::SocketAddr;
-use http::Extensions;
-#[cfg(feature = "tonic")]
-use tonic::transport::server::TcpConnectInfo;
 
-/// The address of a connection's other end, as an extension of its requests: for servers that tell it in no other way.
+/// The address of a connection's other end, as an extension of its requests: for servers that pass it in no other way.
 ///
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::http::{Head, PeerAddress};
 ///
 /// let mut request = http::Request::new(());
@@ -21,25 +18,7 @@ use tonic::transport::server::TcpConnectInfo;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddress(pub SocketAddr);
 
-/// The address that somebody added to a request, as `of` takes it: the whole of it is not moved about for a part.
-#[inline]
-pub(super) fn among<T>(extensions: &Extensions, of: impl Fn(&SocketAddr) -> T) -> Option<T> {
-    if let Some(PeerAddress(address)) = extensions.get() {
-        return Some(of(address));
-    }
-    #[cfg(feature = "axum")]
-    if let Some(axum::extract::ConnectInfo(address)) = extensions.get() {
-        return Some(of(address));
-    }
-    // Of a connection over tonic's TLS too.
-    #[cfg(feature = "tonic")]
-    if let Some(connection) = extensions.get::<TcpConnectInfo>() {
-        return connection.remote_addr().as_ref().map(of);
-    }
-    None
-}
-
-/// A limit per client address met a request that does not say where it is from.
+/// The error of a limit per client address on a request without a peer address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingPeer;
 

@@ -7,16 +7,17 @@ use tonic::metadata::MetadataMap;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
-/// A limit as an interceptor of tonic, for servers that have one for each service: what is over it is refused with the
-/// same status.
+/// A limit as an interceptor of tonic, for servers that have one for each service. It refuses a request with the same
+/// status as the layer.
 ///
-/// Made of a [`RateLimitLayer`], whose limit, exemptions and hooks it shares. An interceptor is not told which method
-/// is called: the path is `/` to it. For limits and exemptions by method, use the layer.
+/// It shares the limit, the exemptions and the callbacks of the [`RateLimitLayer`] that it is made of. tonic does not
+/// pass the method to an interceptor, so the path of every request is `/`. For limits and exemptions by method, use the
+/// layer.
 ///
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_tonic as tonic; }
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
 /// use damper::Quota;
 /// use damper::http::RateLimitLayer;
 /// use damper::tonic::RateLimitInterceptor;
@@ -31,22 +32,22 @@ pub struct RateLimitInterceptor<L> {
     layer: RateLimitLayer<L>,
 }
 
-impl<L: Limit<Later = Ready<Answer>>> RateLimitInterceptor<L> {
-    /// By the limit of this layer.
+impl<L: Limit<Future = Ready<Answer>>> RateLimitInterceptor<L> {
+    /// Creates an interceptor with the limit of this layer.
     #[must_use]
     pub fn new(layer: &RateLimitLayer<L>) -> Self {
         Self { layer: layer.clone() }
     }
 }
 
-impl<L: Limit<Later = Ready<Answer>>> Interceptor for RateLimitInterceptor<L> {
+impl<L: Limit<Future = Ready<Answer>>> Interceptor for RateLimitInterceptor<L> {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let (metadata, extensions, ()) = request.into_parts();
         let mut request = http::Request::new(());
         *request.method_mut() = http::Method::POST;
         *request.headers_mut() = metadata.into_headers();
         *request.extensions_mut() = extensions;
-        if let Some(status) = internal::refused(&self.layer, &Head::of(&request)) {
+        if let Some(status) = internal::refusal_status(&self.layer, &Head::of(&request)) {
             return Err(status);
         }
         let (parts, ()) = request.into_parts();

@@ -1,10 +1,10 @@
-//! Limits before gRPC servers and breakers before gRPC clients, for tonic.
+//! Rate limits for gRPC servers and circuit breakers for gRPC clients, by tonic.
 //!
 //! A limit is the [`RateLimitLayer`](damper_http::RateLimitLayer) of HTTP: it answers a gRPC request over the limit
 //! with `RESOURCE_EXHAUSTED`, and puts how long to wait into the status, as a `google.rpc.RetryInfo`.
 //!
 //! ```no_run
-//! # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_tonic as tonic; }
+//! # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
 //! use damper::Quota;
 //! use damper::http::RateLimitLayer;
 //! # use tonic::{body::Body, server::NamedService};
@@ -29,7 +29,7 @@
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let each_client = RateLimitLayer::per_client(Quota::per_second(50).burst(100))
 //!     .exempt(|head| head.uri.path() == "/grpc.health.v1.Health/Check");
-//! let greetings = RateLimitLayer::by(|head| head.uri.path().to_owned(), Quota::per_second(500)); // each method
+//! let greetings = RateLimitLayer::by_key(|head| head.uri.path().to_owned(), Quota::per_second(500)); // each method
 //! tonic::transport::Server::builder()
 //!     .layer(each_client) // all services
 //!     .add_service(greetings.layer(GreeterServer)) // this one
@@ -40,8 +40,7 @@
 //! ```
 //!
 //! Metadata are headers ([`by_header`](damper_http::RateLimitLayer::by_header)), the full method is the path, and the
-//! address of the peer is that which tonic's server tells. A stream is limited when it is opened, and not by its
-//! messages.
+//! address of the peer comes from tonic's server. A stream is limited when it is opened, and its messages are not.
 //!
 //! A breaker is a [`CircuitBreakerLayer`] of this module around a `Channel`, because gRPC says after the last message
 //! whether a call succeeded.

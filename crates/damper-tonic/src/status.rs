@@ -8,10 +8,10 @@ use damper_http::Limited;
 use damper_http::internal::status;
 use tonic::{Code, Status};
 
-/// What somebody waits for a probe to end of which nobody knows how long it takes.
+/// The wait for a probe to end, whose duration is unknown.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Makes a status of a refusal, so that a handler can answer with it.
+/// Turns a refusal into a status, so that a handler can answer with it.
 ///
 /// | refusal | status | `RetryInfo` |
 /// |---|---|---|
@@ -22,7 +22,7 @@ const PROBE: Duration = Duration::from_secs(1);
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_tonic as tonic; }
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
 /// use damper::tonic::IntoStatus;
 /// use damper::{CircuitBreaker, CircuitOpen};
 /// use tonic::{Code, Status};
@@ -41,7 +41,7 @@ const PROBE: Duration = Duration::from_secs(1);
 /// assert!(CircuitOpen::find_in(&status).is_some());
 /// ```
 pub trait IntoStatus {
-    /// The status to answer with.
+    /// Returns the status to answer with.
     fn into_status(self) -> Status;
 }
 

@@ -1,24 +1,22 @@
-//! Which breaker a request belongs to.
+//! Which breaker a request has to pass.
 
-use super::host::with_host;
 use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
-use damper_core::breaker::KeyedCircuitBreaker;
-use damper_core::breaker::{BreakerRef, CircuitBreaker, CircuitOpen, OnStateChange, Permit};
+use damper_core::breaker::{BreakerRef, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, OnStateChange, Permit};
 use damper_core::time::Clock;
 
-/// The breakers of a [`CircuitBreakerLayer`](super::CircuitBreakerLayer): tell which one a request has to pass.
+/// The breakers of a [`CircuitBreakerLayer`](super::CircuitBreakerLayer), one of which a request has to pass.
 ///
-/// A breaker (in a `static`, or an `Arc`) is one for all requests, and [`KeyedCircuitBreaker`] in an `Arc` are one per
-/// host. Write your own for what is told apart otherwise.
+/// A breaker in a `static` or an `Arc` is one for all requests. A [`KeyedCircuitBreaker`] in an `Arc` has one per host.
+/// Write your own to choose the breaker in another way.
 ///
 /// # Examples
 ///
-/// Reads and writes fail apart:
+/// One breaker for reads and one for writes:
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::http::{Breakers, CircuitBreakerLayer, Head};
 /// use damper::breaker::Permit;
 /// use damper::{CircuitBreaker, CircuitOpen};
@@ -45,7 +43,7 @@ pub trait Breakers {
     /// How a permit refers to its breaker.
     type Breaker: BreakerRef;
 
-    /// Asks to make the call of this request.
+    /// Acquires a permit for this request's call.
     ///
     /// # Errors
     ///
@@ -54,9 +52,8 @@ pub trait Breakers {
 
     /// Returns the refusal that every request would get now, or `None` if some request might pass.
     ///
-    /// A service of tower is asked for it in `poll_ready`, before the request is known: if there is a refusal, the
-    /// service behind the breakers is not asked whether it is ready. Default: `None`, which suits breakers that are
-    /// chosen by the request.
+    /// A tower service calls it in `poll_ready`, before the request is known. If it returns a refusal, the service
+    /// behind the breakers is not polled. Default: `None`, for breakers that are chosen by the request.
     fn refusal(&self) -> Option<CircuitOpen> {
         None
     }
@@ -99,6 +96,6 @@ impl<C: Clock + Clone> Breakers for Arc<KeyedCircuitBreaker<String, C>> {
     type Breaker = Arc<CircuitBreaker<C>>;
 
     fn try_acquire(&self, head: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
-        with_host(head, |host| self.get_or_create(host)).try_acquire_owned()
+        head.with_host(|host| self.get_or_create(host)).try_acquire_owned()
     }
 }

@@ -1,28 +1,28 @@
-//! What an answer says about its server.
+//! What a response says about its server.
 
-use crate::ResponseHead;
 use crate::wire;
 use damper_core::breaker::Verdict;
+use http::{Extensions, HeaderMap, Response, StatusCode, Version};
 
-/// Comes to a verdict on an answer, or on the error that there is in its place.
+/// Returns the verdict on a response, or on the error in its place.
 ///
-/// Every closure with these arguments is one; it names the error's type, which the service has.
+/// Every closure with these arguments implements it. The closure names the type of the service's error.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not classify answers of a service whose error is `{E}`",
-    note = "a closure has the form `|answer: Result<&damper::http::ResponseHead, &{E}>| -> damper::Verdict`"
+    message = "`{Self}` does not classify responses of a service whose error is `{E}`",
+    note = "a closure has the form `|response: Result<&damper::http::ResponseHead, &{E}>| -> damper::Verdict`"
 )]
 pub trait Classify<E> {
-    /// The verdict.
-    fn verdict(&self, answer: Result<&ResponseHead<'_>, &E>) -> Verdict;
+    /// Returns the verdict.
+    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict;
 }
 
 impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict> Classify<E> for F {
-    fn verdict(&self, answer: Result<&ResponseHead<'_>, &E>) -> Verdict {
-        self(answer)
+    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
+        self(response)
     }
 }
 
-/// Errors, and answers with a status of 5xx, are failures; every other answer is a success, 429 included.
+/// Counts errors and responses with a status of 5xx as failures, and all other responses, 429 included, as successes.
 ///
 /// A 5xx with a `Retry-After`, in seconds or as a date, keeps the breaker open for as long as that, read by
 /// [`retry_after_in`](wire::retry_after_in), up to
@@ -32,8 +32,8 @@ pub struct ServerErrors;
 
 impl<E> Classify<E> for ServerErrors {
     #[inline]
-    fn verdict(&self, answer: Result<&ResponseHead<'_>, &E>) -> Verdict {
-        match answer {
+    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
+        match response {
             Ok(head) if !head.status.is_server_error() => Verdict::Success,
             Ok(head) => failure(head),
             Err(_) => Verdict::Failure,
@@ -44,4 +44,30 @@ impl<E> Classify<E> for ServerErrors {
 #[cold]
 fn failure(head: &ResponseHead<'_>) -> Verdict {
     wire::retry_after_in(head.headers).map_or(Verdict::Failure, Verdict::RetryAfter)
+}
+
+/// A response without its body: what [`Classify`] judges.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ResponseHead<'a> {
+    /// The status.
+    pub status: StatusCode,
+    /// The version of HTTP.
+    pub version: Version,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// What others added to the response.
+    pub extensions: &'a Extensions,
+}
+
+impl<'a> ResponseHead<'a> {
+    /// Borrows the head of a response.
+    pub fn of<B>(response: &'a Response<B>) -> Self {
+        Self {
+            status: response.status(),
+            version: response.version(),
+            headers: response.headers(),
+            extensions: response.extensions(),
+        }
+    }
 }

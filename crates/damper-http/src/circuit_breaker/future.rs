@@ -16,20 +16,20 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before the answer is there, it tells no verdict: a probe gives its place back. A future that panics has
-    /// failed.
+    /// Dropped before the response, it records no verdict, and a probe gives its place back. A panic of the future is a
+    /// failure.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct CircuitBreakFuture<F, B: BreakerRef, V, W> {
         #[pin]
-        state: State<F, B, V>,
-        moment: PhantomData<fn() -> W>,
+        state: BreakerCall<F, B, V>,
+        completion: PhantomData<fn() -> W>,
     }
 }
 
 pin_project! {
-    #[project = StateProjection]
-    enum State<F, B: BreakerRef, V> {
-        // The permit is there until the answer is.
+    #[project = BreakerCallProjection]
+    enum BreakerCall<F, B: BreakerRef, V> {
+        // The permit is there until the response is.
         Permitted { #[pin] future: F, permit: Option<Permit<B>>, classify: V },
         Refused { open: CircuitOpen },
     }
@@ -38,11 +38,11 @@ pin_project! {
 impl<F, B: BreakerRef, V, W> CircuitBreakFuture<F, B, V, W> {
     #[inline]
     pub(super) fn permit(future: F, permit: Option<Permit<B>>, classify: V) -> Self {
-        Self { state: State::Permitted { future, permit, classify }, moment: PhantomData }
+        Self { state: BreakerCall::Permitted { future, permit, classify }, completion: PhantomData }
     }
 
     pub(super) fn refuse(open: CircuitOpen) -> Self {
-        Self { state: State::Refused { open }, moment: PhantomData }
+        Self { state: BreakerCall::Refused { open }, completion: PhantomData }
     }
 }
 
@@ -58,11 +58,11 @@ where
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
-            StateProjection::Permitted { future, permit, classify } => {
+            BreakerCallProjection::Permitted { future, permit, classify } => {
                 let guard = FailOnUnwind::new(permit);
                 let polled = future.poll(context);
                 let verdict = match &polled {
-                    Poll::Ready(Ok(answer)) => Some(classify.verdict(Ok(&ResponseHead::of(answer)))),
+                    Poll::Ready(Ok(response)) => Some(classify.verdict(Ok(&ResponseHead::of(response)))),
                     Poll::Ready(Err(error)) => Some(classify.verdict(Err(error))),
                     Poll::Pending => None,
                 };
@@ -71,21 +71,21 @@ where
                 // Polled again after it was ready.
                 let (Some(permit), Some(verdict)) = (permit.take(), verdict) else { return Poll::Pending };
                 Poll::Ready(match result {
-                    Ok(answer) => Ok(W::conclude(answer, permit, verdict)),
+                    Ok(response) => Ok(W::conclude(response, permit, verdict)),
                     Err(error) => {
                         permit.record(verdict);
                         Err(CallError::Failed(error))
                     }
                 })
             }
-            StateProjection::Refused { open } => Poll::Ready(Err(CallError::Open(*open))),
+            BreakerCallProjection::Refused { open } => Poll::Ready(Err(CallError::Open(*open))),
         }
     }
 }
 
 impl<F, B: BreakerRef, V, W> fmt::Debug for CircuitBreakFuture<F, B, V, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_permitted = matches!(self.state, State::Permitted { .. });
+        let is_permitted = matches!(self.state, BreakerCall::Permitted { .. });
         f.debug_struct("CircuitBreakFuture").field("is_permitted", &is_permitted).finish_non_exhaustive()
     }
 }

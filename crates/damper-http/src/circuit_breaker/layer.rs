@@ -1,14 +1,14 @@
-//! Which breakers, what is a failure, and when that is known.
+//! Which breakers, what is a failure, and when the verdict is made.
 
-use super::completion::{BodyEnds, HeadArrives};
-use super::{Breakers, CircuitBreak, PerHost, ServerErrors, Single};
+use super::{AtBodyEnd, AtHead, Breakers, CircuitBreak, PerHost, ServerErrors, Single};
 use crate::ResponseHead;
 use alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
 use damper_core::breaker::{BreakerConfig, StateChange, Verdict};
 
-/// Puts a client's services behind circuit breakers: what keeps failing is not called, and the caller is told at once.
+/// Puts a client's services behind circuit breakers: a failing service is not called, and the caller gets an error at
+/// once.
 ///
 /// Errors and answers with a status of 5xx are failures; every other answer is a success, 429 included. All reach the
 /// caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError). An open breaker is
@@ -33,7 +33,7 @@ use damper_core::breaker::{BreakerConfig, StateChange, Verdict};
 ///
 #[cfg_attr(all(feature = "tower", feature = "hyper"), doc = "```")]
 #[cfg_attr(not(all(feature = "tower", feature = "hyper")), doc = "```text")]
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::http::CircuitBreakerLayer;
 /// use damper::{BreakerConfig, CallError};
 /// use http_body_util::Empty;
@@ -54,15 +54,15 @@ use damper_core::breaker::{BreakerConfig, StateChange, Verdict};
 /// # Ok(())
 /// # }
 /// ```
-pub struct CircuitBreakerLayer<B = PerHost, V = ServerErrors, W = HeadArrives> {
+pub struct CircuitBreakerLayer<B = PerHost, V = ServerErrors, W = AtHead> {
     breakers: B,
     classify: V,
-    moment: PhantomData<fn() -> W>,
+    completion: PhantomData<fn() -> W>,
 }
 
 impl CircuitBreakerLayer<PerHost> {
-    /// A breaker per host and port, so that a sick host does not shut off healthy ones; of the 1024 hosts that were
-    /// called last.
+    /// Creates a layer with a breaker per host and port, for the 1024 hosts that were called last. A failing host does
+    /// not shut off healthy ones.
     ///
     /// The host is that of the target, or else of the header `Host`. However it is spelled, it has one breaker:
     /// `API.example.com.` is `api.example.com`, and `[2001:DB8::0001]` is `[2001:db8::1]`.
@@ -73,26 +73,25 @@ impl CircuitBreakerLayer<PerHost> {
 }
 
 impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
-    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are
-    /// services.
+    /// Sets the name of the layer in logs and metrics. Default: `default`. Call it before the layer makes services.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self { breakers: self.breakers.with_listeners(|listeners| listeners.named(name)), ..self }
+        Self { breakers: self.breakers.with_listener(|listener| listener.named(name)), ..self }
     }
 
-    /// Sets how many hosts are known at most. Default: 1024. To be called before there are services.
+    /// Sets how many hosts are kept at most. Default: 1024. Call it before the layer makes services.
     #[must_use]
     pub fn capacity(self, hosts: usize) -> Self {
-        Self { breakers: self.breakers.of_at_most(hosts), ..self }
+        Self { breakers: self.breakers.with_capacity(hosts), ..self }
     }
 
-    /// Calls this on every change of a state, with the host and port such as `api.example.com:443`. To be called before
-    /// there are services.
+    /// Registers a callback for state changes, which gets the host and port, such as `api.example.com:443`. Call it
+    /// before the layer makes services.
     ///
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::BreakerConfig;
     /// use damper::http::CircuitBreakerLayer;
     ///
@@ -103,42 +102,42 @@ impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
     /// ```
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange, &str) + Send + Sync + 'static) -> Self {
-        Self { breakers: self.breakers.with_listeners(|listeners| listeners.and(Arc::new(hook))), ..self }
+        Self { breakers: self.breakers.with_listener(|listener| listener.with_callback(Arc::new(hook))), ..self }
     }
 }
 
 impl CircuitBreakerLayer<Single> {
-    /// One breaker for all requests.
+    /// Creates a layer with one breaker for all requests.
     #[must_use]
-    pub fn one(config: BreakerConfig) -> Self {
+    pub fn single(config: BreakerConfig) -> Self {
         Self::new(Single::new(config))
     }
 }
 
 impl<V, W> CircuitBreakerLayer<Single, V, W> {
-    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are
-    /// services.
+    /// Sets the name of the layer in logs and metrics. Default: `default`. Call it before the layer makes services.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self { breakers: self.breakers.with_listeners(|listeners| listeners.named(name)), ..self }
+        Self { breakers: self.breakers.with_listener(|listener| listener.named(name)), ..self }
     }
 
-    /// Calls this on every change of the state. To be called before there are services.
+    /// Registers a callback for state changes. Call it before the layer makes services.
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange) + Send + Sync + 'static) -> Self {
         let hook = Arc::new(move |change, _: &str| hook(change));
-        Self { breakers: self.breakers.with_listeners(|listeners| listeners.and(hook)), ..self }
+        Self { breakers: self.breakers.with_listener(|listener| listener.with_callback(hook)), ..self }
     }
 }
 
 impl<B: Breakers> CircuitBreakerLayer<B> {
-    /// By breakers of yours: those that you keep, to look at them and to control them; on another clock; or of your own
-    /// making.
+    /// Creates a layer from existing breakers.
+    ///
+    /// Keep the breakers to inspect and to control them. They may have another clock, or be [`Breakers`] of your own.
     ///
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::http::CircuitBreakerLayer;
     /// use damper::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker};
     /// use std::sync::Arc;
@@ -148,11 +147,11 @@ impl<B: Breakers> CircuitBreakerLayer<B> {
     ///
     /// let hosts = Arc::new(KeyedCircuitBreaker::new(BreakerConfig::DEFAULT, 100));
     /// let layer = CircuitBreakerLayer::new(Arc::clone(&hosts));
-    /// hosts.get("sick.example.com:443").force_open();
+    /// hosts.get_or_create("sick.example.com:443").force_open();
     /// # let _ = (payments, layer);
     /// ```
     pub fn new(breakers: B) -> Self {
-        Self { breakers, classify: ServerErrors, moment: PhantomData }
+        Self { breakers, classify: ServerErrors, completion: PhantomData }
     }
 }
 
@@ -165,7 +164,7 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::http::{CircuitBreakerLayer, ResponseHead};
     /// use damper::{BreakerConfig, Verdict};
     /// use http::StatusCode;
@@ -184,22 +183,22 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
     {
-        CircuitBreakerLayer { breakers: self.breakers, classify, moment: PhantomData }
+        CircuitBreakerLayer { breakers: self.breakers, classify, completion: PhantomData }
     }
 
-    /// Lets the verdict on a success fall when the body has ended: one that fails after a 200 is then a failure, and
-    /// one that is dropped before it ended tells nothing. Default: it falls when the head of the answer is there.
+    /// Makes the verdict on a success at the end of the body. Default: at the head of the response.
+    ///
+    /// A body that fails after a 200 is then a failure, and one that is dropped before its end records no verdict.
     ///
     /// A probe counts as a success when the first data of its body arrives, so that a stream that lasts for hours keeps
-    /// no other call out. If that closes the breaker, the stream goes on as a call of the closed state: a failure at its
-    /// end counts as one failure. The next failures then trip the breaker by its usual threshold, and a cooldown that had
-    /// grown starts over. For streams that may be silent for long, set
+    /// no other call out. If that closes the breaker, the stream goes on as a call of the closed state: a failure at
+    /// its end counts as one failure. The next failures then trip the breaker by its usual threshold, and a cooldown
+    /// that had grown starts over. For streams that may be silent for long, set
     /// [`max_half_open`](damper_core::breaker::BreakerConfigBuilder::max_half_open): until its first data, a probe
-    /// keeps its
-    /// place.
+    /// keeps its place.
     #[must_use]
-    pub fn when_body_ends(self) -> CircuitBreakerLayer<B, V, BodyEnds> {
-        CircuitBreakerLayer { breakers: self.breakers, classify: self.classify, moment: PhantomData }
+    pub fn when_body_ends(self) -> CircuitBreakerLayer<B, V, AtBodyEnd> {
+        CircuitBreakerLayer { breakers: self.breakers, classify: self.classify, completion: PhantomData }
     }
 }
 
@@ -230,7 +229,7 @@ impl<B: Clone, V: Clone, W, S> tower_layer::Layer<S> for CircuitBreakerLayer<B, 
 /// Clones share the breakers.
 impl<B: Clone, V: Clone, W> Clone for CircuitBreakerLayer<B, V, W> {
     fn clone(&self) -> Self {
-        Self { breakers: self.breakers.clone(), classify: self.classify.clone(), moment: PhantomData }
+        Self { breakers: self.breakers.clone(), classify: self.classify.clone(), completion: PhantomData }
     }
 }
 

@@ -2,22 +2,21 @@
 
 // | file | idea |
 // |---|---|
-// | `layer` | which breakers, what is a failure, and when that is known |
+// | `layer` | which breakers, what is a failure, and when the verdict is made |
 // | `breakers` | which breaker a request belongs to |
-// | `per_host`, `single`, `host_listener` | breakers that a layer makes itself, and who is told of their changes |
-// | `host` | the host that a request is for |
-// | `classify` | what an answer says about its server |
-// | `completion`, `body` | when the verdict falls |
+// | `single`, `per_host` | breakers that a layer creates itself |
+// | `host_listener` | their listeners |
+// | `classify` | what a response says about its server |
+// | `completion` | when the verdict is made |
+// | `watched_body` | a response body that reports how it ended |
 // | `service` | a service behind breakers |
 // | `readiness` | whether the service behind them may be called |
 // | `future` | its calls |
 
-mod body;
 mod breakers;
 mod classify;
 mod completion;
 mod future;
-mod host;
 mod host_listener;
 mod layer;
 mod per_host;
@@ -25,11 +24,11 @@ mod per_host;
 pub(crate) mod readiness;
 mod service;
 mod single;
+mod watched_body;
 
-pub use body::{BodyEnd, Ending, WatchedBody};
 pub use breakers::Breakers;
-pub use classify::{Classify, ServerErrors};
-pub use completion::{BodyEnds, Completion, HeadArrives};
+pub use classify::{Classify, ResponseHead, ServerErrors};
+pub use completion::{AtBodyEnd, AtHead, Completion};
 pub use future::CircuitBreakFuture;
 pub use host_listener::HostListener;
 pub use layer::CircuitBreakerLayer;
@@ -38,3 +37,4 @@ pub use per_host::PerHost;
 pub(crate) use readiness::Readiness;
 pub use service::CircuitBreak;
 pub use single::Single;
+pub use watched_body::{BodyEnd, ClassifyEnd, WatchedBody};

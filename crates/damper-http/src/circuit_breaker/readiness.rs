@@ -1,18 +1,18 @@
 //! Whether the service behind a breaker may be called.
 //!
-//! An open breaker answers at once, so it must not wait for a service that is not ready. Who is asked when:
+//! An open breaker refuses calls at once, so it must not wait for a service that is not ready. This is the order:
 //!
 //! | `poll_ready` finds | it | then `call` |
 //! |---|---|---|
-//! | a breaker that would let the call pass | asks the service | asks the breaker, and calls the service if that lets it pass |
-//! | a breaker that would refuse the call | answers that it is ready, without asking the service | refuses the call |
-//! | breakers that are chosen by the request, such as one per host | asks the service | asks the request's breaker |
+//! | a breaker that would let the call pass | polls the service | asks the breaker, and calls the service if that lets it pass |
+//! | a breaker that would refuse the call | returns ready, without polling the service | refuses the call |
+//! | breakers that are chosen by the request, such as one per host | polls the service | asks the request's breaker |
 //!
-//! - A service that is ready and is then not called stays ready: what it reserved is kept for the next call, whose
-//!   `poll_ready` asks it again, as tower's contract allows. While the breaker is open it is not asked again.
-//! - A service that was not asked is not called, even if the breaker would let the call pass by then (the cooldown
+//! - A service that is ready and is then not called stays ready: it keeps its reservation for the next call, whose
+//!   `poll_ready` polls it again, as tower's contract allows. While the breaker is open it is not polled again.
+//! - A service that was not polled is not called, even if the breaker would let the call pass by then (the cooldown
 //!   ended in between). That call is refused with a `retry_after` of zero, and a probe gives its place back.
-//! - A clone has taken no readiness.
+//! - A clone has no readiness.
 
 use super::Breakers;
 use crate::Head;
@@ -20,15 +20,15 @@ use core::task::Poll;
 use damper_core::breaker::{BreakerRef, CircuitOpen, Permit};
 use damper_core::internal::open_for_no_time;
 
-/// What is known of the service's readiness.
+/// The known readiness of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Readiness {
-    /// Nothing since its last call.
+    /// Unknown since its last call.
     #[default]
     Unknown,
-    /// It is ready, and holds what it reserved for a call.
+    /// The service is ready, and holds its reservation for a call.
     Ready,
-    /// It was not asked, because the breaker would refuse the call.
+    /// The service was not polled, because the breaker would refuse the call.
     Skipped,
 }
 
@@ -51,11 +51,11 @@ impl Readiness {
         polled
     }
 
-    /// Asks to make the call of this request, for which the readiness is used up if it is granted.
+    /// Acquires the permit for this request's call, which uses up the readiness.
     ///
     /// # Errors
     ///
-    /// [`CircuitOpen`], from the breaker or because the service was not asked whether it is ready.
+    /// [`CircuitOpen`], from the breaker or because the service was not polled for readiness.
     #[inline]
     pub fn try_acquire<B: Breakers>(
         &mut self,
@@ -72,7 +72,7 @@ impl Readiness {
         permit
     }
 
-    /// Refuses the call of a service that was not asked whether it is ready.
+    /// Refuses the call of a service that was not polled for readiness.
     #[cold]
     fn refuse<R: BreakerRef>(&mut self, permit: Result<Permit<R>, CircuitOpen>) -> Result<Permit<R>, CircuitOpen> {
         *self = Self::Unknown;

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "tower")]
 use super::Readiness;
-use super::{Breakers, CircuitBreakFuture, Classify, Completion, HeadArrives, PerHost, ServerErrors};
+use super::{AtHead, Breakers, CircuitBreakFuture, Classify, Completion, PerHost, ServerErrors};
 use crate::Head;
 use core::fmt;
 use core::marker::PhantomData;
@@ -12,7 +12,7 @@ use http::{Request, Response};
 
 /// A client's service behind breakers. Made by [`CircuitBreakerLayer`](super::CircuitBreakerLayer).
 ///
-/// Ready whenever the service behind it is, and whenever [one breaker](super::CircuitBreakerLayer::one) for all
+/// Ready whenever the service behind it is, and whenever [one breaker](super::CircuitBreakerLayer::single) for all
 /// requests would refuse the call: an open breaker answers at once and does not ask the service. An error of the
 /// service's readiness is passed on as [`CallError::Failed`](damper_core::CallError) and not counted, because it
 /// belongs to no
@@ -26,13 +26,13 @@ use http::{Request, Response};
 ///
 /// # Cancel safety
 ///
-/// A future that is dropped before its answer is there tells no verdict, and a probe gives its place back. A panic, in
-/// `call` or in the future, is a failure, and goes on to the caller.
-pub struct CircuitBreak<S, B = PerHost, V = ServerErrors, W = HeadArrives> {
+/// A future that is dropped before its response records no verdict, and a probe gives its place back. A panic, in
+/// `call` or in the future, is a failure, and reaches the caller.
+pub struct CircuitBreak<S, B = PerHost, V = ServerErrors, W = AtHead> {
     service: S,
     breakers: B,
     classify: V,
-    moment: PhantomData<fn() -> W>,
+    completion: PhantomData<fn() -> W>,
     #[cfg(feature = "tower")]
     readiness: Readiness,
 }
@@ -43,7 +43,7 @@ impl<S, B, V, W> CircuitBreak<S, B, V, W> {
             service,
             breakers,
             classify,
-            moment: PhantomData,
+            completion: PhantomData,
             #[cfg(feature = "tower")]
             readiness: Readiness::default(),
         }

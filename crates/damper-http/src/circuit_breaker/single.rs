@@ -1,38 +1,39 @@
-//! A breaker for all requests that a layer makes itself.
+//! One breaker for all requests, which its layer creates.
 
 use super::Breakers;
-use super::host_listener::{HostListener, Listeners};
+use super::host_listener::{HostListener, LayerListener};
 use crate::Head;
 use alloc::sync::Arc;
 use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit};
 use damper_core::time::{DefaultClock, Monotonic};
 
-/// One breaker for all requests. Made by [`CircuitBreakerLayer::one`](super::CircuitBreakerLayer::one).
+/// One breaker for all requests. Made by
+/// [`CircuitBreakerLayer::single`](super::CircuitBreakerLayer::single).
 #[derive(Clone, Debug)]
-pub struct Single(Arc<Shared>);
+pub struct Single(Arc<SingleInner>);
 
 /// In one `Arc`, because services are cloned often.
 #[derive(Debug)]
-struct Shared {
+struct SingleInner {
     breaker: Arc<CircuitBreaker<DefaultClock, HostListener>>,
     config: BreakerConfig,
-    listeners: Arc<Listeners>,
+    listener: Arc<LayerListener>,
 }
 
 impl Single {
     pub(super) fn new(config: BreakerConfig) -> Self {
-        Self::told_to(config, Listeners::none())
+        Self::with(config, LayerListener::unnamed())
     }
 
-    fn told_to(config: BreakerConfig, listeners: Listeners) -> Self {
-        let listeners = Arc::new(listeners);
-        let breaker = CircuitBreaker::with_clock(config, Monotonic).with_listener(HostListener::new("", &listeners));
-        Self(Arc::new(Shared { breaker: Arc::new(breaker), config, listeners }))
+    fn with(config: BreakerConfig, listener: LayerListener) -> Self {
+        let listener = Arc::new(listener);
+        let breaker = CircuitBreaker::with_clock(config, Monotonic).with_listener(HostListener::new("", &listener));
+        Self(Arc::new(SingleInner { breaker: Arc::new(breaker), config, listener }))
     }
 
-    /// A new one that is told to others.
-    pub(super) fn with_listeners(&self, change: impl FnOnce(&Listeners) -> Listeners) -> Self {
-        Self::told_to(self.0.config, change(&self.0.listeners))
+    /// Returns a new breaker with another listener.
+    pub(super) fn with_listener(&self, change: impl FnOnce(&LayerListener) -> LayerListener) -> Self {
+        Self::with(self.0.config, change(&self.0.listener))
     }
 }
 
@@ -41,9 +42,9 @@ impl Breakers for Single {
 
     #[inline]
     fn try_acquire(&self, _: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
-        let Shared { breaker, listeners, .. } = &*self.0;
+        let SingleInner { breaker, listener, .. } = &*self.0;
         let permit = breaker.try_acquire_owned();
-        listeners.telemetry.asked(&permit, || breaker.state());
+        listener.telemetry.record_call(&permit, || breaker.state());
         permit
     }
 

@@ -2,25 +2,31 @@
 
 // | file | decides |
 // |---|---|
-// | `refusal` | what a request is told that may not pass |
-// | `global` | by one limiter for all |
-// | `by_key` | by a key that a closure or a header tells |
+// | `decision` | answers: an allowed request, or a refusal; at once, or later |
+// | `refusal` | why a request may not pass |
+// | `global` | by one limiter for all requests |
+// | `keyed` | by the limiter of a key: what the next three share |
+// | `by_key` | by a key that a closure returns |
+// | `by_header` | by the value of a header |
 // | `per_client` | by the client's address |
 // | `prefix` | by the client's address and the networks that it is in, together |
-// | `keyed_status` | what a limit per key holds and has counted |
-// | `wait` | by one limiter for all, waiting |
+// | `wait` | by one limiter for all requests, waiting |
 
+mod by_header;
 mod by_key;
+mod decision;
 mod global;
-mod keyed_status;
+mod keyed;
 mod per_client;
 mod prefix;
 mod refusal;
 #[cfg(feature = "tokio")]
 mod wait;
 
-pub use by_key::{ByHeader, ByKey};
-pub use keyed_status::KeyedStatus;
+pub use by_header::ByHeader;
+pub use by_key::ByKey;
+pub use decision::{Answer, Decision, Detail, Standing};
+pub use keyed::KeyedStatus;
 pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
@@ -31,42 +37,42 @@ use super::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
-use damper_core::quota::Quota;
 
 /// Decides whether requests may pass: what a [`RateLimitLayer`](super::RateLimitLayer) is made of.
 ///
-/// Limiters are limits for all requests, [`PerClient`], [`ByKey`] and [`ByHeader`] for each key, and so are references to
-/// limits. Write your own for what is decided elsewhere, such as by a store that several servers share.
+/// A limiter is one limit for all requests. [`PerClient`], [`ByKey`] and [`ByHeader`] have one for each key. References
+/// to limits are limits too. Write your own for what is decided elsewhere, such as by a store that several servers
+/// share.
 ///
 /// # Examples
 ///
-/// Writes are limited, and reads pass:
+/// Limits writes, and lets reads pass:
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::RateLimiter;
-/// use damper::http::{Answer, Decision, Head, Limit};
+/// use damper::http::{Answer, Decision, Detail, Head, Limit};
 /// use http::Method;
 ///
 /// struct Writes(RateLimiter);
 ///
 /// impl Limit for Writes {
-///     type Later = std::future::Ready<Answer>; // never: it decides at once
+///     type Future = std::future::Ready<Answer>; // unused: it decides at once
 ///
-///     fn decide(&self, head: &Head<'_>, tell: bool) -> Decision<Self::Later> {
-///         if head.method == Method::GET { Decision::Now(Ok(None)) } else { self.0.decide(head, tell) }
+///     fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
+///         if head.method == Method::GET { Decision::Now(Ok(None)) } else { self.0.decide(head, detail) }
 ///     }
 /// }
 /// ```
 pub trait Limit {
-    /// A decision that takes its time; `std::future::Ready<Answer>` for what never needs any.
-    type Later: Future<Output = Answer>;
+    /// The future of a decision that is not made at once; `std::future::Ready<Answer>` if all are.
+    type Future: Future<Output = Answer>;
 
     /// Decides on a request, and takes what it needs.
     ///
-    /// `tell` asks an answer that allows to say how the limit stands, for headers; a refusal always does.
-    fn decide(&self, head: &Head<'_>, tell: bool) -> Decision<Self::Later>;
+    /// An answer that allows the request has the standing of the limit if `detail` asks for it. A refusal always has
+    /// it.
+    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future>;
 
     /// The key of a request as a text, for logs of refusals. Default: none.
     fn key(&self, head: &Head<'_>) -> Option<String> {
@@ -82,47 +88,12 @@ pub trait Limit {
     }
 }
 
-/// What a limit says to a request: it may pass, and how the limit stands if that was asked; or it may not.
-pub type Answer = Result<Option<Standing>, Refusal>;
-
-/// A decision that is there, or one that takes its time.
-///
-/// While the latter does, the service holds the request and a clone of what it would call. Nothing is held for the
-/// former.
-#[derive(Debug)]
-pub enum Decision<F> {
-    /// It is there.
-    Now(Answer),
-    /// It will be there when the future is ready.
-    Later(F),
-}
-
-/// How a limit stood after a decision: what headers tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Standing {
-    /// The quota that decided.
-    pub quota: Quota,
-    /// The tokens that are left, rounded down.
-    pub remaining: u32,
-    /// The time until all tokens are there; `None` if they never will be.
-    pub resets_in: Option<Duration>,
-}
-
-impl Standing {
-    /// So much is left of this quota.
-    #[must_use]
-    pub fn new(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
-        Self { quota, remaining, resets_in }
-    }
-}
-
 impl<L: Limit + ?Sized> Limit for &L {
-    type Later = L::Later;
+    type Future = L::Future;
 
     #[inline]
-    fn decide(&self, head: &Head<'_>, tell: bool) -> Decision<L::Later> {
-        (**self).decide(head, tell)
+    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<L::Future> {
+        (**self).decide(head, detail)
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {
@@ -135,11 +106,11 @@ impl<L: Limit + ?Sized> Limit for &L {
 }
 
 impl<L: Limit + ?Sized> Limit for Arc<L> {
-    type Later = L::Later;
+    type Future = L::Future;
 
     #[inline]
-    fn decide(&self, head: &Head<'_>, tell: bool) -> Decision<L::Later> {
-        (**self).decide(head, tell)
+    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<L::Future> {
+        (**self).decide(head, detail)
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {

@@ -1,7 +1,7 @@
 //! A limit for each client address.
 
 use super::prefix::{self, Prefix, PrefixLimit};
-use super::{Answer, Decision, KeyedStatus, Limit, by_key};
+use super::{Answer, Decision, Detail, KeyedStatus, Limit, keyed};
 use crate::wire::TrustedProxies;
 use crate::{Head, MissingPeer};
 use alloc::string::{String, ToString};
@@ -13,16 +13,15 @@ use core::hash::BuildHasher;
 use core::net::IpAddr;
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::{KeyedAlgorithm, TokenBucket};
-use damper_core::time::Seed;
-use damper_core::time::{Clock, DefaultClock};
+use damper_core::time::{Clock, DefaultClock, Seed};
 
-/// A limit for each client address: the peer's, or behind [`TrustedProxies`] that which these tell. IPv6 addresses are
-/// grouped by their prefix.
+/// A limit for each client address: the peer's, or behind [`TrustedProxies`] the one that these report. IPv6 addresses
+/// are grouped by their prefix.
 ///
-/// A network has many such prefixes: one that owns a /48 has 65,536 of 64 bits. Limits of [wider prefixes](Self::prefix)
-/// hold it together.
+/// A network has many such prefixes: one that owns a /48 has 65,536 of 64 bits. Limits of [wider
+/// prefixes](Self::prefix) hold it together.
 ///
-/// A request that does not tell its [peer](Head::peer) is an error, and not limited together with others.
+/// A request without a [peer](Head::peer) is an error. It shares no bucket.
 pub struct PerClient<C = DefaultClock, S = Seed, A = TokenBucket> {
     limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>,
     proxies: Option<TrustedProxies>,
@@ -32,7 +31,7 @@ pub struct PerClient<C = DefaultClock, S = Seed, A = TokenBucket> {
 }
 
 impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<C, S, A> {
-    /// In a limiter that you keep to look at it, or to change its quota.
+    /// Creates a limit from a limiter, which you keep to inspect it or to change its quota.
     pub fn new(limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>) -> Self {
         Self { limits, proxies: None, ipv6_prefix: ClientAddress::IPV6_PREFIX, prefixes: Vec::new() }
     }
@@ -47,7 +46,7 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<C, S, A> {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::http::{PerClient, RateLimitLayer};
     /// use damper::{KeyedLimiter, Quota};
     /// use std::sync::Arc;
@@ -101,19 +100,19 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<C, S, A> {
 
     /// Apart, so that it costs nothing where there are no wider prefixes.
     #[inline(never)]
-    fn decide_with_prefixes(&self, address: IpAddr, tell: bool) -> Answer {
-        prefix::decide(&self.limits, self.client(address), address, &self.prefixes, tell)
+    fn decide_with_prefixes(&self, address: IpAddr, detail: Detail) -> Answer {
+        prefix::decide(&self.limits, self.client(address), address, &self.prefixes, detail)
     }
 }
 
 impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for PerClient<C, S, A> {
-    type Later = Ready<Answer>;
+    type Future = Ready<Answer>;
 
     #[inline]
-    fn decide(&self, head: &Head<'_>, tell: bool) -> Decision<Self::Later> {
+    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
         match self.address(head) {
-            Ok(address) if self.prefixes.is_empty() => by_key::decide(&self.limits, &self.client(address), tell),
-            Ok(address) => Decision::Now(self.decide_with_prefixes(address, tell)),
+            Ok(address) if self.prefixes.is_empty() => keyed::decide(&self.limits, &self.client(address), detail),
+            Ok(address) => Decision::Now(self.decide_with_prefixes(address, detail)),
             Err(missing) => Decision::Now(Err(missing.into())),
         }
     }

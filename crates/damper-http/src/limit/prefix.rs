@@ -1,7 +1,7 @@
 //! Limits of prefixes that are wider than a client's own, in one decision with its own.
 
-use super::by_key::quota_of;
-use super::{Answer, KeyedStatus, Limited, Standing};
+use super::keyed::quota_of;
+use super::{Answer, Detail, KeyedStatus, Limited, Standing};
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt;
@@ -67,17 +67,17 @@ impl<C: Clock, S, A: KeyedAlgorithm> PrefixLimit<C, S, A> {
     }
 }
 
-/// What one of the limits says, and to whom.
-struct Said<'a, T, C, S, A> {
+/// What one of the limits decides on a key.
+struct PrefixDecision<'a, T, C, S, A> {
     answer: T,
     limits: &'a KeyedLimiter<ClientAddress, C, S, A>,
     key: ClientAddress,
 }
 
-/// What all of them say.
-type Together<'a, C, S, A> = Result<Said<'a, Allowed, C, S, A>, Said<'a, Denied, C, S, A>>;
+/// What all of the limits decide together.
+type CombinedDecision<'a, C, S, A> = Result<PrefixDecision<'a, Allowed, C, S, A>, PrefixDecision<'a, Denied, C, S, A>>;
 
-impl<T, C: Clock, S: BuildHasher, A: KeyedAlgorithm> Said<'_, T, C, S, A> {
+impl<T, C: Clock, S: BuildHasher, A: KeyedAlgorithm> PrefixDecision<'_, T, C, S, A> {
     fn quota(&self) -> Quota {
         quota_of(self.limits, &self.key)
     }
@@ -90,38 +90,40 @@ pub(super) fn decide<C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     client: ClientAddress,
     address: IpAddr,
     prefixes: &[PrefixLimit<C, S, A>],
-    tell: bool,
+    detail: Detail,
 ) -> Answer {
     // Whatever form the address came in, here it is of the family that the client is of.
     let address = ClientAddress::with_ipv6_prefix(address, u128::BITS).address();
     match take_all(own, client, address, prefixes) {
-        Ok(_) if !tell => Ok(None),
-        Ok(said) => Ok(Some(Standing::new(said.quota(), said.answer.remaining(), said.answer.resets_in()))),
-        Err(said) => Err(Limited::by(said.answer, said.quota()).into()),
+        Ok(decision) => {
+            Ok(detail
+                .then(|| Standing::new(decision.quota(), decision.answer.remaining(), decision.answer.resets_in())))
+        }
+        Err(decision) => Err(Limited::by(decision.answer, decision.quota()).into()),
     }
 }
 
-/// Takes a token of a limit, and then of those of the prefixes. Says what the one says that has the fewest left, or of
-/// those that refuse the one with the longest wait.
+/// Takes a token of a limit, and then of those of the prefixes. Returns the decision of the limit that has the fewest
+/// tokens left, or of those that refuse the one with the longest wait.
 ///
-/// Calls itself for each prefix, of which there are few: so their receipts need no memory of their own.
+/// It calls itself for each prefix, of which there are few, so that the stack keeps their receipts.
 fn take_all<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     limits: &'a KeyedLimiter<ClientAddress, C, S, A>,
     key: ClientAddress,
     address: IpAddr,
     prefixes: &'a [PrefixLimit<C, S, A>],
-) -> Together<'a, C, S, A> {
+) -> CombinedDecision<'a, C, S, A> {
     let (allowed, receipt) = match take_revocably(limits, &key, COST) {
         Ok(taken) => taken,
-        Err(denied) => return Err(longest_refusal(Said { answer: denied, limits, key }, address, prefixes)),
+        Err(denied) => return Err(longest_refusal(PrefixDecision { answer: denied, limits, key }, address, prefixes)),
     };
-    let own = Said { answer: allowed, limits, key };
+    let own = PrefixDecision { answer: allowed, limits, key };
     let mut rest = prefixes;
     while let [prefix, wider @ ..] = rest {
         rest = wider;
         let Some(group) = prefix.prefix.group(address) else { continue };
         return match take_all(&prefix.limits, group, address, wider) {
-            Ok(said) if said.answer.remaining() < own.answer.remaining() => Ok(said),
+            Ok(decision) if decision.answer.remaining() < own.answer.remaining() => Ok(decision),
             Ok(_) => Ok(own),
             Err(refused) => {
                 revoke(limits, &key, COST, receipt);
@@ -132,17 +134,17 @@ fn take_all<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     Ok(own)
 }
 
-/// The refusal with the longest wait, among the first and what the limits of these prefixes would say. These are only
-/// looked at: the ones before the first allowed the request.
+/// Returns the refusal with the longest wait, of the first one and those that the limits of these prefixes would make.
+/// Takes no token. The limits before the first one allowed the request.
 #[cold]
 fn longest_refusal<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
-    first: Said<'a, Denied, C, S, A>,
+    first: PrefixDecision<'a, Denied, C, S, A>,
     address: IpAddr,
     prefixes: &'a [PrefixLimit<C, S, A>],
-) -> Said<'a, Denied, C, S, A> {
+) -> PrefixDecision<'a, Denied, C, S, A> {
     let refusals = prefixes.iter().filter_map(|PrefixLimit { prefix, limits }| {
         let key = prefix.group(address)?;
-        Some(Said { answer: refusal(limits, &key, COST)?, limits, key })
+        Some(PrefixDecision { answer: refusal(limits, &key, COST)?, limits, key })
     });
     refusals.fold(first, |longest, other| {
         let is_longer = match (longest.answer.retry_after(), other.answer.retry_after()) {

@@ -1,4 +1,4 @@
-//! What a request is told that may not pass.
+//! Why a request may not pass.
 
 use super::Standing;
 use crate::MissingPeer;
@@ -14,9 +14,9 @@ use damper_core::quota::Quota;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It is over the limit.
+    /// The request is over the limit.
     Limited(Limited),
-    /// Nothing can be decided on it.
+    /// The limit could not decide.
     Failed(LimitError),
 }
 
@@ -32,24 +32,24 @@ impl From<MissingPeer> for Refusal {
     }
 }
 
-/// A request is over the limit. Displayed as a sentence: `rate limit exceeded, retry in 1.2 s`.
+/// The refusal of a request over the limit. Displayed as `rate limit exceeded, retry in 1.2 s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limited {
-    /// The shortest wait after which it could pass; `None` if no wait helps.
+    /// The shortest wait after which the request could pass; `None` if no wait helps.
     pub retry_after: Option<Duration>,
-    /// How the limit stands.
+    /// The standing of the limit.
     pub standing: Standing,
 }
 
 impl Limited {
-    /// Could pass after so long a wait; `None` if no wait helps.
+    /// Creates a refusal with this wait; `None` if no wait helps.
     #[must_use]
     pub fn new(retry_after: Option<Duration>, standing: Standing) -> Self {
         Self { retry_after, standing }
     }
 
-    /// Denied by a limiter of this quota.
+    /// Creates the refusal of a limiter with this quota.
     #[must_use]
     pub fn by(denied: Denied, quota: Quota) -> Self {
         Self::new(denied.retry_after(), Standing::new(quota, denied.remaining(), denied.resets_in()))
@@ -65,21 +65,21 @@ impl fmt::Display for Limited {
     }
 }
 
-/// A limit could not decide on a request, which is answered with `500 Internal Server Error`.
+/// The error of a limit that could not decide on a request, which gets `500 Internal Server Error`.
 ///
 /// The client learns no more than that. The reason is the error's `source`: it goes to the layer's
 /// [`on_error`](crate::RateLimitLayer::on_error), and to metrics and logs as the docs of [`damper::http`](crate) say.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// It does not say where it is from.
+    /// The request has no peer address.
     MissingPeer(MissingPeer),
     /// Something else.
     Other(Box<dyn Error + Send + Sync>),
 }
 
 impl LimitError {
-    /// For an error of yours.
+    /// Wraps an error of your own.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Other(error.into())
     }

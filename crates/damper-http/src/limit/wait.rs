@@ -1,7 +1,7 @@
-//! One limit for all requests, which wait for their turn.
+//! One limit for all requests, which wait for their tokens.
 
-use super::global::{standing, told_quota};
-use super::{Answer, Decision, Limit, Limited, Refusal, Standing};
+use super::global::{reported_quota, standing_after};
+use super::{Answer, Decision, Detail, Limit, Limited, Refusal, Standing};
 use crate::Head;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -12,7 +12,7 @@ use core::time::Duration;
 use damper_core::limit::{RateLimiter, TokenBucket};
 use damper_core::time::{Clock, DefaultClock};
 
-/// One limit for all requests, which wait for their turn. Made by
+/// One limit for all requests, which wait for their tokens. Made by
 /// [`RateLimitLayer::wait`](crate::RateLimitLayer::wait).
 pub struct Wait<C = DefaultClock> {
     limiter: Arc<RateLimiter<TokenBucket, C>>,
@@ -26,21 +26,21 @@ impl<C> Wait<C> {
 }
 
 impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
-    type Later = WaitFuture;
+    type Future = WaitFuture;
 
-    fn decide(&self, _: &Head<'_>, tell: bool) -> Decision<WaitFuture> {
-        // Where others wait, no token is there: nobody is overtaken.
+    fn decide(&self, _: &Head<'_>, detail: Detail) -> Decision<WaitFuture> {
+        // This overtakes no waiter: while there are some, no token is available.
         if let Ok(allowed) = self.limiter.check() {
-            return Decision::Now(Ok(tell.then(|| standing(&self.limiter, allowed))));
+            return Decision::Now(Ok(detail.then(|| standing_after(&self.limiter, allowed))));
         }
         let (limiter, longest) = (Arc::clone(&self.limiter), self.longest);
         Decision::Later(WaitFuture(Box::pin(async move {
             let waited = limiter.acquire(1).within(longest).await;
             let usage = limiter.peek();
-            let quota = told_quota(limiter.quota(), usage);
+            let quota = reported_quota(limiter.quota(), usage);
             match waited {
-                Ok(()) => Ok(tell.then(|| Standing::new(quota, usage.remaining(), usage.resets_in()))),
-                // It may wait for so long itself: what is left after that is what another has to wait before.
+                Ok(()) => Ok(detail.then(|| Standing::new(quota, usage.remaining(), usage.resets_in()))),
+                // This layer would wait for `longest` itself, so the client need not.
                 Err(denied) => Err(Refusal::Limited(Limited {
                     retry_after: denied.retry_after().map(|wait| wait.saturating_sub(longest)),
                     ..Limited::by(denied, quota)
@@ -63,11 +63,10 @@ impl<C: fmt::Debug> fmt::Debug for Wait<C> {
     }
 }
 
-/// The turn of a request that waits.
+/// The decision on a request that waits.
 ///
-/// It takes its place when it is first polled, and gives it back when it is dropped, as
-/// [`AcquireFuture`](damper_core::limit::AcquireFuture)
-/// says.
+/// It takes its place when it is first polled, and gives it back when it is dropped, see
+/// [`AcquireFuture`](damper_core::limit::AcquireFuture).
 #[must_use = "futures do nothing unless they are polled"]
 pub struct WaitFuture(Pin<Box<dyn Future<Output = Answer> + Send>>);
 

@@ -1,9 +1,10 @@
 //! The calls of a service behind a limit.
 
-use super::policy::Policy;
-use crate::call::Call;
+use super::Body;
+use super::call_once::CallOnce;
+use super::settings::RateLimitSettings;
+use crate::Head;
 use crate::limit::{Answer, Limit, Standing};
-use crate::{Body, Head};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -21,64 +22,64 @@ pin_project! {
     ///
     /// Dropping it does not give back the token, unless the request still waits for one.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct RateLimitFuture<W: Call<Request<B>>, B, L: Limit> {
+    pub struct RateLimitFuture<W: CallOnce<Request<B>>, B, L: Limit> {
         #[pin]
-        state: State<W, B, L>,
+        state: LimitedCall<W, B, L>,
     }
 }
 
 pin_project! {
-    #[project = StateProjection]
-    enum State<W: Call<Request<B>>, B, L: Limit> {
-        Called { #[pin] future: W::Future, told: Option<(Standing, Arc<Policy<L>>)> },
+    #[project = LimitedCallProjection]
+    enum LimitedCall<W: CallOnce<Request<B>>, B, L: Limit> {
+        Called { #[pin] future: W::Future, report: Option<(Standing, Arc<RateLimitSettings<L>>)> },
         // In a box, because it is larger than most futures, and few requests wait.
-        Waiting { held: Pin<Box<Held<W, B, L>>> },
+        Waiting { request: Pin<Box<WaitingRequest<W, B, L>>> },
         Refused { response: Option<Box<Response<Bytes>>> },
     }
 }
 
 pin_project! {
     /// A request that waits for its decision.
-    struct Held<W, B, L: Limit> {
+    struct WaitingRequest<W, B, L: Limit> {
         #[pin]
-        later: L::Later,
-        // Until it is called.
+        decision: L::Future,
+        // There until the service is called.
         call: Option<(W, Request<B>)>,
-        policy: Arc<Policy<L>>,
+        settings: Arc<RateLimitSettings<L>>,
         peer: Option<SocketAddr>,
     }
 }
 
-impl<W: Call<Request<B>>, B, L: Limit> RateLimitFuture<W, B, L> {
+impl<W: CallOnce<Request<B>>, B, L: Limit> RateLimitFuture<W, B, L> {
     #[inline]
-    pub(super) fn pass(future: W::Future) -> Self {
-        Self { state: State::Called { future, told: None } }
+    pub(super) fn call(future: W::Future) -> Self {
+        Self { state: LimitedCall::Called { future, report: None } }
     }
 
     #[inline]
-    pub(super) fn pass_and_tell(future: W::Future, standing: Standing, policy: &Arc<Policy<L>>) -> Self {
-        Self { state: State::Called { future, told: Some((standing, Arc::clone(policy))) } }
+    pub(super) fn call_and_report(future: W::Future, standing: Standing, settings: &Arc<RateLimitSettings<L>>) -> Self {
+        Self { state: LimitedCall::Called { future, report: Some((standing, Arc::clone(settings))) } }
     }
 
-    pub(super) fn refuse(response: Box<Response<Bytes>>) -> Self {
-        Self { state: State::Refused { response: Some(response) } }
+    pub(super) fn respond(response: Box<Response<Bytes>>) -> Self {
+        Self { state: LimitedCall::Refused { response: Some(response) } }
     }
 
     pub(super) fn wait(
-        later: L::Later,
+        decision: L::Future,
         service: W,
         request: Request<B>,
-        policy: &Arc<Policy<L>>,
+        settings: &Arc<RateLimitSettings<L>>,
         peer: Option<SocketAddr>,
     ) -> Self {
-        let held = Held { later, call: Some((service, request)), policy: Arc::clone(policy), peer };
-        Self { state: State::Waiting { held: Box::pin(held) } }
+        let waiting = WaitingRequest { decision, call: Some((service, request)), settings: Arc::clone(settings), peer };
+        Self { state: LimitedCall::Waiting { request: Box::pin(waiting) } }
     }
 }
 
 impl<W, B, L, R, E> Future for RateLimitFuture<W, B, L>
 where
-    W: Call<Request<B>, Future: Future<Output = Result<Response<R>, E>>>,
+    W: CallOnce<Request<B>, Future: Future<Output = Result<Response<R>, E>>>,
     L: Limit,
 {
     type Output = Result<Response<Body<R>>, E>;
@@ -88,51 +89,53 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                // The answer goes from the service to the caller without a stop on the way.
-                StateProjection::Called { future, told: None } => {
-                    return future.poll(context).map_ok(|response| response.map(Body::answer));
+                // Apart, so that the response is not moved on its way to the caller.
+                LimitedCallProjection::Called { future, report: None } => {
+                    return future.poll(context).map_ok(|response| response.map(Body::service));
                 }
-                StateProjection::Called { future, told } => {
+                LimitedCallProjection::Called { future, report } => {
                     let mut response = ready!(future.poll(context))?;
-                    if let Some((standing, policy)) = told.take() {
-                        policy.tell(response.headers_mut(), standing);
+                    if let Some((standing, settings)) = report.take() {
+                        settings.write_headers(response.headers_mut(), standing);
                     }
-                    return Poll::Ready(Ok(response.map(Body::answer)));
+                    return Poll::Ready(Ok(response.map(Body::service)));
                 }
-                StateProjection::Refused { response } => {
+                LimitedCallProjection::Refused { response } => {
                     return match response.take() {
                         Some(response) => Poll::Ready(Ok(response.map(Body::refusal))),
                         // Polled again after it was ready.
                         None => Poll::Pending,
                     };
                 }
-                StateProjection::Waiting { held } => ready!(held.as_mut().poll_held(context)),
+                LimitedCallProjection::Waiting { request } => ready!(request.as_mut().poll_decision(context)),
             };
             state.set(next);
         }
     }
 }
 
-impl<W: Call<Request<B>>, B, L: Limit> Held<W, B, L> {
-    /// Waits for the decision, and does what follows from it.
-    fn poll_held(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<State<W, B, L>> {
+impl<W: CallOnce<Request<B>>, B, L: Limit> WaitingRequest<W, B, L> {
+    /// Polls the decision. When it is there, returns the state that follows from it.
+    fn poll_decision(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<LimitedCall<W, B, L>> {
         let this = self.project();
-        let answer: Answer = ready!(this.later.poll(context));
+        let answer: Answer = ready!(this.decision.poll(context));
         let Some((service, request)) = this.call.take() else { return Poll::Pending };
-        Poll::Ready(match this.policy.conclude(&Head::of(&request).told(this.peer.as_ref()), answer) {
-            Ok(None) => RateLimitFuture::pass(service.call(request)).state,
-            Ok(Some(standing)) => RateLimitFuture::pass_and_tell(service.call(request), standing, this.policy).state,
-            Err(response) => State::Refused { response: Some(response) },
+        Poll::Ready(match this.settings.conclude(&Head::of(&request).with_peer(this.peer.as_ref()), answer) {
+            Ok(None) => RateLimitFuture::call(service.call_once(request)).state,
+            Ok(Some(standing)) => {
+                RateLimitFuture::call_and_report(service.call_once(request), standing, this.settings).state
+            }
+            Err(response) => LimitedCall::Refused { response: Some(response) },
         })
     }
 }
 
-impl<W: Call<Request<B>>, B, L: Limit> fmt::Debug for RateLimitFuture<W, B, L> {
+impl<W: CallOnce<Request<B>>, B, L: Limit> fmt::Debug for RateLimitFuture<W, B, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Called { .. } => "called",
-            State::Waiting { .. } => "waiting",
-            State::Refused { .. } => "refused",
+            LimitedCall::Called { .. } => "called",
+            LimitedCall::Waiting { .. } => "waiting",
+            LimitedCall::Refused { .. } => "refused",
         };
         f.debug_struct("RateLimitFuture").field("state", &state).finish_non_exhaustive()
     }

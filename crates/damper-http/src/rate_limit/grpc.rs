@@ -1,10 +1,12 @@
-//! The answer to a gRPC request that may not pass.
+//! Refusals in gRPC: which requests speak it, and the status that they get.
 
+use super::RateLimitLayer;
 use crate::Head;
-use crate::limit::Refusal;
+use crate::limit::{Answer, Decision, Detail, Limit, Refusal};
 use alloc::string::ToString;
 use bytes::Bytes;
 use core::fmt::Display;
+use core::future::Ready;
 use core::time::Duration;
 use http::header::CONTENT_TYPE;
 use http::{Method, Response};
@@ -14,15 +16,15 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 const GRPC: &[u8] = b"application/grpc";
 
-/// Whether a request is one of gRPC, or of gRPC-Web: a POST with a content type such as `application/grpc+proto`.
+/// Returns whether a request is one of gRPC or gRPC-Web: a POST with a content type such as `application/grpc+proto`.
 ///
-/// gRPC's answer to a refused call is a `200 OK`. A cache may store that of a GET, and only a client of gRPC reads the
-/// status in it.
+/// gRPC refuses a call with a `200 OK`, and only a gRPC client reads the status in it. A cache could store such a
+/// response to a GET.
 pub(super) fn is_grpc(head: &Head<'_>) -> bool {
     *head.method == Method::POST && head.headers.get(CONTENT_TYPE).is_some_and(|value| is_grpc_type(value.as_bytes()))
 }
 
-/// Whether a content type is one of gRPC.
+/// Returns whether a content type is one of gRPC.
 #[must_use]
 pub fn is_grpc_type(content_type: &[u8]) -> bool {
     content_type.split_at_checked(GRPC.len()).is_some_and(|(start, rest)| {
@@ -30,26 +32,42 @@ pub fn is_grpc_type(content_type: &[u8]) -> bool {
     })
 }
 
-/// A status without anything before it: in the headers, which are the trailers at once.
-pub(super) fn answer(head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
+/// Returns a response that has the status in its headers, and no messages.
+pub(super) fn response(head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
     let mut response = status_of(refusal).into_http();
-    // In the form that was asked for: gRPC-Web looks for its own.
+    // The client's own content type: gRPC-Web expects its own.
     if let Some(content_type) = head.headers.get(CONTENT_TYPE) {
         response.headers_mut().insert(CONTENT_TYPE, content_type.clone());
     }
     response
 }
 
-/// `RESOURCE_EXHAUSTED`, or `INTERNAL` where the limit could not decide.
-pub(super) fn status_of(refusal: &Refusal) -> Status {
+/// Decides on a gRPC request that another service answers. Returns the status to refuse it with, or `None` if it may
+/// pass.
+#[must_use]
+pub fn refusal_status<L: Limit<Future = Ready<Answer>>>(layer: &RateLimitLayer<L>, head: &Head<'_>) -> Option<Status> {
+    let (settings, head) = (&*layer.settings, &head.with_peer(layer.peer.as_ref()));
+    if settings.exempts(head) {
+        return None;
+    }
+    let answer = match settings.limit.decide(head, Detail::None) {
+        Decision::Now(answer) => answer,
+        Decision::Later(ready) => ready.into_inner(),
+    };
+    settings.record(head, &answer);
+    answer.err().as_ref().map(status_of)
+}
+
+/// Returns `RESOURCE_EXHAUSTED`, or `INTERNAL` where the limit could not decide.
+fn status_of(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Limited(limited) => status(Code::ResourceExhausted, limited, limited.retry_after),
-        // What went wrong is the error's source, which is for hooks and logs and not for clients.
+        // The message leaves out the error's source, which is for callbacks and logs and not for clients.
         Refusal::Failed(error) => uncached(Status::internal(error.to_string())),
     }
 }
 
-/// A refusal as a status, with how long to wait as a `google.rpc.RetryInfo`.
+/// Returns a refusal as a status, with the wait as a `google.rpc.RetryInfo`.
 pub fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>) -> Status {
     let message = refusal.to_string();
     uncached(match retry_after {
@@ -58,7 +76,7 @@ pub fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>)
     })
 }
 
-/// The same status with `Cache-Control: no-store`: to HTTP it is a `200 OK`, which a cache might keep.
+/// Adds `Cache-Control: no-store`: to HTTP the status is a `200 OK`, which a cache might store.
 fn uncached(mut status: Status) -> Status {
     status.metadata_mut().insert("cache-control", MetadataValue::from_static("no-store"));
     status
@@ -69,7 +87,7 @@ mod tests {
     use super::is_grpc_type;
 
     #[test]
-    fn grpc_is_told_from_others() {
+    fn recognizes_grpc_content_types() {
         for content_type in [
             "application/grpc",
             "application/grpc+proto",

@@ -1,7 +1,7 @@
-//! Which limit, and what is told.
+//! Which limit, and how its decisions are reported.
 
-use super::RateLimit;
-use super::policy::Policy;
+use super::settings::RateLimitSettings;
+use super::{Headers, RateLimit, RefusalBody};
 use crate::Head;
 use crate::limit::{ByHeader, ByKey, Limit, LimitError, Limited, PerClient, Prefix};
 use crate::wire::{RateLimitHeaders, RateLimitNameError, TrustedProxies};
@@ -16,17 +16,17 @@ use damper_core::quota::Quota;
 use damper_core::time::Clock;
 use http::HeaderName;
 
-/// Puts services behind a limit: a request that is over it is answered `429 Too Many Requests`, at once.
+/// Puts services behind a limit: a request over the limit gets `429 Too Many Requests` at once.
 ///
-/// The answer carries `Retry-After` (whole seconds, rounded up, at least 1; absent if no wait helps), `RateLimit` and
-/// `RateLimit-Policy`, and a line of text, or the [body](Self::body) that you choose. The request's body is not read,
-/// and the service not called. With the feature `tonic`, a gRPC request is answered with the status
-/// `RESOURCE_EXHAUSTED`, as the module `tonic` says.
+/// The refusal carries `Retry-After` (whole seconds, rounded up, at least 1; absent if no wait helps), `RateLimit` and
+/// `RateLimit-Policy` (see [`headers`](Self::headers)), and a line of text or the [body](Self::body) that you choose.
+/// The request's body is not read, and the service is not called. With the feature `tonic`, a gRPC request is answered
+/// with the status `RESOURCE_EXHAUSTED`, as the module `tonic` says.
 ///
 /// Around a router it limits all routes, around a handler that one, and [per client](Self::per_client) each address.
 ///
-/// Clones, and all services that one makes, share the limit. It is asked in `call`, never in `poll_ready`: who polls
-/// for readiness may go away, and what was taken for it would be lost.
+/// Clones of a layer and all its services share the limit. It decides in `call`, never in `poll_ready`: a caller may
+/// poll for readiness and go away, and its token would be lost.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ use http::HeaderName;
 ///
 #[cfg_attr(feature = "axum", doc = "```")]
 #[cfg_attr(not(feature = "axum"), doc = "```text")]
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use axum::{Router, routing::get};
 /// use damper::Quota;
 /// use damper::http::RateLimitLayer;
@@ -46,7 +46,7 @@ use http::HeaderName;
 ///     .route("/search", get(search).layer(RateLimitLayer::global(Quota::per_second(5))))
 ///     .route("/", get(home))
 ///     .layer(clients.exempt(|head| head.uri.path() == "/healthz"));
-/// // Tells where requests are from: `axum::serve(listener, service)`.
+/// // Adds the address of the peer to requests: `axum::serve(listener, service)`.
 /// let service = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
 /// ```
 ///
@@ -54,7 +54,7 @@ use http::HeaderName;
 ///
 #[cfg_attr(feature = "hyper", doc = "```")]
 #[cfg_attr(not(feature = "hyper"), doc = "```text")]
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::http::RateLimitLayer;
 /// use hyper::service::{HttpService, service_fn};
 /// # use hyper::{Request, Response, body::Incoming};
@@ -70,12 +70,12 @@ use http::HeaderName;
 /// # check(service);
 /// ```
 pub struct RateLimitLayer<L> {
-    policy: Arc<Policy<L>>,
-    peer: Option<SocketAddr>,
+    pub(super) settings: Arc<RateLimitSettings<L>>,
+    pub(super) peer: Option<SocketAddr>,
 }
 
 impl RateLimitLayer<Arc<RateLimiter>> {
-    /// One limit for all requests.
+    /// Creates a layer with one limit for all requests.
     #[must_use]
     pub fn global(quota: Quota) -> Self {
         Self::new(Arc::new(RateLimiter::new(quota)))
@@ -83,14 +83,14 @@ impl RateLimitLayer<Arc<RateLimiter>> {
 }
 
 impl RateLimitLayer<PerClient> {
-    /// A limit for each client address, of which the 8192 busiest are known: the peer's address, IPv6 by the prefix of
-    /// 64 bits.
+    /// Creates a layer with a limit for each client address, for the 8192 busiest of them.
     ///
-    /// The server has to tell the peer's address, as [`Head::peer`] says; a request without one is answered `500
-    /// Internal Server Error`. What the server has to add then is the text of
-    /// [`MissingPeer`](crate::MissingPeer): an error in the log with the feature `tracing`, a counter with
-    /// `metrics`, and without both what [`on_error`](Self::on_error) is called with. Behind proxies, say
+    /// The address is the peer's; IPv6 addresses are grouped by their first 64 bits. Behind proxies, set
     /// [which](Self::behind).
+    ///
+    /// The server has to add the peer's address, see [`Head::peer`]. A request without one gets `500 Internal Server
+    /// Error`. The text of [`MissingPeer`](crate::MissingPeer) says what the server has to add: it is logged with the
+    /// feature `tracing`, counted with `metrics`, and passed to [`on_error`](Self::on_error).
     #[must_use]
     pub fn per_client(quota: Quota) -> Self {
         Self::new(PerClient::new(limits_for_each(quota)))
@@ -98,8 +98,8 @@ impl RateLimitLayer<PerClient> {
 }
 
 impl RateLimitLayer<PerClient> {
-    /// Adds a limit for each IPv6 prefix of `bits`, of which the 8192 busiest are known; more than 128 are 128. Default:
-    /// none.
+    /// Adds a limit for each IPv6 prefix of `bits`, of which the 8192 busiest are known; more than 128 are 128.
+    /// Default: none.
     ///
     /// One network may own many prefixes of 64 bits: 65,536 in a /48. A request takes a token of its client's limit and
     /// of the limits of all prefixes that it is in, or of none. When one refuses, the narrower ones get back what they
@@ -109,7 +109,7 @@ impl RateLimitLayer<PerClient> {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     ///
@@ -120,48 +120,49 @@ impl RateLimitLayer<PerClient> {
     /// ```
     #[must_use]
     pub fn prefix(self, bits: u32, quota: Quota) -> Self {
-        self.with(|policy| policy.limit.add_prefix(Prefix::V6(bits), limits_for_each(quota)))
+        self.with(|settings| settings.limit.add_prefix(Prefix::V6(bits), limits_for_each(quota)))
     }
 
     /// Adds a limit for each IPv4 prefix of `bits`, as [`prefix`](Self::prefix) does for IPv6; more than 32 are 32.
     #[must_use]
     pub fn prefix_v4(self, bits: u32, quota: Quota) -> Self {
-        self.with(|policy| policy.limit.add_prefix(Prefix::V4(bits), limits_for_each(quota)))
+        self.with(|settings| settings.limit.add_prefix(Prefix::V4(bits), limits_for_each(quota)))
     }
 }
 
 impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, K>> {
-    /// A limit for each key, which a closure tells of a request; of these the 8192 busiest are known. A key is whatever
-    /// can be hashed; of an `Option`, all that are `None` share a bucket.
+    /// Creates a layer with a limit for each key that a closure returns, for the 8192 busiest keys.
+    ///
+    /// A key is anything that can be hashed. All requests for which an `Option` is `None` share a bucket.
     ///
     /// # Examples
     ///
     /// Each user on each path:
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     ///
     /// #[derive(Clone, Hash)]
     /// struct User(u64);
     ///
-    /// let layer = RateLimitLayer::by(
+    /// let layer = RateLimitLayer::by_key(
     ///     |head| (head.extensions.get::<User>().cloned(), head.uri.path().to_owned()),
     ///     Quota::per_minute(30),
     /// );
     /// # let _ = layer;
     /// ```
-    pub fn by(key: F, quota: Quota) -> Self {
+    pub fn by_key(key: F, quota: Quota) -> Self {
         Self::new(ByKey::new(key, limits_for_each(quota)))
     }
 }
 
 impl RateLimitLayer<ByHeader> {
-    /// A limit for each value of a header, such as an API key; of these the 8192 busiest are known. Requests without it
-    /// share a bucket.
+    /// Creates a layer with a limit for each value of a header, such as an API key, for the 8192 busiest values.
     ///
-    /// Who may send what it likes in it is not limited: take a header that is checked before, or that a proxy writes.
+    /// Requests without the header share a bucket. A client that controls the header can evade the limit, so use one
+    /// that is verified before or that a proxy writes.
     #[must_use]
     pub fn by_header(name: HeaderName, quota: Quota) -> Self {
         Self::new(ByHeader::new(name, limits_for_each(quota)))
@@ -177,13 +178,15 @@ fn limits_for_each<K: ?Sized>(quota: Quota) -> Arc<KeyedLimiter<K>> {
 }
 
 impl<L: Limit + Clone> RateLimitLayer<L> {
-    /// By a limit of yours: one that you keep, to look at its level and to change its quota; of another algorithm, or
-    /// on another clock; or of your own making.
+    /// Creates a layer from an existing limit.
+    ///
+    /// Keep the limit to inspect its level and to change its quota. It may have another algorithm or another clock, or
+    /// be a [`Limit`] of your own.
     ///
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::http::{PerClient, RateLimitLayer};
     /// use damper::{KeyedLimiter, Quota, RateLimiter};
     /// use std::sync::Arc;
@@ -198,37 +201,29 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(limit: L) -> Self {
-        Self { policy: Arc::new(Policy::new(limit)), peer: None }
+        Self { settings: Arc::new(RateLimitSettings::new(limit)), peer: None }
     }
 
-    /// Lets requests pass unasked for which the predicate is true, such as those of health checks. Default: none.
+    /// Exempts the requests for which the predicate is true, such as health checks. Default: none.
     #[must_use]
     pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|policy| policy.exempt = Some(Arc::new(predicate)))
+        self.with(|settings| settings.exempt = Some(Arc::new(predicate)))
     }
 
-    /// Sets whether answers to requests that pass carry `RateLimit` and `RateLimit-Policy` too, which allocates.
-    /// Default: they do not.
+    /// Sets which responses carry rate limit headers, and which headers these are. Default: [`Headers::OnRefusals`].
     #[must_use]
-    pub fn headers(self, are_told: bool) -> Self {
-        self.with(|policy| policy.tells_allowed = are_told)
+    pub fn headers(self, headers: Headers) -> Self {
+        self.with(|settings| settings.headers = headers)
     }
 
-    /// Sets whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` go with these headers, wherever they are. Default:
-    /// they do not.
-    #[must_use]
-    pub fn x_headers(self, are_told: bool) -> Self {
-        self.with(|policy| policy.tells_x = are_told)
-    }
-
-    /// Sets the name of the limit, by which headers, logs and metrics tell limits apart. Default: `default`.
+    /// Sets the name of the limit in headers, logs and metrics. Default: `default`.
     ///
     /// # Errors
     ///
     /// [`RateLimitNameError`] if the name has anything but printable ASCII.
     pub fn named(self, name: &str) -> Result<Self, RateLimitNameError> {
         let headers = RateLimitHeaders::new(name)?;
-        Ok(self.with(|policy| policy.rename(headers)))
+        Ok(self.with(|settings| settings.rename(headers)))
     }
 
     /// Sets the body of the answer to requests that are over the limit: its content type, and its bytes. Default: a
@@ -237,7 +232,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     ///
@@ -250,8 +245,8 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         self,
         body: impl Fn(&Head<'_>, &Limited) -> (&'static str, T) + Send + Sync + 'static,
     ) -> Self {
-        self.with(|policy| {
-            policy.body = super::answer::Body::Own(Arc::new(move |head, limited| {
+        self.with(|settings| {
+            settings.body = RefusalBody::Custom(Arc::new(move |head, limited| {
                 let (content_type, bytes) = body(head, limited);
                 (content_type, bytes.into())
             }));
@@ -261,13 +256,13 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// Sets the body of the answer to requests that are over the limit to a problem document (RFC 9457) in JSON.
     #[must_use]
     pub fn problem_json(self) -> Self {
-        self.with(|policy| policy.body = super::answer::Body::Problem)
+        self.with(|settings| settings.body = RefusalBody::Problem)
     }
 
     /// Calls this for every request that is over the limit, before it is answered.
     #[must_use]
     pub fn on_limited(self, hook: impl Fn(&Head<'_>, &Limited) + Send + Sync + 'static) -> Self {
-        self.with(|policy| policy.on_limited = Some(Arc::new(hook)))
+        self.with(|settings| settings.on_limited = Some(Arc::new(hook)))
     }
 
     /// Calls this for every request that the limit cannot decide on, before it is answered `500 Internal Server Error`.
@@ -277,7 +272,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     /// use std::error::Error;
@@ -288,23 +283,23 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// ```
     #[must_use]
     pub fn on_error(self, hook: impl Fn(&Head<'_>, &LimitError) + Send + Sync + 'static) -> Self {
-        self.with(|policy| policy.on_error = Some(Arc::new(hook)))
+        self.with(|settings| settings.on_error = Some(Arc::new(hook)))
     }
 
-    /// The same layer with another setting, of which those cloned before know nothing. All share the limit.
-    fn with(mut self, set: impl FnOnce(&mut Policy<L>)) -> Self {
-        set(Arc::make_mut(&mut self.policy));
+    /// Changes a setting of this layer. Earlier clones keep theirs, and all share the limit.
+    fn with(mut self, set: impl FnOnce(&mut RateLimitSettings<L>)) -> Self {
+        set(Arc::make_mut(&mut self.settings));
         self
     }
 }
 
 impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> RateLimitLayer<PerClient<C, S, A>> {
-    /// Takes the client's address from what these proxies tell, for connections of theirs. Default: trusts nobody.
+    /// Trusts these proxies to report the client's address on their connections. Default: no proxy is trusted.
     ///
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     /// use damper::wire::TrustedProxies;
@@ -315,35 +310,36 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> RateLimitLayer<PerClient<C, S,
     /// ```
     #[must_use]
     pub fn behind(self, proxies: TrustedProxies) -> Self {
-        self.with(|policy| policy.limit.behind(proxies))
+        self.with(|settings| settings.limit.behind(proxies))
     }
 
     /// Sets by how many bits IPv6 addresses are grouped; more than 128 are 128. Default: 64, what a home or a host is
     /// given.
     #[must_use]
     pub fn ipv6_prefix(self, bits: u32) -> Self {
-        self.with(|policy| policy.limit.ipv6_prefix(bits))
+        self.with(|settings| settings.limit.ipv6_prefix(bits))
     }
 }
 
 #[cfg(feature = "tokio")]
 impl<C: Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBucket, C>>> {
-    /// Lets requests wait for their turn, first come first served, for so long at most: a client that keeps to a limit.
-    /// Those that would have to wait longer are answered at once, as over the limit.
+    /// Makes requests wait for a token, first come first served, for `longest` at most: for clients that keep to a
+    /// limit.
     ///
-    /// They wait in their future, by tokio's timer, and how many can wait is bounded by [`Quota::max_debt`]. A future
-    /// that is dropped gives its place back if nobody came after it.
+    /// A request that would have to wait longer is refused at once. Requests wait in their future, by tokio's timer.
+    /// [`Quota::max_debt`] bounds how many can wait. A future
+    /// that is dropped gives its place back unless another request waits behind it.
     #[must_use]
     pub fn wait(self, longest: core::time::Duration) -> RateLimitLayer<crate::limit::Wait<C>> {
-        let policy = self.policy.map(|limiter| crate::limit::Wait::new(limiter, longest));
-        RateLimitLayer { policy: Arc::new(policy), peer: self.peer }
+        let settings = self.settings.map(|limiter| crate::limit::Wait::new(limiter, longest));
+        RateLimitLayer { settings: Arc::new(settings), peer: self.peer }
     }
 }
 
 #[cfg(feature = "metrics")]
 impl<L: Limit> RateLimitLayer<L> {
-    /// Records the metrics of the layer's limits per key: keys, capacity, evictions, overflows, refused newcomers, as the
-    /// docs of [`damper::http`](crate) list them. Other limits have none.
+    /// Records the metrics of the layer's limits per key: keys, capacity, evictions, overflows, refused newcomers, as
+    /// the docs of [`damper::http`](crate) list them. Other limits have none.
     ///
     /// Nothing else records these, for they have to be gathered from all parts of a table, which no request should wait
     /// for. Call it at the tick of your exporter, or before each scrape. Layers with the same
@@ -352,7 +348,7 @@ impl<L: Limit> RateLimitLayer<L> {
     /// # Examples
     ///
     /// ```no_run
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Quota;
     /// use damper::http::RateLimitLayer;
     /// use std::{thread, time::Duration};
@@ -368,7 +364,7 @@ impl<L: Limit> RateLimitLayer<L> {
     /// # Ok::<(), damper::wire::RateLimitNameError>(())
     /// ```
     pub fn record_metrics(&self) {
-        self.policy.record_keyed();
+        self.settings.record_keyed();
     }
 }
 
@@ -380,18 +376,9 @@ impl<L> RateLimitLayer<L> {
         Self { peer: Some(address), ..self.clone() }
     }
 
-    /// Decides on a request of gRPC that is answered by somebody else: with this status, if it may not pass.
-    #[cfg(feature = "tonic")]
-    pub(crate) fn refused(&self, head: &Head<'_>) -> Option<tonic::Status>
-    where
-        L: Limit<Later = core::future::Ready<crate::Answer>>,
-    {
-        self.policy.refusal(&head.told(self.peer.as_ref())).as_ref().map(super::grpc::status_of)
-    }
-
     /// Puts a service behind the limit.
     pub fn layer<S>(&self, service: S) -> RateLimit<S, L> {
-        RateLimit::new(service, Arc::clone(&self.policy), self.peer)
+        RateLimit::new(service, Arc::clone(&self.settings), self.peer)
     }
 }
 
@@ -407,12 +394,12 @@ impl<L, S> tower_layer::Layer<S> for RateLimitLayer<L> {
 /// Clones share the limit.
 impl<L> Clone for RateLimitLayer<L> {
     fn clone(&self) -> Self {
-        Self { policy: Arc::clone(&self.policy), peer: self.peer }
+        Self { settings: Arc::clone(&self.settings), peer: self.peer }
     }
 }
 
 impl<L: fmt::Debug> fmt::Debug for RateLimitLayer<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimitLayer").field("policy", &self.policy).field("peer", &self.peer).finish()
+        f.debug_struct("RateLimitLayer").field("settings", &self.settings).field("peer", &self.peer).finish()
     }
 }

@@ -2,23 +2,30 @@
 
 // | file | idea |
 // |---|---|
-// | `layer` | which limit, and what is told |
-// | `policy` | what all services of a layer share: whether a request is asked about, and what then happens |
-// | `answer` | the answer to a request that may not pass |
-// | `grpc` | the answer to such a request of gRPC |
+// | `layer` | which limit, and how its decisions are reported |
+// | `headers` | which responses carry rate limit headers |
+// | `settings` | what all services of a layer share; what follows from a decision: logs, metrics, callbacks, headers |
 // | `service` | a service behind a limit |
-// | `future` | its calls |
+// | `future` | its calls, and the requests that wait |
+// | `call_once` | one call of a service, by either trait of services |
+// | `body` | the body of a response |
+// | `refusal_body` | the response to a request that may not pass |
+// | `grpc` | that response in gRPC |
 
-mod answer;
+mod body;
+mod call_once;
 mod future;
 #[cfg(feature = "tonic")]
 pub(crate) mod grpc;
+mod headers;
 mod layer;
-#[cfg(feature = "tonic")]
-mod named;
-mod policy;
+mod refusal_body;
 mod service;
+mod settings;
 
+pub use body::Body;
 pub use future::RateLimitFuture;
+pub use headers::Headers;
 pub use layer::RateLimitLayer;
+use refusal_body::RefusalBody;
 pub use service::RateLimit;

@@ -16,14 +16,14 @@ use {
 #[derive(Debug)]
 pub(crate) struct BreakerTelemetry {
     name: String,
-    /// Looked up when they are first needed, for until then there may be no recorder.
+    /// Looked up at their first use, because until then no recorder may be installed.
     #[cfg(feature = "metrics")]
-    counters: OnceLock<Counters>,
+    counters: OnceLock<BreakerCounters>,
 }
 
 #[cfg(feature = "metrics")]
 #[derive(Debug)]
-struct Counters {
+struct BreakerCounters {
     allowed: Counter,
     refused: Counter,
     probes: Counter,
@@ -32,7 +32,7 @@ struct Counters {
 }
 
 impl BreakerTelemetry {
-    /// Of the layer of this name.
+    /// Creates the telemetry of the layer of this name.
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -46,10 +46,10 @@ impl BreakerTelemetry {
     }
 
     #[cfg(feature = "metrics")]
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &BreakerCounters {
         self.counters.get_or_init(|| {
             let of = |name: &'static str| counter!(name, "breaker" => self.name.clone());
-            Counters {
+            BreakerCounters {
                 allowed: of("damper_breaker_allowed_total"),
                 refused: of("damper_breaker_refused_total"),
                 probes: of("damper_breaker_probes_total"),
@@ -59,9 +59,9 @@ impl BreakerTelemetry {
         })
     }
 
-    /// A call asked to be made; if it passed, `state` is asked, because what passes half-open is a probe.
+    /// Records a call and whether it passed. A call that passes is a probe if the `state` is half-open.
     #[inline]
-    pub(crate) fn asked<T>(&self, permit: &Result<T, CircuitOpen>, state: impl FnOnce() -> State) {
+    pub(crate) fn record_call<T>(&self, permit: &Result<T, CircuitOpen>, state: impl FnOnce() -> State) {
         #[cfg(feature = "metrics")]
         match permit {
             Ok(_) => {
@@ -76,8 +76,8 @@ impl BreakerTelemetry {
         }
     }
 
-    /// So many hosts made room for others so far, and so many of them although their breakers were worth keeping.
-    pub(crate) fn evicted(&self, hosts: impl FnOnce() -> u64, kept: impl FnOnce() -> u64) {
+    /// Records the evictions of hosts so far, and those among them of breakers that were worth keeping.
+    pub(crate) fn record_evictions(&self, hosts: impl FnOnce() -> u64, kept: impl FnOnce() -> u64) {
         #[cfg(feature = "metrics")]
         {
             self.counters().evictions.absolute(hosts());
@@ -85,8 +85,8 @@ impl BreakerTelemetry {
         }
     }
 
-    /// A state changed.
-    pub(crate) fn changed(&self, host: &str, change: StateChange, gauge: &StateGauge) {
+    /// Records a state change.
+    pub(crate) fn record_change(&self, host: &str, change: StateChange, gauge: &StateGauge) {
         #[cfg(feature = "metrics")]
         {
             gauge.add(&self.name, change.from(), -1);
@@ -100,7 +100,7 @@ impl BreakerTelemetry {
     }
 }
 
-/// What one breaker adds to the numbers of breakers that are in a state, all but closed.
+/// What one breaker adds to the gauges that count breakers in each state but closed.
 #[derive(Debug, Default)]
 pub(crate) struct StateGauge {
     #[cfg(feature = "metrics")]
@@ -121,7 +121,7 @@ impl StateGauge {
     fn add(&self, breaker: &str, state: State, number: i32) {
         let places = self.added.iter().zip(STATES);
         for (added, (_, label)) in places.filter(|(_, (of, _))| *of == state) {
-            // ORDERING: Relaxed: a number that is read only when nobody else has the breaker any more.
+            // ORDERING: Relaxed: the count is read only in `take_back`, which has exclusive access.
             added.fetch_add(number, Ordering::Relaxed);
             gauge!("damper_breaker_state", "breaker" => breaker.to_owned(), "state" => label)
                 .increment(f64::from(number));
@@ -130,7 +130,7 @@ impl StateGauge {
 }
 
 impl StateGauge {
-    /// The breaker is dropped, whatever state it is in.
+    /// Subtracts what the breaker has added, because it is dropped.
     pub(crate) fn take_back(&mut self, breaker: &str) {
         #[cfg(feature = "metrics")]
         for (index, (state, _)) in STATES.into_iter().enumerate() {

@@ -25,17 +25,17 @@ const LONGEST_KEY: usize = 64;
 /// Counts and logs what a limit decides.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LimitTelemetry {
-    /// Looked up when they are first needed, for until then there may be no recorder.
+    /// Looked up at their first use, because until then no recorder may be installed.
     #[cfg(feature = "metrics")]
-    counters: Arc<OnceLock<Counters>>,
-    /// Requests that did not tell their peer.
+    counters: Arc<OnceLock<LimitCounters>>,
+    /// Requests without the address of their peer.
     #[cfg(feature = "tracing")]
     missing_peers: Arc<AtomicUsize>,
 }
 
 #[cfg(feature = "metrics")]
 #[derive(Debug)]
-struct Counters {
+struct LimitCounters {
     allowed: Counter,
     refused: Counter,
     missing_peers: Counter,
@@ -44,12 +44,12 @@ struct Counters {
 
 impl LimitTelemetry {
     #[cfg(feature = "metrics")]
-    fn counters(&self, limit: &str) -> &Counters {
+    fn counters(&self, limit: &str) -> &LimitCounters {
         self.counters.get_or_init(|| {
             let of = |name: &'static str| counter!(name, "limit" => limit.to_owned());
             let errors =
                 |cause: &'static str| counter!("damper_errors_total", "limit" => limit.to_owned(), "cause" => cause);
-            Counters {
+            LimitCounters {
                 allowed: of("damper_allowed_total"),
                 refused: of("damper_refused_total"),
                 missing_peers: errors("missing_peer"),
@@ -58,15 +58,15 @@ impl LimitTelemetry {
         })
     }
 
-    /// A request passes.
+    /// Records that a request passes.
     #[inline]
-    pub(crate) fn allowed(&self, name: &str) {
+    pub(crate) fn record_allowed(&self, name: &str) {
         #[cfg(feature = "metrics")]
         self.counters(name).allowed.increment(1);
     }
 
-    /// A request is over the limit.
-    pub(crate) fn refused(&self, name: &str, limit: &impl Limit, head: &Head<'_>, limited: &Limited) {
+    /// Records that a request is over the limit.
+    pub(crate) fn record_refused(&self, name: &str, limit: &impl Limit, head: &Head<'_>, limited: &Limited) {
         #[cfg(feature = "metrics")]
         self.counters(name).refused.increment(1);
         #[cfg(feature = "tracing")]
@@ -78,8 +78,8 @@ impl LimitTelemetry {
         }
     }
 
-    /// Nothing can be decided on a request.
-    pub(crate) fn failed(&self, name: &str, error: &LimitError) {
+    /// Records that the limit could not decide on a request.
+    pub(crate) fn record_failed(&self, name: &str, error: &LimitError) {
         #[cfg(feature = "metrics")]
         match error {
             LimitError::MissingPeer(_) => self.counters(name).missing_peers.increment(1),
@@ -92,7 +92,7 @@ impl LimitTelemetry {
                 LimitError::MissingPeer(_) => {
                     // ORDERING: Relaxed: a count, through which nothing is published.
                     let requests = self.missing_peers.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-                    // All of them are alike, for it is the server's configuration that is wrong.
+                    // All of them have the same cause: the server's configuration.
                     if requests.is_power_of_two() {
                         tracing::error!(target: "damper", limit = name, error = source, requests, "{error}");
                     }
@@ -102,10 +102,10 @@ impl LimitTelemetry {
         }
     }
 
-    /// What the limits per key of the layer of this name hold and have counted.
+    /// Records what the limits per key of the layer of this name hold and have counted.
     #[cfg(feature = "metrics")]
     #[expect(clippy::cast_precision_loss, reason = "a table has at most 2^28 keys")]
-    pub(crate) fn keyed(name: &str, limits: Vec<KeyedStatus>) {
+    pub(crate) fn record_keyed(name: &str, limits: Vec<KeyedStatus>) {
         for KeyedStatus { prefix, keys, capacity, evictions, overflows, refused_newcomers } in limits {
             let labels = || {
                 let prefix = prefix.iter().map(|prefix| Label::new("prefix", prefix.clone()));

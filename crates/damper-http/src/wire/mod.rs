@@ -12,18 +12,15 @@
 //! enough, whatever its clock says.
 
 mod forwarded;
-mod leftmost;
 mod node;
 mod rate_limit;
 mod retry_after;
-mod seconds;
 mod trusted_proxies;
 mod x_forwarded_for;
 mod x_rate_limit;
 
-pub use leftmost::leftmost_forgeable;
 pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders, RateLimitNameError};
 pub use retry_after::{retry_after, retry_after_in};
 pub use trusted_proxies::{TrustedProxies, TrustedProxiesError};
-pub use x_forwarded_for::X_FORWARDED_FOR;
+pub use x_forwarded_for::{X_FORWARDED_FOR, leftmost_forgeable};
 pub use x_rate_limit::{X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET, x_rate_limit};

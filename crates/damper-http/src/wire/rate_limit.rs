@@ -1,7 +1,7 @@
 //! The headers `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers), lists of structured fields
 //! (RFC 9651) with an item for each limit.
 
-use super::seconds::whole_seconds;
+use super::retry_after::whole_seconds;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use core::fmt;
@@ -45,15 +45,15 @@ const RESET: &str = ";t=";
 /// | less than a second | the quota's limit | its window | 1000/s with a burst of 50: `q=1000;w=1` |
 ///
 /// A window that is no whole number of seconds is stated as the same rate over the fewest seconds that make it exact
-/// (10 in 250 ms are `q=40;w=1`), or else over a minute at least, rounded down. A client may rely on `q` tokens in every
-/// `w` seconds if it takes them evenly; `q` and `w` never promise more than the quota.
+/// (10 in 250 ms are `q=40;w=1`), or else over a minute at least, rounded down. A client may rely on `q` tokens in
+/// every `w` seconds if it takes them evenly; `q` and `w` never promise more than the quota.
 ///
 /// Nothing is written of [`Quota::UNLIMITED`].
 ///
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::wire::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders};
 /// use damper::{ManualClock, Quota, RateLimiter};
 /// use http::HeaderMap;
@@ -73,7 +73,7 @@ pub struct RateLimitHeaders {
     name: sfv::String,
     /// As it is written.
     item: String,
-    /// The policy's item of the first quota that was told, which mostly is the only one.
+    /// The policy's item of the first quota that was written, which mostly is the only one.
     policy: OnceLock<(Quota, Option<HeaderValue>)>,
 }
 
@@ -135,8 +135,8 @@ impl RateLimitHeaders {
             let (tokens, seconds) = stated(quota);
             self.item(QUOTA, tokens, WINDOW, seconds)
         };
-        let (first, told) = self.policy.get_or_init(|| (quota, item()));
-        if *first == quota { told.clone() } else { item() }
+        let (first, value) = self.policy.get_or_init(|| (quota, item()));
+        if *first == quota { value.clone() } else { item() }
     }
 
     /// An item with a parameter of tokens, and one of seconds if there are some and RFC 9651 has an integer for them

@@ -1,6 +1,5 @@
 //! The header `Retry-After` (RFC 9110, section 10.2.3): written in its form of seconds, read in both of its forms.
 
-use super::seconds::whole_seconds;
 use core::time::Duration;
 use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -11,7 +10,7 @@ use std::time::SystemTime;
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use core::time::Duration;
 /// use damper::wire::retry_after;
 ///
@@ -21,6 +20,11 @@ use std::time::SystemTime;
 #[must_use]
 pub fn retry_after(wait: Duration) -> HeaderValue {
     HeaderValue::from(whole_seconds(wait).max(1))
+}
+
+/// Returns a duration as whole seconds, rounded up, so that a client which waits for them has waited long enough.
+pub(super) fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
 /// Reads how long the `Retry-After` of a response asks to wait; `None` if there is none, or it is malformed.
@@ -40,7 +44,7 @@ pub fn retry_after(wait: Duration) -> HeaderValue {
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use core::time::Duration;
 /// use damper::wire::retry_after_in;
 /// use http::{HeaderMap, HeaderValue, header};

@@ -33,7 +33,7 @@ use ipnet::{IpNet, Ipv4Net};
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::wire::{TrustedProxies, X_FORWARDED_FOR};
 /// use http::{HeaderMap, HeaderValue};
 /// use std::net::IpAddr;

@@ -1,6 +1,6 @@
 //! The headers `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, which many clients know.
 
-use super::seconds::whole_seconds;
+use super::retry_after::whole_seconds;
 use core::time::Duration;
 use damper_core::quota::Quota;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -24,7 +24,7 @@ pub const X_RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_http::wire; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use core::time::Duration;
 /// use damper::{Quota, wire};
 /// use http::HeaderMap;

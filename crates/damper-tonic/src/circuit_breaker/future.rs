@@ -1,7 +1,7 @@
 //! The calls of a client behind breakers.
 
-use super::code::verdict_on;
-use super::{Trailers, head};
+use super::Trailers;
+use super::verdict::{verdict_on, verdict_on_head};
 use crate::IntoStatus;
 use alloc::boxed::Box;
 use core::error::Error;
@@ -21,19 +21,19 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before the answer is there, it tells no verdict: a probe gives its place back. A future that panics has
-    /// failed.
+    /// Dropped before the response, it records no verdict, and a probe gives its place back. A panic of the future is a
+    /// failure.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct CircuitBreakFuture<F, B: BreakerRef, V> {
         #[pin]
-        state: State<F, B, V>,
+        state: GrpcCall<F, B, V>,
     }
 }
 
 pin_project! {
-    #[project = StateProjection]
-    enum State<F, B: BreakerRef, V> {
-        // Both are there until the answer is.
+    #[project = GrpcCallProjection]
+    enum GrpcCall<F, B: BreakerRef, V> {
+        // Both are there until the response is.
         Permitted { #[pin] future: F, permit: Option<Permit<B>>, classify: Option<V> },
         Refused { open: CircuitOpen },
     }
@@ -42,11 +42,11 @@ pin_project! {
 impl<F, B: BreakerRef, V> CircuitBreakFuture<F, B, V> {
     #[inline]
     pub(super) fn permit(future: F, permit: Option<Permit<B>>, classify: V) -> Self {
-        Self { state: State::Permitted { future, permit, classify: Some(classify) } }
+        Self { state: GrpcCall::Permitted { future, permit, classify: Some(classify) } }
     }
 
     pub(super) fn refuse(open: CircuitOpen) -> Self {
-        Self { state: State::Refused { open } }
+        Self { state: GrpcCall::Refused { open } }
     }
 }
 
@@ -63,7 +63,7 @@ where
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
-            StateProjection::Permitted { future, permit, classify } => {
+            GrpcCallProjection::Permitted { future, permit, classify } => {
                 let guard = FailOnUnwind::new(permit);
                 let polled = future.poll(context).map_err(Into::into);
                 let verdict = match (&polled, classify.as_ref()) {
@@ -75,36 +75,38 @@ where
                 // Polled again after it was ready.
                 let (Some(permit), Some(classify)) = (permit.take(), classify.take()) else { return Poll::Pending };
                 Poll::Ready(match (result, verdict) {
-                    (Ok(answer), Some(verdict)) => Ok(answer.map(|body| internal::settled(body, permit, verdict))),
-                    (Ok(answer), None) => Ok(answer.map(|body| internal::watch(body, permit, Trailers::new(classify)))),
+                    (Ok(response), Some(verdict)) => Ok(response.map(|body| internal::settled(body, permit, verdict))),
+                    (Ok(response), None) => {
+                        Ok(response.map(|body| internal::watch(body, permit, Trailers::new(classify))))
+                    }
                     (Err(error), verdict) => {
                         permit.record(verdict.unwrap_or(Verdict::Failure));
-                        // What a generated client would make of it.
+                        // A generated client would do the same.
                         Err(Status::from_error(error))
                     }
                 })
             }
-            StateProjection::Refused { open } => Poll::Ready(Err(open.into_status())),
+            GrpcCallProjection::Refused { open } => Poll::Ready(Err(open.into_status())),
         }
     }
 }
 
-/// The verdict, if there is one before the trailers.
+/// Returns the verdict, if there is one before the trailers.
 ///
-/// An error that is a status already was some layer's answer. All others are the transport's failures.
+/// An error that is a status comes from another layer. All others are failures of the transport.
 fn verdict_of<R>(
     result: &Result<Response<R>, Box<dyn Error + Send + Sync>>,
     classify: &impl Fn(Code) -> Verdict,
 ) -> Option<Verdict> {
     match result {
-        Ok(answer) => head::verdict(answer, classify),
+        Ok(response) => verdict_on_head(response, classify),
         Err(error) => Some(error.downcast_ref().map_or(Verdict::Failure, |status| verdict_on(status, classify))),
     }
 }
 
 impl<F, B: BreakerRef, V> fmt::Debug for CircuitBreakFuture<F, B, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_permitted = matches!(self.state, State::Permitted { .. });
+        let is_permitted = matches!(self.state, GrpcCall::Permitted { .. });
         f.debug_struct("CircuitBreakFuture").field("is_permitted", &is_permitted).finish_non_exhaustive()
     }
 }

@@ -7,11 +7,11 @@ use damper_http::{self as http, Breakers, PerHost, Single, internal};
 use tonic::Code;
 use tower_layer::Layer;
 
-/// Puts gRPC clients behind circuit breakers: what keeps failing is not called, and the caller is told at once.
+/// Puts gRPC clients behind circuit breakers: a failing service is not called, and the caller gets an error at once.
 ///
 /// The verdict falls where gRPC puts the status: in the headers of an answer without messages, else in the trailers, so
-/// that a stream counts when it ends. Only a probe, which asks whether the service is back, counts as a success with its
-/// first message, see [below](#streams-as-probes). `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are
+/// that a stream counts when it ends. Only a probe, which asks whether the service is back, counts as a success with
+/// its first message, see [below](#streams-as-probes). `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are
 /// failures, and so are errors of the transport; other codes are successes.
 ///
 /// | the answer | verdict |
@@ -39,7 +39,8 @@ use tower_layer::Layer;
 ///
 /// A watch that is opened as the probe may last for hours, and must not keep other calls out for so long. So a probe
 /// counts as a success when its first message arrives. If that closes the breaker, the stream goes on as a call of the
-/// closed state: a failure in its trailers counts as one failure. If more probes are needed, its end counts for nothing.
+/// closed state: a failure in its trailers counts as one failure. If more probes are needed, its end counts for
+/// nothing.
 ///
 /// Until its first message a probe keeps its place. For streams that may be silent for long, set
 /// [`max_half_open`](damper_core::breaker::BreakerConfigBuilder::max_half_open).
@@ -47,7 +48,7 @@ use tower_layer::Layer;
 /// # Examples
 ///
 /// ```no_run
-/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_tonic as tonic; }
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
 /// use damper::tonic::CircuitBreakerLayer;
 /// use damper::{BreakerConfig, CircuitOpen};
 /// use tonic::transport::Channel;
@@ -60,7 +61,7 @@ use tower_layer::Layer;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let channel = Channel::from_static("http://greeter.example.com:50051").connect_lazy();
-/// let breaker = CircuitBreakerLayer::one(BreakerConfig::default()); // 5 failures, 30 s, 1 probe
+/// let breaker = CircuitBreakerLayer::single(BreakerConfig::default()); // 5 failures, 30 s, 1 probe
 /// let mut client = GreeterClient::new(breaker.layer(channel));
 ///
 /// match client.say_hello("me").await {
@@ -79,19 +80,19 @@ pub struct CircuitBreakerLayer<B = Single, V = fn(Code) -> Verdict> {
 }
 
 impl CircuitBreakerLayer<Single> {
-    /// One breaker for all requests of all services that the layer makes: for one channel.
+    /// Creates a layer with one breaker for all requests of all its services: for one channel.
     #[must_use]
-    pub fn one(config: BreakerConfig) -> Self {
-        Self::of(http::CircuitBreakerLayer::one(config))
+    pub fn single(config: BreakerConfig) -> Self {
+        Self::of(http::CircuitBreakerLayer::single(config))
     }
 }
 
 impl CircuitBreakerLayer<PerHost> {
-    /// A breaker per host and port, so that a sick host does not shut off healthy ones; of the 1024 hosts that were
-    /// called last.
+    /// Creates a layer with a breaker per host and port, for the 1024 hosts that were called last. A failing host does
+    /// not shut off healthy ones.
     ///
-    /// Which host a request is for, a generated client says only if it was told:
-    /// `GreeterClient::with_origin(layer.layer(channel), uri)`. Those that do not say so share a breaker.
+    /// A generated client names the host only if it has an origin: `GreeterClient::with_origin(layer.layer(channel),
+    /// uri)`. Requests without a host share a breaker.
     #[must_use]
     pub fn per_host(config: BreakerConfig) -> Self {
         Self::of(http::CircuitBreakerLayer::per_host(config))
@@ -99,14 +100,13 @@ impl CircuitBreakerLayer<PerHost> {
 }
 
 impl<V> CircuitBreakerLayer<Single, V> {
-    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are
-    /// services.
+    /// Sets the name of the layer in logs and metrics. Default: `default`. Call it before the layer makes services.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { http: self.http.named(name), ..self }
     }
 
-    /// Calls this on every change of the state. To be called before there are services.
+    /// Registers a callback for state changes. Call it before the layer makes services.
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange) + Send + Sync + 'static) -> Self {
         Self { http: self.http.on_state_change(hook), ..self }
@@ -114,21 +114,20 @@ impl<V> CircuitBreakerLayer<Single, V> {
 }
 
 impl<V> CircuitBreakerLayer<PerHost, V> {
-    /// Sets the name by which logs and metrics tell layers apart. Default: `default`. To be called before there are
-    /// services.
+    /// Sets the name of the layer in logs and metrics. Default: `default`. Call it before the layer makes services.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { http: self.http.named(name), ..self }
     }
 
-    /// Sets how many hosts are known at most. Default: 1024. To be called before there are services.
+    /// Sets how many hosts are kept at most. Default: 1024. Call it before the layer makes services.
     #[must_use]
     pub fn capacity(self, hosts: usize) -> Self {
         Self { http: self.http.capacity(hosts), ..self }
     }
 
-    /// Calls this on every change of a state, with the host and port such as `api.example.com:443`. To be called before
-    /// there are services.
+    /// Registers a callback for state changes, which gets the host and port, such as `api.example.com:443`. Call it
+    /// before the layer makes services.
     #[must_use]
     pub fn on_state_change(self, hook: impl Fn(StateChange, &str) + Send + Sync + 'static) -> Self {
         Self { http: self.http.on_state_change(hook), ..self }
@@ -136,10 +135,10 @@ impl<V> CircuitBreakerLayer<PerHost, V> {
 }
 
 impl<B: Breakers> CircuitBreakerLayer<B> {
-    /// By breakers of yours, as [the layer of HTTP](damper_http::CircuitBreakerLayer::new) has them: a `&'static` or an
-    /// `Arc` of a [`CircuitBreaker`](damper_core::CircuitBreaker), [`KeyedCircuitBreaker`](damper_core::KeyedCircuitBreaker)
-    /// per host, or
-    /// of your own making.
+    /// Creates a layer from existing breakers, as [the layer of HTTP](damper_http::CircuitBreakerLayer::new) does.
+    ///
+    /// They are a `&'static` or an `Arc` of a [`CircuitBreaker`](damper_core::CircuitBreaker), an `Arc` of a
+    /// [`KeyedCircuitBreaker`](damper_core::KeyedCircuitBreaker) with one per host, or [`Breakers`] of your own.
     pub fn new(breakers: B) -> Self {
         Self::of(http::CircuitBreakerLayer::new(breakers))
     }
@@ -159,12 +158,12 @@ impl<B, V> CircuitBreakerLayer<B, V> {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub use damper_tonic as tonic; }
+    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
     /// use damper::tonic::CircuitBreakerLayer;
     /// use damper::{BreakerConfig, Verdict};
     /// use tonic::Code;
     ///
-    /// let layer = CircuitBreakerLayer::one(BreakerConfig::default()).classify(|code| match code {
+    /// let layer = CircuitBreakerLayer::single(BreakerConfig::default()).classify(|code| match code {
     ///     Code::Unavailable | Code::Internal | Code::DataLoss => Verdict::Failure,
     ///     Code::Cancelled => Verdict::Ignored,
     ///     _ => Verdict::Success,

@@ -3,20 +3,19 @@
 // | file | idea |
 // |---|---|
 // | `layer` | which breakers, and what is a failure |
-// | `code` | what a status says about its server |
-// | `head`, `trailers` | the two places where gRPC puts a status |
+// | `verdict` | what a status says about its server, and where a response has it |
+// | `trailers` | the verdict at the end of a stream |
 // | `service` | a client behind breakers |
 // | `future` | its calls |
 
-mod code;
 mod future;
-mod head;
 mod layer;
 mod service;
 mod trailers;
+mod verdict;
 
-pub use code::unavailability;
 pub use future::CircuitBreakFuture;
 pub use layer::CircuitBreakerLayer;
 pub use service::CircuitBreak;
 pub use trailers::Trailers;
+pub use verdict::unavailability;

@@ -17,7 +17,7 @@ use tower_service::Service;
 /// A gRPC client's service behind breakers, such as a `Channel`. Made by
 /// [`CircuitBreakerLayer`](super::CircuitBreakerLayer).
 ///
-/// Ready whenever the service behind it is, and whenever [one breaker](super::CircuitBreakerLayer::one) for all
+/// Ready whenever the service behind it is, and whenever [one breaker](super::CircuitBreakerLayer::single) for all
 /// requests would refuse the call: an open breaker answers at once and does not ask the service. An error of the
 /// service's readiness is passed on and not counted, because it belongs to no request.
 ///
@@ -26,9 +26,9 @@ use tower_service::Service;
 ///
 /// # Cancel safety
 ///
-/// A future that is dropped before its answer is there tells no verdict, nor does a stream that is dropped before it
-/// ended; a probe then gives its place back. A panic, in `call`, in the future or in the stream, is a failure, and goes
-/// on to the caller.
+/// A future that is dropped before its response records no verdict, nor does a stream that is dropped before its end; a
+/// probe then gives its place back. A panic, in `call`, in the future or in the stream, is a failure, and reaches the
+/// caller.
 pub struct CircuitBreak<S, B = Single, V = fn(Code) -> Verdict> {
     service: S,
     breakers: B,

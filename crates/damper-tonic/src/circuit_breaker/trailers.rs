@@ -1,12 +1,12 @@
-//! What comes after the last message.
+//! The verdict at the end of a stream.
 
-use super::code::verdict_in;
+use super::verdict::verdict_in;
 use core::fmt;
 use damper_core::breaker::Verdict;
-use damper_http::{BodyEnd, Ending};
+use damper_http::{BodyEnd, ClassifyEnd};
 use tonic::Code;
 
-/// The verdict falls by the status among the trailers; without one, it is a failure.
+/// Returns the verdict on the status in the trailers, or a failure if there is none.
 #[derive(Clone, Copy)]
 pub struct Trailers<V> {
     classify: V,
@@ -18,7 +18,7 @@ impl<V> Trailers<V> {
     }
 }
 
-impl<V: Fn(Code) -> Verdict> Ending for Trailers<V> {
+impl<V: Fn(Code) -> Verdict> ClassifyEnd for Trailers<V> {
     fn verdict(self, end: BodyEnd<'_>) -> Verdict {
         match end {
             BodyEnd::Trailers(trailers) => verdict_in(trailers, &self.classify).unwrap_or(Verdict::Failure),

@@ -1,4 +1,4 @@
-//! The body of an answer, whose end is waited for.
+//! A response body that reports to a breaker how it ended.
 
 use bytes::Buf;
 use core::fmt;
@@ -10,9 +10,9 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-/// What the end of a body comes to.
-pub trait Ending {
-    /// The verdict.
+/// Returns the verdict on the end of a body.
+pub trait ClassifyEnd {
+    /// Returns the verdict.
     fn verdict(self, end: BodyEnd<'_>) -> Verdict;
 }
 
@@ -27,15 +27,15 @@ pub enum BodyEnd<'a> {
     Error,
 }
 
-/// What the head of the answer came to, unless the body ends by an error.
-impl Ending for Verdict {
+/// The verdict on the head of the response, unless the body ends by an error.
+impl ClassifyEnd for Verdict {
     fn verdict(self, end: BodyEnd<'_>) -> Verdict {
         if matches!(end, BodyEnd::Error) { Verdict::Failure } else { self }
     }
 }
 
 pin_project! {
-    /// The body of an answer, which tells a breaker how it ended.
+    /// A response body that reports to a breaker how it ended.
     ///
     /// The body of a probe counts as a success when its first data arrives, so that a stream that lasts for hours does
     /// not keep the breaker half-open. If that closes the breaker, the end of the body counts as that of any other call
@@ -43,44 +43,49 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it ended, it tells no verdict: a probe gives its place back. A body that panics has failed.
+    /// Dropped before its end, it records no verdict, and a probe gives its place back. A panic of the body is a
+    /// failure.
     pub struct WatchedBody<R, B: BreakerRef, V = Verdict> {
         #[pin]
         body: R,
-        // There until the verdict is told, both.
+        // Both are there until the verdict is recorded.
         permit: Option<Permit<B>>,
-        ending: Option<V>,
-        // Whether some of the body was there already.
-        is_answered: bool,
+        classify: Option<V>,
+        // Whether data of the body has arrived.
+        has_data: bool,
     }
 }
 
-impl<R: Body, B: BreakerRef, V: Ending> WatchedBody<R, B, V> {
-    /// Waits for the end, unless it is there: a body that is over is not asked for.
-    pub(crate) fn watch(body: R, permit: Permit<B>, ending: V) -> Self {
+impl<R: Body, B: BreakerRef, V: ClassifyEnd> WatchedBody<R, B, V> {
+    /// Watches a body until its end, which may be reached already.
+    pub(crate) fn watch(body: R, permit: Permit<B>, classify: V) -> Self {
         let mut permit = Some(permit);
         let guard = FailOnUnwind::new(&mut permit);
         let is_over = body.is_end_stream();
         guard.over();
-        let mut this = Self { body, permit, ending: Some(ending), is_answered: false };
+        let mut this = Self { body, permit, classify: Some(classify), has_data: false };
         if is_over {
-            end(&mut this.permit, &mut this.ending, BodyEnd::Plain);
+            record_end(&mut this.permit, &mut this.classify, BodyEnd::Plain);
         }
         this
     }
 
-    /// Waits for nothing: the head said it all.
+    /// Records the verdict on the head at once, and does not watch the body.
     pub(crate) fn settled(body: R, permit: Permit<B>, verdict: Verdict) -> Self {
         permit.record(verdict);
-        Self { body, permit: None, ending: None, is_answered: true }
+        Self { body, permit: None, classify: None, has_data: true }
     }
 }
 
-/// Tells the verdict, once.
-fn end<B: BreakerRef, V: Ending>(permit: &mut Option<Permit<B>>, ending: &mut Option<V>, how: BodyEnd<'_>) {
-    if let Some(ending) = ending.take() {
+/// Records the verdict on the end of a body, once.
+fn record_end<B: BreakerRef, V: ClassifyEnd>(
+    permit: &mut Option<Permit<B>>,
+    classify: &mut Option<V>,
+    end: BodyEnd<'_>,
+) {
+    if let Some(classify) = classify.take() {
         let guard = FailOnUnwind::new(permit);
-        let verdict = ending.verdict(how);
+        let verdict = classify.verdict(end);
         guard.over();
         if let Some(permit) = permit.take() {
             permit.record(verdict);
@@ -88,7 +93,7 @@ fn end<B: BreakerRef, V: Ending>(permit: &mut Option<Permit<B>>, ending: &mut Op
     }
 }
 
-impl<R: Body, B: BreakerRef, V: Ending> Body for WatchedBody<R, B, V> {
+impl<R: Body, B: BreakerRef, V: ClassifyEnd> Body for WatchedBody<R, B, V> {
     type Data = R::Data;
     type Error = R::Error;
 
@@ -102,18 +107,18 @@ impl<R: Body, B: BreakerRef, V: Ending> Body for WatchedBody<R, B, V> {
         let frame = ready!(polled);
         match &frame {
             Some(Ok(frame)) => match (frame.trailers_ref(), frame.data_ref()) {
-                (Some(trailers), _) => end(this.permit, this.ending, BodyEnd::Trailers(trailers)),
-                _ if is_over => end(this.permit, this.ending, BodyEnd::Plain),
-                (_, Some(data)) if !*this.is_answered && data.has_remaining() => {
-                    *this.is_answered = true;
+                (Some(trailers), _) => record_end(this.permit, this.classify, BodyEnd::Trailers(trailers)),
+                _ if is_over => record_end(this.permit, this.classify, BodyEnd::Plain),
+                (_, Some(data)) if !*this.has_data && data.has_remaining() => {
+                    *this.has_data = true;
                     if let Some(permit) = this.permit {
                         permit.probe_answered();
                     }
                 }
                 _ => {}
             },
-            Some(Err(_)) => end(this.permit, this.ending, BodyEnd::Error),
-            None => end(this.permit, this.ending, BodyEnd::Plain),
+            Some(Err(_)) => record_end(this.permit, this.classify, BodyEnd::Error),
+            None => record_end(this.permit, this.classify, BodyEnd::Plain),
         }
         Poll::Ready(frame)
     }

@@ -1,0 +1,61 @@
+//! What a limit decides.
+
+use super::Refusal;
+use core::time::Duration;
+use damper_core::quota::Quota;
+
+/// The answer of a limit to a request: it may pass, with the standing of the limit if that was asked for; or a refusal.
+pub type Answer = Result<Option<Standing>, Refusal>;
+
+/// A decision that is made at once, or one that is not.
+///
+/// Until a later decision is made, the service holds the request and a clone of the service to call. It holds nothing
+/// for a decision that is made at once.
+#[derive(Debug)]
+pub enum Decision<F> {
+    /// The decision is made.
+    Now(Answer),
+    /// This future makes the decision.
+    Later(F),
+}
+
+/// What an answer that allows a request has to contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Nothing: `Ok(None)`.
+    None,
+    /// The standing of the limit, for headers: `Ok(Some(standing))`.
+    Standing,
+}
+
+impl Detail {
+    /// Calls `standing` and returns its result if that is asked for.
+    #[inline]
+    #[must_use]
+    pub fn then(self, standing: impl FnOnce() -> Standing) -> Option<Standing> {
+        match self {
+            Self::None => None,
+            Self::Standing => Some(standing()),
+        }
+    }
+}
+
+/// The standing of a limit after a decision, which headers report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Standing {
+    /// The quota that decided.
+    pub quota: Quota,
+    /// The tokens that are left, rounded down.
+    pub remaining: u32,
+    /// The time until all tokens are there; `None` if they never will be.
+    pub resets_in: Option<Duration>,
+}
+
+impl Standing {
+    /// Creates the standing of a limit of this quota.
+    #[must_use]
+    pub fn new(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
+        Self { quota, remaining, resets_in }
+    }
+}

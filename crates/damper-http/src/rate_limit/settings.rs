@@ -1,0 +1,142 @@
+//! What all services of a layer share: its limit and its settings, and what follows from a decision.
+
+use super::{Headers, RefusalBody};
+use crate::Head;
+use crate::limit::{Answer, Limit, LimitError, Limited, Refusal, Standing};
+use crate::telemetry::LimitTelemetry;
+use crate::wire::{self, RateLimitHeaders};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use bytes::Bytes;
+use core::fmt;
+use http::{HeaderMap, Response};
+
+type RequestPredicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
+
+type RequestCallback<T> = Arc<dyn Fn(&Head<'_>, &T) + Send + Sync>;
+
+/// The limit and the settings of a layer.
+#[derive(Clone)]
+pub(super) struct RateLimitSettings<L> {
+    pub(super) limit: L,
+    pub(super) exempt: Option<RequestPredicate>,
+    pub(super) headers: Headers,
+    rate_limit_headers: RateLimitHeaders,
+    pub(super) body: RefusalBody,
+    pub(super) on_limited: Option<RequestCallback<Limited>>,
+    pub(super) on_error: Option<RequestCallback<LimitError>>,
+    telemetry: LimitTelemetry,
+}
+
+impl<L> RateLimitSettings<L> {
+    pub(super) fn new(limit: L) -> Self {
+        Self {
+            limit,
+            exempt: None,
+            headers: Headers::default(),
+            rate_limit_headers: RateLimitHeaders::default(),
+            body: RefusalBody::Text,
+            on_limited: None,
+            on_error: None,
+            telemetry: LimitTelemetry::default(),
+        }
+    }
+
+    /// Sets the name of the limit, which these headers carry.
+    pub(super) fn rename(&mut self, headers: RateLimitHeaders) {
+        self.rate_limit_headers = headers;
+        self.telemetry = LimitTelemetry::default();
+    }
+
+    #[inline]
+    pub(super) fn exempts(&self, head: &Head<'_>) -> bool {
+        self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head))
+    }
+
+    /// Writes the headers that report this standing.
+    pub(super) fn write_headers(&self, headers: &mut HeaderMap, standing: Standing) {
+        let Standing { quota, remaining, resets_in } = standing;
+        self.rate_limit_headers.write(headers, quota, remaining, resets_in);
+        if self.headers.include_x() {
+            wire::x_rate_limit(headers, quota, remaining, resets_in);
+        }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<L: Clone> RateLimitSettings<L> {
+    /// Returns the same settings with another limit.
+    pub(super) fn map<M>(&self, map: impl FnOnce(L) -> M) -> RateLimitSettings<M> {
+        let Self { limit, exempt, headers, rate_limit_headers, body, on_limited, on_error, telemetry } = self.clone();
+        let limit = map(limit);
+        RateLimitSettings { limit, exempt, headers, rate_limit_headers, body, on_limited, on_error, telemetry }
+    }
+}
+
+impl<L: Limit> RateLimitSettings<L> {
+    /// Records a decision. Returns the response to a refused request.
+    #[inline]
+    pub(super) fn conclude(&self, head: &Head<'_>, answer: Answer) -> Result<Option<Standing>, Box<Response<Bytes>>> {
+        self.record(head, &answer);
+        answer.map_err(|refusal| self.response(head, &refusal))
+    }
+
+    /// Records a decision in logs and metrics, and calls the callback for it.
+    #[inline]
+    pub(super) fn record(&self, head: &Head<'_>, answer: &Answer) {
+        match answer {
+            Ok(_) => self.record_allowed(),
+            Err(refusal) => self.record_refusal(head, refusal),
+        }
+    }
+
+    #[inline]
+    pub(super) fn record_allowed(&self) {
+        self.telemetry.record_allowed(self.rate_limit_headers.name());
+    }
+
+    #[cold]
+    fn record_refusal(&self, head: &Head<'_>, refusal: &Refusal) {
+        match refusal {
+            Refusal::Limited(limited) => {
+                self.telemetry.record_refused(self.rate_limit_headers.name(), &self.limit, head, limited);
+                if let Some(on_limited) = &self.on_limited {
+                    on_limited(head, limited);
+                }
+            }
+            Refusal::Failed(error) => {
+                self.telemetry.record_failed(self.rate_limit_headers.name(), error);
+                if let Some(on_error) = &self.on_error {
+                    on_error(head, error);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn response(&self, head: &Head<'_>, refusal: &Refusal) -> Box<Response<Bytes>> {
+        let mut response = self.body.response(head, refusal);
+        if let Refusal::Limited(limited) = refusal {
+            // `RateLimit` and a `Retry-After` beside it name the same time.
+            let standing = Standing { resets_in: limited.retry_after, ..limited.standing };
+            self.write_headers(response.headers_mut(), standing);
+        }
+        Box::new(response)
+    }
+
+    /// Records what the limits per key hold and have counted.
+    #[cfg(feature = "metrics")]
+    pub(super) fn record_keyed(&self) {
+        LimitTelemetry::record_keyed(self.rate_limit_headers.name(), self.limit.keyed());
+    }
+}
+
+impl<L: fmt::Debug> fmt::Debug for RateLimitSettings<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimitSettings")
+            .field("name", &self.rate_limit_headers.name())
+            .field("limit", &self.limit)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
+}

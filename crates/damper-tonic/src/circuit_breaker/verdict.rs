@@ -1,0 +1,92 @@
+//! What a status says about its server, and where a response has it.
+
+use core::time::Duration;
+use damper_core::breaker::Verdict;
+use damper_http::internal::is_grpc_type;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, Response, StatusCode};
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+
+/// Returns a failure for `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED`, and a success for all other
+/// codes.
+///
+/// This is the default of [`CircuitBreakerLayer::classify`](super::CircuitBreakerLayer::classify).
+///
+/// The layer counts `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo` as a success: that is a limiter, which is alive
+/// and has said when to come back, as HTTP's 429 does.
+#[must_use]
+pub fn unavailability(code: Code) -> Verdict {
+    Verdict::failure_if(matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted))
+}
+
+/// Returns the verdict on the head of a response, if it has a status or is no response of gRPC.
+pub(super) fn verdict_on_head<R>(response: &Response<R>, classify: &impl Fn(Code) -> Verdict) -> Option<Verdict> {
+    if let Some(verdict) = verdict_in(response.headers(), classify) {
+        return Some(verdict);
+    }
+    // A page in the place of messages has no trailers, and the client does not read it to its end.
+    let is_page = response.headers().get(CONTENT_TYPE).is_some_and(|value| !is_grpc_type(value.as_bytes()));
+    match response.status() {
+        StatusCode::OK if !is_page => None,
+        // A limiter's refusal, as `RESOURCE_EXHAUSTED` with a `RetryInfo` is.
+        StatusCode::TOO_MANY_REQUESTS if response.headers().contains_key(RETRY_AFTER) => Some(Verdict::Success),
+        status => Some(code_of(status).map_or(Verdict::Failure, classify)),
+    }
+}
+
+/// Returns the code that gRPC's `http-grpc-status-mapping` gives a response without one; `None` if that is `UNKNOWN`.
+fn code_of(status: StatusCode) -> Option<Code> {
+    match status {
+        StatusCode::BAD_REQUEST | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Some(Code::Internal),
+        StatusCode::UNAUTHORIZED => Some(Code::Unauthenticated),
+        StatusCode::FORBIDDEN => Some(Code::PermissionDenied),
+        StatusCode::NOT_FOUND => Some(Code::Unimplemented),
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::GATEWAY_TIMEOUT => Some(Code::Unavailable),
+        _ => None,
+    }
+}
+
+/// Returns the verdict on the status in headers or trailers, if they have one.
+pub(super) fn verdict_in(headers: &HeaderMap, classify: &impl Fn(Code) -> Verdict) -> Option<Verdict> {
+    let code = Code::from_bytes(headers.get(STATUS)?.as_bytes());
+    Some(with_retry_info(code, classify(code), || retry_after_in(headers)))
+}
+
+/// Returns the verdict on a status.
+pub(super) fn verdict_on(status: &Status, classify: &impl Fn(Code) -> Verdict) -> Verdict {
+    with_retry_info(status.code(), classify(status.code()), || retry_after(status))
+}
+
+/// Adjusts a failure by the `RetryInfo` of its status: a limiter's refusal is a success, and any other failure keeps
+/// the breaker open for that time. Other verdicts are not changed.
+fn with_retry_info(code: Code, verdict: Verdict, retry_after: impl FnOnce() -> Option<Duration>) -> Verdict {
+    match verdict {
+        Verdict::Failure => match retry_after() {
+            None => Verdict::Failure,
+            Some(_) if code == Code::ResourceExhausted => Verdict::Success,
+            Some(wait) => Verdict::RetryAfter(wait),
+        },
+        verdict => verdict,
+    }
+}
+
+/// Malformed details have no `RetryInfo`. (`Status::from_header_map` would panic on them.)
+#[cold]
+fn retry_after_in(headers: &HeaderMap) -> Option<Duration> {
+    let details = HeaderMap::from_iter([(DETAILS, headers.get(DETAILS)?.clone())]);
+    let details = MetadataMap::from_headers(details).get_bin(DETAILS.as_str())?.to_bytes().ok()?;
+    retry_after(&Status::with_details(Code::Unknown, "", details))
+}
+
+/// Returns the delay of the `RetryInfo`, if there is one; zero if it has no delay.
+fn retry_after(status: &Status) -> Option<Duration> {
+    Some(status.get_details_retry_info()?.retry_delay.unwrap_or_default())
+}
