@@ -213,10 +213,10 @@ fn layers_of_windows_are_taken_back_only_in_the_same_window() {
     let both = LimitSet::with_algorithms(layers, &clock);
     both.check_n(10).unwrap();
     clock.advance(Duration::from_secs(1));
-    assert_eq!(both.check_n(10).unwrap_err().layer(), 1);
+    assert_eq!(both.check_n(10).unwrap_err().index(), 1);
     assert_eq!(both.peek().map(|usage| usage.used()), [0, 10]);
     both.check_n(5).unwrap();
-    assert_eq!(both.check().unwrap_err().layer(), 1);
+    assert_eq!(both.check().unwrap_err().index(), 1);
     assert_eq!(both.peek().map(|usage| usage.used()), [5, 15]);
 }
 
@@ -418,7 +418,7 @@ fn a_sliding_counter_is_taken_back_in_the_same_window() {
     let both = LimitSet::with_algorithms(layers, &clock);
     both.check_n(10).unwrap();
     clock.advance(Duration::from_secs(2));
-    assert_eq!(both.check_n(10).unwrap_err().layer(), 1);
+    assert_eq!(both.check_n(10).unwrap_err().index(), 1);
     assert_eq!(both.peek().map(|usage| usage.used()), [0, 10]);
 }
 

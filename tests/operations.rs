@@ -297,8 +297,8 @@ proptest! {
                     prop_assert!(models.iter_mut().all(|model| model.take(n, 0)));
                 }
                 Err(denied) => {
-                    prop_assert_eq!(Some(denied.layer()), refused_by);
-                    prop_assert_eq!(denied.quota(), models[denied.layer()].settings.quota());
+                    prop_assert_eq!(Some(denied.index()), refused_by);
+                    prop_assert_eq!(denied.quota(), models[denied.index()].settings.quota());
                 }
             }
             prop_assert_eq!(layered.peek().map(|usage| usage.remaining()), [models[0].tokens(), models[1].tokens()]);

@@ -90,14 +90,14 @@ fn a_layer_gives_back_what_is_still_the_last() {
         &clock,
     );
     for round in 0..40 {
-        assert_eq!(both.check_n(3).unwrap_err().layer(), 1, "exceeds the second");
+        assert_eq!(both.check_n(3).unwrap_err().index(), 1, "exceeds the second");
         assert_eq!(both.peek().map(|usage| usage.used()), [0, 0], "{round}");
         clock.advance_ticks(round % 3);
     }
     both.check_n(2).unwrap();
     for _ in 0..40 {
-        assert_eq!(both.check_n(3).unwrap_err().layer(), 1);
-        assert_eq!(both.check_n(4).unwrap_err().layer(), 1, "both refuse, the second for ever");
+        assert_eq!(both.check_n(3).unwrap_err().index(), 1);
+        assert_eq!(both.check_n(4).unwrap_err().index(), 1, "both refuse, the second for ever");
     }
     clock.advance(Duration::from_secs(1));
     assert_eq!(both.peek()[0].used(), 0);

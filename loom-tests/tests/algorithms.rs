@@ -137,7 +137,7 @@ fn a_roll_back<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A, used
     both.check().unwrap();
     let rival = {
         let both = Arc::clone(&both);
-        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().layer(), 1))
+        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().index(), 1))
     };
     clock.advance(Duration::from_secs(1));
     both.check().unwrap();

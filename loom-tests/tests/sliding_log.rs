@@ -104,7 +104,7 @@ fn roll_back() {
     let both = Arc::new(LimitSet::with_algorithms([log(3), log(1)], clock.clone()));
     let rival = {
         let both = Arc::clone(&both);
-        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().layer(), 1))
+        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().index(), 1))
     };
     let first = both.check().is_ok();
     clock.advance(Duration::from_secs(1));
@@ -133,7 +133,7 @@ fn roll_back_and_wait() {
     let both = Arc::new(LimitSet::with_algorithms([log(3), log(1)], clock.clone()));
     let rival = {
         let both = Arc::clone(&both);
-        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().layer(), 1))
+        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().index(), 1))
     };
     assert!(both.check().is_ok());
     rival.join().unwrap();

@@ -42,19 +42,19 @@ const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 /// the one which started the line. (A window has at most 2^57 units, and the line starts at the end of its first.)
 const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
-/// A slot, seen from the next token that it is to hold.
-pub(super) enum Slot {
+/// What a slot holds, seen from the next token that it is to hold.
+pub(super) enum Stamp {
     /// Stamped in the lap before.
     LapBefore(u64),
     /// Stamped in the lap of the token itself, which was given back.
     SameLap(u64),
     /// Not stamped in the lap before.
     Older,
-    /// The token was taken long ago.
+    /// Stamped in a later lap: the token was taken long ago.
     Newer,
 }
 
-impl Slot {
+impl Stamp {
     pub(super) fn of(word: u64, lap: u64) -> Self {
         let stamp = STAMP.get(word);
         match STAMPED_LAP.get(lap.wrapping_sub(STAMPED_LAP.get(word))) {
@@ -68,12 +68,12 @@ impl Slot {
 
 /// The number of a token, as the head has it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TokenNumber {
     pub(super) lap: u64,
     pub(super) index: usize,
 }
 
-impl Place {
+impl TokenNumber {
     pub(super) fn of(head: u64) -> Self {
         Self { lap: LAP.get(head), index: INDEX.get(head) as usize }
     }
@@ -114,9 +114,9 @@ pub(super) fn restamped(word: u64, at: u64) -> u64 {
     word & !STAMP.put(u64::MAX) | STAMP.put(at)
 }
 
-pub(super) struct Ring(Box<[AtomicU64]>);
+pub(super) struct StampRing(Box<[AtomicU64]>);
 
-impl Ring {
+impl StampRing {
     pub(super) fn new(limit: u32) -> Self {
         Self((0..limit).map(|_| AtomicU64::new(LONG_AGO)).collect())
     }
@@ -129,38 +129,38 @@ impl Ring {
         &self.0
     }
 
-    pub(super) fn slot(&self, place: Place) -> &AtomicU64 {
+    pub(super) fn slot(&self, place: TokenNumber) -> &AtomicU64 {
         &self.0[place.index]
     }
 
     /// The place `n` tokens after one; `n` is at most the limit.
-    pub(super) fn after(&self, place: Place, n: usize) -> Place {
+    pub(super) fn after(&self, place: TokenNumber, n: usize) -> TokenNumber {
         match place.index + n {
-            index if index < self.len() => Place { index, ..place },
-            index => Place { lap: place.lap.wrapping_add(1), index: index - self.len() },
+            index if index < self.len() => TokenNumber { index, ..place },
+            index => TokenNumber { lap: place.lap.wrapping_add(1), index: index - self.len() },
         }
     }
 
     /// The place `n` tokens before one; `n` is at most the limit.
-    pub(super) fn before(&self, place: Place, n: usize) -> Place {
+    pub(super) fn before(&self, place: TokenNumber, n: usize) -> TokenNumber {
         match place.index.checked_sub(n) {
-            Some(index) => Place { index, ..place },
-            None => Place { lap: place.lap.wrapping_sub(1), index: place.index + self.len() - n },
+            Some(index) => TokenNumber { index, ..place },
+            None => TokenNumber { lap: place.lap.wrapping_sub(1), index: place.index + self.len() - n },
         }
     }
 
     /// Stamps a slot that is one's own, unless somebody did it on one's behalf.
-    pub(super) fn stamp(&self, mine: Place, at: u64, window: i64) {
+    pub(super) fn stamp(&self, mine: TokenNumber, at: u64, window: i64) {
         let slot = self.slot(mine);
         // ORDERING: Relaxed: a stamp that is due at `at` can only be the one that was seen there. Release pairs with
         // the fence in `is_current`: who sees the stamp sees the head that it belongs to, and the epoch of its line.
         // loom-tests: sliding_log::who_sees_a_stamp_on_behalf_of_another_sees_the_head.
         let mut word = slot.load(Ordering::Relaxed);
         loop {
-            let is_missing = match Slot::of(word, mine.lap) {
-                Slot::LapBefore(stamp) => age(at, stamp) >= window,
-                Slot::SameLap(stamp) => age(at, stamp) > 0,
-                Slot::Older | Slot::Newer => false,
+            let is_missing = match Stamp::of(word, mine.lap) {
+                Stamp::LapBefore(stamp) => age(at, stamp) >= window,
+                Stamp::SameLap(stamp) => age(at, stamp) > 0,
+                Stamp::Older | Stamp::Newer => false,
             };
             if !is_missing {
                 return;
@@ -173,22 +173,22 @@ impl Ring {
     }
 
     /// Whether the slot holds a stamp of this token.
-    pub(super) fn is_stamped(&self, mine: Place) -> bool {
+    pub(super) fn is_stamped(&self, mine: TokenNumber) -> bool {
         // ORDERING: Relaxed: who has seen the head that others put there sees what they put into the slots before.
-        matches!(Slot::of(self.slot(mine).load(Ordering::Relaxed), mine.lap), Slot::SameLap(_))
+        matches!(Stamp::of(self.slot(mine).load(Ordering::Relaxed), mine.lap), Stamp::SameLap(_))
     }
 
     /// How many of the next tokens are there, up to `most`. They come back in the order in which they were taken.
-    pub(super) fn free(&self, window: u64, at: u64, place: Place, most: usize) -> u32 {
+    pub(super) fn free(&self, window: u64, at: u64, place: TokenNumber, most: usize) -> u32 {
         let (mut free, mut end) = (0, most);
         while free < end {
             let middle = usize::midpoint(free, end);
             let next = self.after(place, middle);
             // ORDERING: Relaxed: what is told counts for the moment of the decision, and others go on.
-            let is_due = match Slot::of(self.slot(next).load(Ordering::Relaxed), next.lap) {
-                Slot::LapBefore(stamp) => age(at, stamp) >= window as i64,
-                Slot::SameLap(_) => true,
-                Slot::Older | Slot::Newer => false,
+            let is_due = match Stamp::of(self.slot(next).load(Ordering::Relaxed), next.lap) {
+                Stamp::LapBefore(stamp) => age(at, stamp) >= window as i64,
+                Stamp::SameLap(_) => true,
+                Stamp::Older | Stamp::Newer => false,
             };
             if is_due {
                 free = middle + 1;

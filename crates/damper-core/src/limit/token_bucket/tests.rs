@@ -5,12 +5,16 @@
 //! swaps the word if that is still what it loaded. One that gives back loads the offset, then the word, reads the clock,
 //! and swaps the offset. Any other step may come between them.
 
-use super::{Measure, Quota, Timeline};
+use super::{TokenBucket, TokenLine};
+use crate::limit::Algorithm;
+use crate::quota::{Line, Quota, Timeline};
+use crate::time::ManualClock;
+use core::time::Duration;
 use proptest::prelude::*;
 use std::vec::Vec;
 
 #[derive(Clone, Copy, Debug)]
-enum Call {
+enum Operation {
     Take(u32),
     Refund(u32),
 }
@@ -53,7 +57,7 @@ enum Bug {
 
 /// Tokens that were taken.
 #[derive(Clone, Copy, Debug)]
-struct Admitted {
+struct Spend {
     /// The reading of the clock, and the step at which it was read.
     now: u64,
     step: usize,
@@ -65,14 +69,14 @@ struct Admitted {
 /// A bucket, threads in the middle of decisions, and what was admitted.
 #[derive(Clone, Debug)]
 struct World {
-    line: Timeline,
+    line: TokenLine,
     quota: Quota,
     word: u64,
     offset: u64,
     now: u64,
     steps: usize,
-    threads: Vec<(Stage, Call)>,
-    admitted: Vec<Admitted>,
+    threads: Vec<(Stage, Operation)>,
+    admitted: Vec<Spend>,
     /// The step of each refund, and its units.
     refunded: Vec<(usize, u64)>,
     bug: Option<Bug>,
@@ -84,9 +88,12 @@ struct World {
 const FREQUENCY: u64 = 1_000;
 
 impl World {
-    fn new(quota: Quota, calls: &[Call]) -> Self {
+    fn new(quota: Quota, calls: &[Operation]) -> Self {
         Self {
-            line: Timeline::new(Measure::Tokens, &quota, &quota, FREQUENCY, 0, 0),
+            line: TokenLine::new(
+                Timeline::new::<TokenLine>(&quota, &quota, FREQUENCY, 0, TokenLine::missing(0)),
+                &quota,
+            ),
             quota,
             word: 0,
             offset: 0,
@@ -105,35 +112,35 @@ impl World {
         self.steps += 1;
         let (stage, call) = self.threads[thread];
         self.threads[thread].0 = match (stage, call) {
-            (Stage::Begin, Call::Take(_)) if self.bug != Some(Bug::EarlyOffset) => {
+            (Stage::Begin, Operation::Take(_)) if self.bug != Some(Bug::EarlyOffset) => {
                 Stage::Word { offset: 0, word: self.word }
             }
             (Stage::Begin, _) => Stage::Offset { offset: self.offset },
             (Stage::Offset { offset }, _) => Stage::Word { offset, word: self.word },
             (Stage::Word { offset, word }, _) => Stage::Clock { offset, word, now: self.now - skew, step: self.steps },
-            (Stage::Clock { offset, word, now, step }, Call::Take(_)) => {
+            (Stage::Clock { offset, word, now, step }, Operation::Take(_)) => {
                 let offset = if self.bug == Some(Bug::EarlyOffset) { offset } else { self.offset };
                 Stage::Swap { offset, word, now, step, last: self.steps }
             }
-            (Stage::Clock { offset, word, now, .. }, Call::Refund(n)) => {
+            (Stage::Clock { offset, word, now, .. }, Operation::Refund(n)) => {
                 self.refund(offset, word, now, n);
                 Stage::Begin
             }
-            (Stage::Swap { offset, word, now, step, last }, Call::Take(cost) | Call::Refund(cost)) => {
-                self.take(offset, word, cost, Admitted { now, step, last, cost }, skew);
+            (Stage::Swap { offset, word, now, step, last }, Operation::Take(cost) | Operation::Refund(cost)) => {
+                self.take(offset, word, cost, Spend { now, step, last, cost }, skew);
                 Stage::Begin
             }
         };
     }
 
-    fn take(&mut self, offset: u64, word: u64, cost: u32, admitted: Admitted, skew: u64) {
-        let at = self.line.position(admitted.now).wrapping_add(offset);
+    fn take(&mut self, offset: u64, word: u64, cost: u32, admitted: Spend, skew: u64) {
+        let at = self.line.timeline().position(admitted.now).wrapping_add(offset);
         match self.line.take(word, at, cost) {
             Ok(next) if word == self.word => {
                 self.word = next;
                 self.admitted.push(admitted);
             }
-            Err(_) if skew == 0 && Timeline::debt(word, at) > self.line.deepest_ever << self.line.fraction_bits => {
+            Err(_) if skew == 0 && TokenLine::debt(word, at) > self.line.timeline().deepest_ever() => {
                 self.complaint = Some("a legal debt is healed");
             }
             _ => {}
@@ -141,14 +148,14 @@ impl World {
     }
 
     fn refund(&mut self, offset: u64, word: u64, now: u64, n: u32) {
-        let at = self.line.position(now).wrapping_add(offset);
+        let at = self.line.timeline().position(now).wrapping_add(offset);
         let units = self.line.refundable(word, at, n);
         if units > 0 && (offset == self.offset || self.bug == Some(Bug::BlindRefund)) {
-            let at = self.line.position(now).wrapping_add(self.offset);
+            let at = self.line.timeline().position(now).wrapping_add(self.offset);
             self.offset = self.offset.wrapping_add(units);
             self.refunded.push((self.steps, units));
             // Words only grow here.
-            if Timeline::debt(self.word, at) < units {
+            if TokenLine::debt(self.word, at) < units {
                 self.complaint = Some("more is given back than was missing");
             }
         }
@@ -159,7 +166,7 @@ impl World {
     fn check(&self) {
         assert_eq!(self.complaint, None, "{self:?}");
         let (limit, burst) = (u64::from(self.quota.limit()), u64::from(self.quota.burst_size()));
-        let token = 1 << self.line.fraction_bits();
+        let token = self.line.timeline().units(1);
         for from in self.admitted.iter().map(|first| first.now) {
             for to in self.admitted.iter().map(|last| last.now).filter(|to| *to >= from) {
                 let within = || self.admitted.iter().filter(|call| (from..=to).contains(&call.now));
@@ -205,11 +212,11 @@ fn every_small_history_stays_in_the_envelope() {
     let mut histories = 0;
     let mut noticed = false;
     for (limit, burst) in [(1_000, 1), (500, 2)] {
-        let world = World::new(Quota::per_second(limit).burst(burst), &[1, 1, burst].map(Call::Take));
+        let world = World::new(Quota::per_second(limit).burst(burst), &[1, 1, burst].map(Operation::Take));
         search(&world, &mut [4, 4, 4], &mut histories);
         // The search would notice: one admission more than the burst in one tick is outside.
         let mut outside = world.clone();
-        let admitted = |_| Admitted { now: 1_000, step: 0, last: 0, cost: 1 };
+        let admitted = |_| Spend { now: 1_000, step: 0, last: 0, cost: 1 };
         outside.admitted = (0..=burst + limit / 500).map(admitted).collect();
         noticed |= std::panic::catch_unwind(|| outside.check()).is_err();
     }
@@ -219,10 +226,10 @@ fn every_small_history_stays_in_the_envelope() {
 }
 
 /// What threads do to an empty bucket that may have no debt.
-fn refunding(limit: u32, burst: u32, calls: [Call; 3]) -> World {
+fn refunding(limit: u32, burst: u32, calls: [Operation; 3]) -> World {
     let mut world = World::new(Quota::per_second(limit).burst(burst).max_debt(0), &calls);
-    world.word = world.line.take(0, world.line.position(world.now), burst).unwrap();
-    world.admitted.push(Admitted { now: world.now, step: 0, last: 0, cost: burst });
+    world.word = world.line.take(0, world.line.timeline().position(world.now), burst).unwrap();
+    world.admitted.push(Spend { now: world.now, step: 0, last: 0, cost: burst });
     world
 }
 
@@ -232,8 +239,8 @@ fn refunding(limit: u32, burst: u32, calls: [Call; 3]) -> World {
 fn every_small_history_with_refunds_stays_in_the_envelope() {
     let mut histories = 0;
     for (limit, burst) in [(1_000, 1), (500, 2)] {
-        let one = refunding(limit, burst, [Call::Take(1), Call::Take(burst), Call::Refund(1)]);
-        let two = refunding(limit, burst, [Call::Take(burst), Call::Refund(1), Call::Refund(burst)]);
+        let one = refunding(limit, burst, [Operation::Take(1), Operation::Take(burst), Operation::Refund(1)]);
+        let two = refunding(limit, burst, [Operation::Take(burst), Operation::Refund(1), Operation::Refund(burst)]);
         for world in [one, two] {
             search(&world, &mut [4, 4, 4], &mut histories);
         }
@@ -245,7 +252,7 @@ fn every_small_history_with_refunds_stays_in_the_envelope() {
 #[test]
 #[should_panic(expected = "a legal debt is healed")]
 fn the_search_notices_an_offset_older_than_its_word() {
-    let mut world = refunding(500, 2, [Call::Take(2), Call::Take(2), Call::Refund(2)]);
+    let mut world = refunding(500, 2, [Operation::Take(2), Operation::Take(2), Operation::Refund(2)]);
     world.bug = Some(Bug::EarlyOffset);
     search(&world, &mut [5, 5, 4], &mut 0);
 }
@@ -253,7 +260,7 @@ fn the_search_notices_an_offset_older_than_its_word() {
 #[test]
 #[should_panic(expected = "more is given back than was missing")]
 fn the_search_notices_a_refund_that_compares_nothing() {
-    let mut world = refunding(500, 2, [Call::Take(2), Call::Refund(2), Call::Refund(2)]);
+    let mut world = refunding(500, 2, [Operation::Take(2), Operation::Refund(2), Operation::Refund(2)]);
     world.bug = Some(Bug::BlindRefund);
     search(&world, &mut [4, 4, 4], &mut 0);
 }
@@ -270,7 +277,7 @@ proptest! {
         refunds in proptest::collection::vec(1..4u32, 0..3),
         steps in proptest::collection::vec((any::<u8>(), 0..3u64, 0..20u64), 50),
     ) {
-        let calls: Vec<_> = costs.into_iter().map(Call::Take).chain(refunds.into_iter().map(Call::Refund)).collect();
+        let calls: Vec<_> = costs.into_iter().map(Operation::Take).chain(refunds.into_iter().map(Operation::Refund)).collect();
         let mut world = World::new(Quota::per_second(limit).burst(burst), &calls);
         for (thread, skew, pass) in steps {
             // Mostly nothing passes between two steps, so that threads overlap.
@@ -279,4 +286,23 @@ proptest! {
         }
         world.check();
     }
+}
+
+/// A refund between taking and rolling back repaid other tokens than those that are rolled back.
+#[test]
+fn roll_back_measures_on_the_line_without_refunds() {
+    let clock = ManualClock::new();
+    let bucket = TokenBucket::new(Quota::per_second(10).burst(9));
+    let (_, taken) = bucket.take_revocably(3, &clock).unwrap();
+    bucket.take(5, &clock).unwrap();
+    assert_eq!(bucket.refund(2, &clock), 2);
+    clock.advance(Duration::from_millis(100));
+    bucket.roll_back(3, taken, &clock);
+    // One of the three was repaid by the line: 9 - 3 - 5, two refunded, one dripped in, and two rolled back.
+    assert_eq!(bucket.usage(&clock).remaining(), 6);
+    // The same, taken after a refund.
+    let (_, taken) = bucket.take_revocably(3, &clock).unwrap();
+    clock.advance(Duration::from_millis(200));
+    bucket.roll_back(3, taken, &clock);
+    assert_eq!(bucket.usage(&clock).remaining(), 6);
 }

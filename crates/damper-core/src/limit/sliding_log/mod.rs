@@ -7,15 +7,23 @@
 //! slot are a window apart, and of all slots together no more than the limit lie within one.
 //!
 //! **To give back** tokens is to move the head back, if they are still the last. Their stamps stay until somebody takes
-//! the tokens again. `log_ring` tells the fields, and what a slot may hold.
+//! the tokens again. `ring` has the fields, and what a slot may hold.
 
-use super::algorithm::{Algorithm, Taken, sealed};
-use super::log_ring::{Place, Ring, Slot, age, age_of, freed, restamped, stamped};
+// | file | idea |
+// |---|---|
+// | `mod` | `SlidingLog`: how tokens are taken and given back |
+// | `ring` | the words of the head and of the slots |
+
+mod ring;
+
+use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::windows::WindowLine;
 use super::{Allowed, Denied, Usage};
-use crate::quota::{Alignment, LiveQuota, Measure, Quota, SetQuotaError, Timeline};
+use crate::quota::{Alignment, Line, LiveQuota, Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Backoff, Ordering};
 use crate::time::{Clock, Ticks};
 use core::fmt;
+use ring::{Stamp, StampRing, TokenNumber, age, age_of, freed, restamped, stamped};
 
 const LARGEST_LIMIT: u32 = 1 << 24;
 
@@ -53,7 +61,7 @@ const LARGEST_LIMIT: u32 = 1 << 24;
 /// ```
 pub struct SlidingLog {
     head: AtomicU64,
-    ring: Ring,
+    ring: StampRing,
     quota: LiveQuota,
 }
 
@@ -88,8 +96,8 @@ impl SlidingLog {
         if quota.limit() > LARGEST_LIMIT || quota.is_unlimited() {
             return Err(SlidingLogError::LimitTooLarge);
         }
-        let ring = Ring::new(quota.limit());
-        let quota = LiveQuota::new(quota, Measure::Windows(Alignment::FirstRequest), 0);
+        let ring = StampRing::new(quota.limit());
+        let quota = LiveQuota::new(quota, WindowLine::aligned_to(Alignment::FirstRequest));
         Ok(Self { head: AtomicU64::new(0), ring, quota })
     }
 
@@ -110,12 +118,12 @@ impl SlidingLog {
     }
 
     fn try_check(&self, n: u32, clock: &impl Clock) -> Attempt {
-        let (epoch, mut line) = self.quota.read(clock);
+        let (epoch, mut line) = self.quota.read::<WindowLine>(clock);
         // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees what was seen of the
         // slots when it was put there, and takes no stamp for a later one that has the same two bits. loom-tests:
         // sliding_log::who_sees_the_head_sees_the_slots.
         let head = self.head.load(Ordering::Acquire);
-        let place = Place::of(head);
+        let place = TokenNumber::of(head);
         if n == 0 || line.is_unlimited() {
             let at = line.reading(clock.now());
             if !self.quota.is_current(epoch) {
@@ -123,7 +131,8 @@ impl SlidingLog {
             }
             let remaining =
                 if line.is_unlimited() { u32::MAX } else { self.ring.free(line.window(), at, place, self.ring.len()) };
-            let allowed = Allowed::counted(&line, remaining, self.resets_in(&line, at, place));
+            let resets_in = self.resets_in(&line, at, place);
+            let allowed = Allowed::counted_by(line.frequency(), remaining, resets_in);
             return Attempt::Done(Ok((allowed, Taken::NOWHERE)));
         }
         let limit = self.ring.len();
@@ -136,15 +145,15 @@ impl SlidingLog {
         for next in (0..wanted).map(|n| self.ring.after(place, n)) {
             // ORDERING: Relaxed, because the fence in `is_current` follows.
             let word = self.ring.slot(next).load(Ordering::Relaxed);
-            let stamp = match Slot::of(word, next.lap) {
-                Slot::LapBefore(stamp) => stamp,
+            let stamp = match Stamp::of(word, next.lap) {
+                Stamp::LapBefore(stamp) => stamp,
                 // Due when it was taken.
-                Slot::SameLap(stamp) => {
+                Stamp::SameLap(stamp) => {
                     is_one_moment &= given_back.is_none_or(|other| other == stamp);
                     given_back = Some(stamp);
                     stamp.wrapping_sub(line.window())
                 }
-                Slot::Older | Slot::Newer => {
+                Stamp::Older | Stamp::Newer => {
                     self.stamp_on_behalf(word, next, head, epoch, &line, clock);
                     return Attempt::Again;
                 }
@@ -175,11 +184,8 @@ impl SlidingLog {
             for mine in (0..wanted).map(|n| self.ring.after(place, n)) {
                 self.ring.stamp(mine, at, window);
             }
-            let allowed = Allowed::counted(
-                &line,
-                self.ring.free(line.window(), at, end, limit - wanted),
-                line.wait(line.window()),
-            );
+            let remaining = self.ring.free(line.window(), at, end, limit - wanted);
+            let allowed = Allowed::counted_by(line.frequency(), remaining, line.wait(line.window()));
             return Attempt::Done(Ok((allowed, Taken { at: new })));
         }
         // Wherever the head is by now, the tokens after these are back no earlier.
@@ -187,7 +193,8 @@ impl SlidingLog {
         // Fewer than were asked for, whatever others do meanwhile.
         let most = if n as usize > limit { limit } else { wanted - 1 };
         let remaining = self.ring.free(line.window(), at, place, most);
-        let denied = Denied::counted(&line, remaining, self.resets_in(&line, at, place), wait);
+        let resets_in = self.resets_in(&line, at, place);
+        let denied = Denied::counted_by(line.frequency(), remaining, resets_in, wait);
         if age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) {
             return Attempt::FromTheFuture(denied);
         }
@@ -197,21 +204,21 @@ impl SlidingLog {
     /// Whether a check of `n` tokens would be refused now; `None` if others came between. A token that was
     /// taken and has no stamp yet counts as taken now.
     fn try_refusal(&self, n: u32, clock: &impl Clock) -> Option<Result<(), Denied>> {
-        let (epoch, mut line) = self.quota.read(clock);
+        let (epoch, mut line) = self.quota.read::<WindowLine>(clock);
         // ORDERING: Acquire, as in `try_check`.
-        let place = Place::of(self.head.load(Ordering::Acquire));
+        let place = TokenNumber::of(self.head.load(Ordering::Acquire));
         let (limit, window) = (self.ring.len(), line.window());
         let (mut newest, mut is_unstamped) = (None, false);
         for next in (0..(n as usize).min(limit)).map(|n| self.ring.after(place, n)) {
             // ORDERING: Relaxed, because the fence in `is_current` follows.
-            let stamp = match Slot::of(self.ring.slot(next).load(Ordering::Relaxed), next.lap) {
-                Slot::LapBefore(stamp) => stamp,
-                Slot::SameLap(stamp) => stamp.wrapping_sub(window),
-                Slot::Older => {
+            let stamp = match Stamp::of(self.ring.slot(next).load(Ordering::Relaxed), next.lap) {
+                Stamp::LapBefore(stamp) => stamp,
+                Stamp::SameLap(stamp) => stamp.wrapping_sub(window),
+                Stamp::Older => {
                     is_unstamped = true;
                     continue;
                 }
-                Slot::Newer => return None,
+                Stamp::Newer => return None,
             };
             if newest.is_none_or(|newest| age(stamp, newest) > 0) {
                 newest = Some(stamp);
@@ -240,20 +247,29 @@ impl SlidingLog {
             units => line.wait(units as u64),
         };
         let remaining = self.ring.free(window, at, place, (n as usize - 1).min(limit));
-        Some(Err(Denied::counted(&line, remaining, self.resets_in(&line, at, place), wait)))
+        let resets_in = self.resets_in(&line, at, place);
+        Some(Err(Denied::counted_by(line.frequency(), remaining, resets_in, wait)))
     }
 
-    /// Stamps the slot of the token at `next`, which holds `word`, on behalf of who took it a lap before; unless the
-    /// head has moved on.
+    /// Stamps the slot of the token at `next`, which holds `word`, on behalf of the thread that took it a lap before;
+    /// unless the head has moved on.
     #[cold]
-    fn stamp_on_behalf(&self, word: u64, next: Place, head: u64, epoch: usize, line: &Timeline, clock: &impl Clock) {
-        let now = line.position(clock.now());
+    fn stamp_on_behalf(
+        &self,
+        word: u64,
+        next: TokenNumber,
+        head: u64,
+        epoch: usize,
+        line: &WindowLine,
+        clock: &impl Clock,
+    ) {
+        let now = line.timeline().position(clock.now());
         // ORDERING: as in `try_check`: whoever sees a stamp of a later lap sees, after the fence, that the head has
         // moved on.
         if !self.quota.is_current(epoch) || self.head.load(Ordering::Relaxed) != head {
             return;
         }
-        if let Slot::Older = Slot::of(word, next.lap) {
+        if let Stamp::Older = Stamp::of(word, next.lap) {
             let stamp = stamped(now, next.lap.wrapping_sub(1));
             _ = self.ring.slot(next).compare_exchange(word, stamp, Ordering::Release, Ordering::Relaxed);
         }
@@ -261,7 +277,7 @@ impl SlidingLog {
 
     /// Puts the stamps of tokens that were given back before `at` into the lap before.
     #[cold]
-    fn take_off_stamps(&self, head: u64, place: Place, n: usize, at: u64, line: &Timeline) {
+    fn take_off_stamps(&self, head: u64, place: TokenNumber, n: usize, at: u64, line: &WindowLine) {
         // Another version first: who looks at the head from here on reads the clock after that, and puts no stamp there
         // which is the same as one of these.
         let new = place.back(head);
@@ -273,12 +289,12 @@ impl SlidingLog {
             let slot = self.ring.slot(next);
             // ORDERING: Relaxed: a stamp of before `at` can only be of a token that was given back.
             let word = slot.load(Ordering::Relaxed);
-            let Slot::SameLap(stamp) = Slot::of(word, next.lap) else { continue };
+            let Stamp::SameLap(stamp) = Stamp::of(word, next.lap) else { continue };
             if age(at, stamp) <= 0 {
                 continue;
             }
             let due = freed(stamp.wrapping_sub(line.window()), next.lap.wrapping_sub(1));
-            // ORDERING: Release, as in `Ring::stamp`.
+            // ORDERING: Release, as in `StampRing::stamp`.
             _ = slot.compare_exchange(word, due, Ordering::Release, Ordering::Relaxed);
         }
     }
@@ -288,10 +304,10 @@ impl SlidingLog {
     #[cold]
     fn heal(&self, clock: &impl Clock) {
         for slot in self.ring.slots() {
-            let (epoch, line) = self.quota.read(clock);
+            let (epoch, line) = self.quota.read::<WindowLine>(clock);
             // ORDERING: as in `try_check`; the stamp first, then the clock.
             let word = slot.load(Ordering::Relaxed);
-            let at = line.position(clock.now());
+            let at = line.timeline().position(clock.now());
             let age = age_of(at, word);
             if self.quota.is_current(epoch) && age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) {
                 _ = slot.compare_exchange(word, restamped(word, at), Ordering::Release, Ordering::Relaxed);
@@ -300,14 +316,14 @@ impl SlidingLog {
     }
 
     /// The wait until nothing counts: until the newest token is back.
-    fn resets_in(&self, line: &Timeline, at: u64, place: Place) -> Ticks {
+    fn resets_in(&self, line: &WindowLine, at: u64, place: TokenNumber) -> Ticks {
         if self.ring.len() == 0 || line.is_unlimited() {
             return Ticks::ZERO;
         }
         let newest = self.ring.before(place, 1);
         // ORDERING: Relaxed, as in `free`.
-        let age = match Slot::of(self.ring.slot(newest).load(Ordering::Relaxed), newest.lap) {
-            Slot::SameLap(stamp) => age(at, stamp),
+        let age = match Stamp::of(self.ring.slot(newest).load(Ordering::Relaxed), newest.lap) {
+            Stamp::SameLap(stamp) => age(at, stamp),
             _ => 0,
         };
         line.wait((line.window() as i64).saturating_sub(age).max(0) as u64)
@@ -342,14 +358,14 @@ impl Algorithm for SlidingLog {
         if taken == Taken::NOWHERE {
             return;
         }
-        let end = Place::of(taken.at);
+        let end = TokenNumber::of(taken.at);
         let start = self.ring.before(end, n as usize);
         let slots = || (0..n as usize).map(|n| self.ring.after(start, n));
         // ORDERING: Acquire, as in `try_check`.
         let mut head = self.head.load(Ordering::Acquire);
         // Only what is the last can be given back: its tokens are the next ones again. Unless a window has passed, and
         // their slots held others meanwhile, which were given back before these.
-        while Place::of(head) == end && slots().all(|mine| self.ring.is_stamped(mine)) {
+        while TokenNumber::of(head) == end && slots().all(|mine| self.ring.is_stamped(mine)) {
             // ORDERING: Release, as in `try_check`.
             match self.head.compare_exchange_weak(head, start.back(head), Ordering::Release, Ordering::Acquire) {
                 Ok(_) => return,
@@ -384,6 +400,6 @@ impl Algorithm for SlidingLog {
         if quota.limit() as usize != self.ring.len() && !quota.is_unlimited() {
             return Err(SetQuotaError::FixedLimit);
         }
-        self.quota.set(quota, clock)
+        self.quota.set::<WindowLine>(quota, clock)
     }
 }

@@ -1,15 +1,28 @@
 //! The token bucket: one compare-and-swap on one word.
 
-use super::algorithm::{Algorithm, Taken, sealed};
-use super::drip::Drip;
-use super::one_word::{Moment, OneWord, Step};
+// | file | idea |
+// |---|---|
+// | `mod` | `TokenBucket`: its word, and what is done to it |
+// | `line` | `TokenLine`: the arithmetic of tokens and debt |
+// | `reservation` | tokens taken now, to be used when they are there |
+
+mod line;
+mod reservation;
+#[cfg(test)]
+mod tests;
+
+pub(super) use line::TakeError;
+pub(crate) use line::TokenLine;
+pub use reservation::Reservation;
+
+use super::one_word::{Drip, Observed, OneWord, Step};
+use super::rate_limiter::{Algorithm, Taken, sealed};
 use super::{Allowed, Denied, Usage};
-use crate::quota::{Quota, SetQuotaError};
+use crate::quota::{Line, Quota, SetQuotaError};
 #[cfg(feature = "std")]
 use crate::sync::Signal;
 use crate::sync::const_unless_loom;
-use crate::time::{Clock, Ticks};
-use core::time::Duration;
+use crate::time::Clock;
 
 /// The token bucket, the algorithm of a [`RateLimiter`](super::RateLimiter) that names none.
 ///
@@ -21,18 +34,10 @@ use core::time::Duration;
 /// bookkeeping as GCRA's theoretical arrival time, in tokens instead of time.) A second word counts what was refunded.
 #[derive(Debug)]
 pub struct TokenBucket {
-    word: OneWord<Drip>,
+    word: OneWord<TokenLine, Drip>,
     /// Raised by a change of the quota or a refund, for threads whose tokens may come earlier then.
     #[cfg(feature = "std")]
     changes: Signal,
-}
-
-/// A reservation as its bucket knows it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reserved {
-    /// What the word was after reserving, if anything was.
-    word: u64,
-    n: u32,
 }
 
 impl TokenBucket {
@@ -51,7 +56,7 @@ impl TokenBucket {
 
         const fn starting(quota: Quota, missing: u32) -> Self {
             Self {
-                word: OneWord::refundable(quota, missing),
+                word: OneWord::refundable(quota, TokenLine::missing(missing)),
                 #[cfg(feature = "std")]
                 changes: Signal::new(),
             }
@@ -70,17 +75,17 @@ impl TokenBucket {
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
-        // The straight path, once; whatever is in its way, and taking nothing, is the loop's business.
+        // The fast path, once. All that is in its way, and taking nothing, is left to the slow path.
         if n > 0
-            && let Some(Moment { line, word, at, offset }) = self.word.glance(clock)
+            && let Some(Observed { line, word, at, offset }) = self.word.glance(clock)
         {
             match line.take(word, at, n) {
                 Ok(after) if self.word.replace(word, after) => {
                     return Ok((Allowed::new(&line, after, at), Taken { at: at.wrapping_sub(offset) }));
                 }
                 // A bucket in debt may have to be healed.
-                Err(refusal) if !line.is_below_zero(word, at) => {
-                    return Err(Denied::new(&line, word, at, refusal));
+                Err(error) if !line.is_below_zero(word, at) => {
+                    return Err(Denied::new(&line, word, at, error));
                 }
                 _ => {}
             }
@@ -90,24 +95,24 @@ impl TokenBucket {
 
     #[cold]
     fn check_slow(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
-        self.word.decide(clock, |&Moment { ref line, word, at, offset }| match line.take(word, at, n) {
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, offset }| match line.take(word, at, n) {
             Ok(after) if after == word => Step::Keep(Ok((Allowed::new(line, word, at), Taken::NOWHERE))),
             Ok(after) => Step::Put(after, Ok((Allowed::new(line, after, at), Taken { at: at.wrapping_sub(offset) }))),
-            Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
+            Err(error) => seen.deny(clock, error),
         })
     }
 
     /// As `take`, but a full bucket allows more than its burst, into debt.
     pub(super) fn take_oversized(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
-        self.word.decide(clock, |&Moment { ref line, word, at, .. }| match line.take_oversized(word, at, n) {
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_oversized(word, at, n) {
             Ok(taken) => Step::Put(taken, Ok(Allowed::new(line, taken, at))),
-            Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
+            Err(error) => seen.deny(clock, error),
         })
     }
 
     pub(super) fn take_up_to(&self, n: u32, clock: &impl Clock) -> u32 {
-        self.word.decide(clock, |&Moment { ref line, word, at, .. }| match line.take_up_to(word, at, n) {
-            (0, _) => Step::Refuse(0),
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_up_to(word, at, n) {
+            (0, _) => seen.refuse(clock, 0),
             (taken, after) => Step::Put(after, taken),
         })
     }
@@ -115,42 +120,43 @@ impl TokenBucket {
     /// Whether `n` tokens are there; takes none.
     #[cfg(feature = "std")]
     pub(super) fn has(&self, n: u32, clock: &impl Clock) -> Result<(), Denied> {
-        self.word.decide(clock, |&Moment { ref line, word, at, .. }| match line.take(word, at, n) {
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take(word, at, n) {
             Ok(_) => Step::Keep(Ok(())),
-            Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
+            Err(error) => seen.deny(clock, error),
         })
     }
 
     /// Takes what there is of `most` tokens, if that is no less than `least`, else none.
     pub(super) fn take_between(&self, least: u32, most: u32, clock: &impl Clock) -> Result<u32, Denied> {
-        self.word.decide(clock, |&Moment { ref line, word, at, .. }| match line.take_up_to(word, at, most) {
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_up_to(word, at, most) {
             (taken, after) if taken >= least && after != word => Step::Put(after, Ok(taken)),
             (taken, _) => match line.take(word, at, least) {
                 // No tokens, or no limit.
                 Ok(_) => Step::Keep(Ok(taken)),
-                Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
+                Err(error) => seen.deny(clock, error),
             },
         })
     }
 
     /// Gives back `n` tokens that were taken and held, and that nobody used.
     pub(super) fn give_back(&self, n: u32, clock: &impl Clock) {
-        self.word.decide(clock, |&Moment { ref line, word, at, .. }| match line.give_back(word, at, n) {
+        self.word.decide(clock, |&Observed { ref line, word, at, .. }| match line.give_back(word, at, n) {
             (_, same) if same == word => Step::Keep(()),
             (_, after) => Step::Put(after, ()),
         });
     }
 
     pub(super) fn charge(&self, n: u32, clock: &impl Clock) -> u32 {
-        self.word.decide(clock, |&Moment { ref line, word, at, .. }| match line.charge(word, at, n) {
-            (0, _) => Step::Refuse(0),
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.charge(word, at, n) {
+            (0, _) => seen.refuse(clock, 0),
             (booked, after) => Step::Put(after, booked),
         })
     }
 
     /// Gives back up to `n` tokens to those who wait, or else to the bucket; returns how many, rounded up.
     pub(super) fn refund(&self, n: u32, clock: &impl Clock) -> u32 {
-        let given = self.word.refund(n, clock);
+        let (line, units) = self.word.refund(clock, |line: &TokenLine, word, at| line.refundable(word, at, n));
+        let given = line.tokens(units);
         #[cfg(feature = "std")]
         if given > 0 {
             self.changes.raise_for_waiters();
@@ -159,7 +165,7 @@ impl TokenBucket {
     }
 
     pub(super) fn debt(&self, clock: &impl Clock) -> u32 {
-        self.word.decide(clock, |&Moment { ref line, word, at, .. }| {
+        self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
             if line.is_unlimited() {
                 return Step::Keep(0);
             }
@@ -167,54 +173,20 @@ impl TokenBucket {
             Step::Keep(u32::try_from(line.below_zero(word, at)).unwrap_or(u32::MAX))
         })
     }
+}
 
-    pub(super) fn reserve(&self, n: u32, longest: Option<Duration>, clock: &impl Clock) -> Result<Reserved, Denied> {
-        self.word.decide(clock, |&Moment { ref line, word, at, .. }| {
-            let longest = longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency()));
-            match line.reserve(word, at, n, longest) {
-                Ok(after) if after == word => Step::Keep(Ok(Reserved { word: at, n })),
-                Ok(after) => Step::Put(after, Ok(Reserved { word: after, n })),
-                Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
-            }
-        })
-    }
-
-    /// The time until what was reserved is there, by the quota in force.
-    pub(super) fn ready_in(&self, reserved: Reserved, clock: &impl Clock) -> Option<Duration> {
-        self.word.decide(clock, |&Moment { ref line, at, .. }| {
-            Step::Keep(line.ready_in(reserved.word, at).duration(line.frequency()))
-        })
-    }
-
-    /// Blocks until what was reserved is there, by the quota in force.
-    #[cfg(feature = "std")]
-    pub(super) fn wait(&self, reserved: Reserved, clock: &impl Clock) {
-        if self.ready_in(reserved, clock) == Some(Duration::ZERO) {
-            return;
-        }
-        // Before the look at the offset: a refund after it sees that this thread waits. loom-tests:
-        // waiting::a_refund_wakes_who_waits.
-        let _waiter = self.changes.waiter();
-        loop {
-            // The changes first: one after the look at the quota ends the wait. loom-tests:
-            // waiting::a_change_wakes_who_waits.
-            let seen = self.changes.changes();
-            match self.ready_in(reserved, clock) {
-                Some(Duration::ZERO) => return,
-                wait => self.changes.wait(seen, wait),
-            }
+impl Observed<TokenLine> {
+    /// Leaves the word alone, unless it can only come from before a clock stepped back.
+    pub(super) fn refuse<T>(&self, clock: &impl Clock, answer: T) -> Step<T> {
+        match self.line.heal(self.word, self.at, clock) {
+            None => Step::Keep(answer),
+            Some(healed) => Step::Heal(healed),
         }
     }
 
-    /// Gives back what was reserved if nothing was taken since and it is not there yet; whether it was.
-    pub(super) fn cancel(&self, reserved: Reserved, clock: &impl Clock) -> bool {
-        self.word.decide(clock, |&Moment { ref line, word, at, .. }| {
-            if word == reserved.word && reserved.n > 0 && line.ready_in(word, at) > Ticks::ZERO {
-                Step::Put(line.without(word, reserved.n), true)
-            } else {
-                Step::Keep(false)
-            }
-        })
+    /// As [`refuse`](Self::refuse), with the refusal as the answer.
+    pub(super) fn deny<T>(&self, clock: &impl Clock, error: TakeError) -> Step<Result<T, Denied>> {
+        self.refuse(clock, Err(Denied::new(&self.line, self.word, self.at, error)))
     }
 }
 
@@ -230,7 +202,7 @@ impl Algorithm for TokenBucket {
         if taken == Taken::NOWHERE {
             return;
         }
-        self.word.decide(clock, |&Moment { ref line, word, at, offset }| {
+        self.word.decide(clock, |&Observed { ref line, word, at, offset }| {
             // As if the offset had been the same when they were taken: only the line has repaid them since.
             match line.roll_back(word, at, n, taken.at.wrapping_add(offset)) {
                 same if same == word => Step::Keep(()),
@@ -240,26 +212,26 @@ impl Algorithm for TokenBucket {
     }
 
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
-        self.word.decide(clock, |&Moment { ref line, word, at, .. }| {
+        self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
             // A check would heal the word first.
             let word = line.heal(word, at, clock).unwrap_or(word);
-            Step::Keep(line.take(word, at, n).err().map(|refusal| Denied::new(line, word, at, refusal)))
+            Step::Keep(line.take(word, at, n).err().map(|error| Denied::new(line, word, at, error)))
         })
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
-        let (remaining, resets_in) = self.word.decide(clock, |&Moment { ref line, word, at, .. }| {
+        let (remaining, resets_in) = self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
             Step::Keep((line.remaining(word, at), line.resets_in(word, at).duration(line.frequency())))
         });
         Usage::of(self.quota(), remaining, resets_in)
     }
 
     fn quota(&self) -> Quota {
-        self.word.quota().quota()
+        self.word.quota()
     }
 
     fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.word.quota().set(quota, clock)?;
+        self.word.set_quota(quota, clock)?;
         #[cfg(feature = "std")]
         self.changes.raise();
         Ok(())
