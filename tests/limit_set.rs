@@ -19,7 +19,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 #[test]
-fn a_refusal_tells_which_limit_and_when() {
+fn refusal_names_the_limit_and_the_wait() {
     let clock = ManualClock::new();
     let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_minute(15)], &clock);
     both.check_n(10).unwrap();
@@ -36,7 +36,7 @@ fn a_refusal_tells_which_limit_and_when() {
 }
 
 #[test]
-fn each_limit_has_a_quota_that_can_be_changed() {
+fn each_limits_quota_can_be_changed() {
     let clock = ManualClock::new();
     let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_minute(600)], &clock);
     assert_eq!(both.set_quota(0, Quota::per_second(20)), Ok(()));
@@ -51,7 +51,7 @@ fn each_limit_has_a_quota_that_can_be_changed() {
 }
 
 #[test]
-fn a_quota_that_does_not_fit_is_refused_and_stays() {
+fn unfit_quota_is_refused_and_the_old_one_stays() {
     let clock = ManualClock::new();
     let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_minute(15)], &clock);
     let refused = both.set_quota(1, Quota::per_second(1_000_000_000).burst(15));
@@ -63,7 +63,7 @@ fn a_quota_that_does_not_fit_is_refused_and_stays() {
 
 /// Whatever they count by: what the second limit refuses, the first gets back.
 #[test]
-fn every_algorithm_gives_back_what_another_refuses() {
+fn every_algorithm_rolls_back_when_another_limit_refuses() {
     fn gives_back<A: Algorithm>(make: fn(Quota) -> A) {
         let clock = ManualClock::new();
         let both = LimitSet::with_algorithms([Quota::per_second(10), Quota::per_hour(12)].map(make), &clock);
@@ -81,7 +81,7 @@ fn every_algorithm_gives_back_what_another_refuses() {
 }
 
 #[test]
-fn leasing_buckets_can_be_layers() {
+fn leasing_buckets_can_form_a_limit_set() {
     let clock = ManualClock::new();
     let quotas = [Quota::per_second(12), Quota::per_hour(14)];
     let both = LimitSet::with_algorithms(quotas.map(|quota| LeasingBucket::new(quota, 2).unwrap()), &clock);
@@ -107,7 +107,7 @@ impl Clock for Moving {
 
 /// What was taken and given back again has made no tokens.
 #[test]
-fn what_was_refilled_meanwhile_is_not_given_back() {
+fn roll_back_leaves_out_refilled_tokens() {
     let clock = Moving::default();
     let both = LimitSet::with_clock([Quota::per_second(100).burst(100), Quota::per_hour(60)], &clock);
     both.check_n(50).unwrap();
@@ -241,7 +241,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn retry_succeeds_when_told(two in layer_quotas::<2>(), three in layer_quotas::<3>(), four in layer_quotas::<4>(), calls in calls()) {
+    fn retry_succeeds_after_the_stated_wait(two in layer_quotas::<2>(), three in layer_quotas::<3>(), four in layer_quotas::<4>(), calls in calls()) {
         retries_on_every_algorithm(two, &calls);
         retries_on_every_algorithm(three, &calls);
         retries_on_every_algorithm(four, &calls);

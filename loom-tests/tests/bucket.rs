@@ -37,13 +37,13 @@ fn burst_is_never_exceeded_model() {
 /// What is taken and what is left add up, though threads take different amounts and time passes meanwhile. [A `store`
 /// in the place of the exchange.]
 #[test]
-fn no_token_is_lost() {
+fn every_token_can_be_taken() {
     check_preemptions(3, no_token_is_lost_model);
 }
 
 #[test]
 #[should_panic]
-fn no_token_is_lost_unless_flawed() {
+fn every_token_can_be_taken_unless_flawed() {
     check_flawed(Flaw::BlindExchange, no_token_is_lost_model);
 }
 
@@ -114,13 +114,13 @@ fn healing_mints_nothing() {
 /// A thread that was stopped between its reading of the clock and its exchange does not take a bucket for full that has
 /// been emptied since. [The word loaded after the clock, and exchanged whatever it is by then.]
 #[test]
-fn a_stale_reading_is_no_full_bucket() {
+fn stale_reading_is_not_taken_for_a_full_bucket() {
     check_preemptions(3, a_stale_reading_is_no_full_bucket_model);
 }
 
 #[test]
 #[should_panic(expected = "two were there, and one came")]
-fn a_stale_reading_is_no_full_bucket_unless_flawed() {
+fn stale_reading_is_not_taken_for_a_full_bucket_unless_flawed() {
     check_flawed(Flaw::BlindExchange, a_stale_reading_is_no_full_bucket_model);
 }
 
@@ -143,7 +143,7 @@ fn a_stale_reading_is_no_full_bucket_model() {
 /// one from before a clock stepped back: what was taken stays taken. [The clock read before the word: in the code by
 /// hand, and in `copies`.]
 #[test]
-fn a_stale_reading_heals_nothing() {
+fn stale_reading_keeps_legal_debt() {
     check_preemptions(3, || {
         let clock = Time::at(0);
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2).max_debt(0), clock.clone()));
@@ -190,13 +190,13 @@ fn charges_and_refunds_balance_model() {
 /// Two threads give back the two tokens that are missing: together no more than those. [The offset moved by an addition
 /// in the place of the swap.]
 #[test]
-fn refunds_fill_no_bucket_twice() {
+fn refunds_fill_a_bucket_once() {
     check_preemptions(3, refunds_fill_no_bucket_twice_model);
 }
 
 #[test]
 #[should_panic(expected = "two were missing")]
-fn refunds_fill_no_bucket_twice_unless_flawed() {
+fn refunds_fill_a_bucket_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, refunds_fill_no_bucket_twice_model);
 }
 
@@ -215,13 +215,13 @@ fn refunds_fill_no_bucket_twice_model() {
 /// Each of two threads gives back what it took: no token is lost, though one of them may see the other's refund. [The
 /// offset read Relaxed before the word, or swapped Relaxed.]
 #[test]
-fn refunds_lose_no_token() {
+fn racing_refunds_all_arrive() {
     check_preemptions(3, refunds_lose_no_token_model);
 }
 
 #[test]
 #[should_panic(expected = "both are given back")]
-fn refunds_lose_no_token_unless_flawed() {
+fn racing_refunds_all_arrive_unless_flawed() {
     check_flawed(Flaw::NothingOrdered, refunds_lose_no_token_model);
 }
 
@@ -243,7 +243,7 @@ fn refunds_lose_no_token_model() {
 /// A token is given back while one thread waits and another checks: the waiter gets it, and the newcomer does not
 /// overtake. [The word moved back in the place of the line forward.]
 #[test]
-fn a_refund_serves_the_waiter_first() {
+fn refund_serves_the_waiter_first() {
     check_preemptions(3, || {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
         limiter.check().unwrap();
@@ -262,13 +262,13 @@ fn a_refund_serves_the_waiter_first() {
 /// Two tokens are taken, given back while two threads check, and taken again: in all no more than the burst and what was
 /// given back. [A `store` in the place of the exchange.]
 #[test]
-fn a_refund_beside_checks_stays_in_the_envelope() {
+fn refund_beside_checks_stays_in_the_envelope() {
     check_preemptions(3, a_refund_beside_checks_stays_in_the_envelope_model);
 }
 
 #[test]
 #[should_panic(expected = "in the envelope")]
-fn a_refund_beside_checks_stays_in_the_envelope_unless_flawed() {
+fn refund_beside_checks_stays_in_the_envelope_unless_flawed() {
     check_flawed(Flaw::BlindExchange, a_refund_beside_checks_stays_in_the_envelope_model);
 }
 
@@ -291,13 +291,13 @@ fn a_refund_beside_checks_stays_in_the_envelope_model() {
 /// A thread that reads a word which another wrote by a refund does not take it for one from before a clock stepped back:
 /// what was taken stays taken. [The offset read before the word; the word exchanged Relaxed.]
 #[test]
-fn an_old_offset_heals_nothing() {
+fn old_offset_keeps_legal_debt() {
     check_preemptions(2, an_old_offset_heals_nothing_model);
 }
 
 #[test]
 #[should_panic(expected = "what is taken stays taken")]
-fn an_old_offset_heals_nothing_unless_flawed() {
+fn old_offset_keeps_legal_debt_unless_flawed() {
     check_flawed(Flaw::NothingOrdered, an_old_offset_heals_nothing_model);
 }
 
@@ -322,13 +322,13 @@ fn an_old_offset_heals_nothing_model() {
 /// A reservation is cancelled while another is made: it is given back only if it was the last, so that the other's time
 /// stays what it was told. [`cancel` without comparing the word; taking off the cost in place.]
 #[test]
-fn a_cancel_moves_nobody() {
+fn cancelled_reservation_keeps_others_in_place() {
     check_preemptions(3, a_cancel_moves_nobody_model);
 }
 
 #[test]
 #[should_panic]
-fn a_cancel_moves_nobody_unless_flawed() {
+fn cancelled_reservation_keeps_others_in_place_unless_flawed() {
     check_flawed(Flaw::BlindExchange, a_cancel_moves_nobody_model);
 }
 
@@ -353,13 +353,13 @@ fn a_cancel_moves_nobody_model() {
 /// taken back, none; never both, and what the refused one took from the first limit is there again. [No roll-back; a
 /// roll-back that stores.]
 #[test]
-fn layers_take_all_or_nothing() {
+fn limit_set_takes_all_or_nothing() {
     check_preemptions(3, layers_take_all_or_nothing_model);
 }
 
 #[test]
 #[should_panic]
-fn layers_take_all_or_nothing_unless_flawed() {
+fn limit_set_takes_all_or_nothing_unless_flawed() {
     check_flawed(Flaw::BlindExchange, layers_take_all_or_nothing_model);
 }
 
@@ -394,7 +394,7 @@ mod copies {
         assert_eq!(bucket.owed(), 3, "the deepest debt");
     }
 
-    fn a_stale_reading_heals_nothing(bug: Bug) {
+    fn stale_reading_keeps_legal_debt(bug: Bug) {
         let clock = Time::at(0);
         let bucket = Arc::new(Healing::new(bug, clock.clone(), 2, 2));
         let rival = {
@@ -408,20 +408,20 @@ mod copies {
     }
 
     #[test]
-    fn the_copy_is_right() {
+    fn copy_behaves_like_the_original() {
         check_preemptions(3, || healing_mints_nothing(Bug::None));
-        check_preemptions(3, || a_stale_reading_heals_nothing(Bug::None));
+        check_preemptions(3, || stale_reading_keeps_legal_debt(Bug::None));
     }
 
     #[test]
     #[should_panic(expected = "nothing is minted")]
-    fn healing_to_full_is_noticed() {
+    fn model_notices_healing_to_full() {
         check_preemptions(3, || healing_mints_nothing(Bug::ToFull));
     }
 
     #[test]
     #[should_panic(expected = "both are still taken")]
-    fn an_early_reading_is_noticed() {
-        check_preemptions(3, || a_stale_reading_heals_nothing(Bug::EarlyReading));
+    fn model_notices_an_early_reading() {
+        check_preemptions(3, || stale_reading_keeps_legal_debt(Bug::EarlyReading));
     }
 }

@@ -28,19 +28,19 @@ fn race_for_the_last() {
 }
 
 #[test]
-fn the_last_has_one_winner() {
+fn last_token_is_taken_once() {
     check_preemptions(3, race_for_the_last);
 }
 
 #[test]
 #[should_panic(expected = "one token, one winner")]
-fn a_blind_exchange_gives_the_last_to_both() {
+fn blind_swap_takes_the_last_token_twice() {
     check_flawed(Flaw::BlindExchange, race_for_the_last);
 }
 
 /// One takes two, the other three of four: all or nothing.
 #[test]
-fn several_are_taken_together_or_not_at_all() {
+fn several_tokens_are_taken_together_or_not_at_all() {
     check_preemptions(3, || {
         let limiter = Arc::new(RateLimiter::with_algorithm(log(4), Stopped(7)));
         let rival = {
@@ -57,7 +57,7 @@ fn several_are_taken_together_or_not_at_all() {
 /// A thread is stopped anywhere in a call while the ring goes round: nobody waits for it, and each window gives one
 /// token. [A slot that nobody stamped in the lap before is due; a stamp put in the place of whatever the slot holds.]
 #[test]
-fn a_stopped_thread_stops_nobody_and_gives_nothing_twice() {
+fn others_proceed_past_a_stalled_thread() {
     check_preemptions(3, || {
         let clock = Time::at(7);
         let limiter = Arc::new(RateLimiter::with_algorithm(log(1), clock.clone()));
@@ -80,7 +80,7 @@ fn a_stopped_thread_stops_nobody_and_gives_nothing_twice() {
 
 /// Threads take while a window passes: by the clock of the last reading, no more than the limit.
 #[test]
-fn no_token_is_back_early() {
+fn tokens_return_after_a_whole_window() {
     check_preemptions(3, || {
         let clock = Time::at(7);
         let limiter = Arc::new(RateLimiter::with_algorithm(log(1), clock.clone()));
@@ -116,13 +116,13 @@ fn roll_back() {
 }
 
 #[test]
-fn a_roll_back_mints_nothing() {
+fn roll_back_returns_only_its_own_tokens() {
     check_preemptions(3, roll_back);
 }
 
 #[test]
 #[should_panic(expected = "somebody else's")]
-fn a_blind_roll_back_gives_back_what_is_another_s() {
+fn blind_roll_back_returns_tokens_of_another_thread() {
     check_flawed(Flaw::BlindExchange, roll_back);
 }
 
@@ -142,7 +142,7 @@ fn roll_back_and_wait() {
 }
 
 #[test]
-fn after_a_roll_back_no_token_is_late() {
+fn tokens_return_in_time_after_a_roll_back() {
     check_preemptions(3, roll_back_and_wait);
 }
 
@@ -164,7 +164,7 @@ impl Clock for Noting<'_> {
 /// another takes it later, and puts a later one there. A window after the one or the other it is back. [The stamp taken
 /// off while the head stays as it is.]
 #[test]
-fn what_is_given_back_is_late_for_nobody() {
+fn rollback_never_delays_later_tokens() {
     check_preemptions(3, || {
         let (clock, log) = (Time::at(7), Arc::new(log(1)));
         let (_, taken) = log.take_revocably(1, &clock).unwrap();
@@ -209,7 +209,7 @@ impl Clock for Bare {
 /// does not take the stamp for one of a token that was given back, even if nothing else tells that the head has moved
 /// on. [The stamp put there Relaxed.]
 #[test]
-fn who_sees_a_stamp_on_behalf_of_another_sees_the_head() {
+fn stamp_on_behalf_of_another_publishes_the_head() {
     check_preemptions(3, || {
         let clock = Bare(Arc::new(AtomicU64::new(7)));
         let limiter = Arc::new(RateLimiter::with_algorithm(log(1), clock.clone()));
@@ -247,12 +247,12 @@ fn four_laps() {
 }
 
 #[test]
-fn who_sees_the_head_sees_the_slots() {
+fn head_publishes_the_slots() {
     check_preemptions(3, four_laps);
 }
 
 #[test]
 #[should_panic(expected = "two within a window")]
-fn who_sees_the_head_alone_takes_an_old_stamp_for_a_new_one() {
+fn unpublished_slots_revive_an_old_stamp() {
     check_flawed(Flaw::NothingOrdered, four_laps);
 }

@@ -16,19 +16,19 @@ use std::time::Duration;
 /// its moment stays what it was told; nobody else is told the same. [`cancel` without comparing the word; a `store` in
 /// the place of the exchange.]
 #[test]
-fn who_gives_up_moves_nobody() {
+fn cancelled_waiter_keeps_others_in_place() {
     check_preemptions(3, || who_gives_up_moves_nobody_model(true));
 }
 
 /// The same, the first first, who is never given back: another came after it.
 #[test]
-fn who_gives_up_before_another_is_lost() {
+fn tokens_of_a_cancelled_earlier_waiter_count_as_used() {
     check_preemptions(3, || who_gives_up_moves_nobody_model(false));
 }
 
 #[test]
 #[should_panic(expected = "it has the last place, and keeps it")]
-fn who_gives_up_moves_nobody_unless_flawed() {
+fn cancelled_waiter_keeps_others_in_place_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || who_gives_up_moves_nobody_model(true));
 }
 
@@ -65,7 +65,7 @@ fn who_gives_up_moves_nobody_model(last_first: bool) {
 /// whatever it was about to do. [Without `raise`, with `raise` before the change, and with the changes counted after
 /// the look at the quota: in the code by hand, and in `copies`.]
 #[test]
-fn a_change_wakes_who_waits() {
+fn quota_change_wakes_a_waiter() {
     check_preemptions(3, || {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(0).burst(1), Stopped(7)));
         limiter.check().unwrap();
@@ -82,7 +82,7 @@ fn a_change_wakes_who_waits() {
 
 /// Two who block are both woken by one change. [`notify_one`, in the code by hand.]
 #[test]
-fn a_change_wakes_all_who_wait() {
+fn quota_change_wakes_all_waiters() {
     check_preemptions(2, || {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(0).burst(1).max_debt(2), Stopped(7)));
         limiter.check().unwrap();
@@ -101,7 +101,7 @@ fn a_change_wakes_all_who_wait() {
 /// refund that notifies no thread, or notifies before it moves the line; without the fence, there or in the waiter; a waiter that
 /// counts itself after its look.]
 #[test]
-fn a_refund_wakes_who_waits() {
+fn refund_wakes_a_waiter() {
     check_preemptions(3, || {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(0).burst(1), Stopped(7)));
         limiter.check().unwrap();
@@ -120,7 +120,7 @@ fn a_refund_wakes_who_waits() {
 mod copies {
     use super::{Arc, Bug, Door, check_preemptions, thread};
 
-    fn a_change_wakes_who_waits(bug: Bug) {
+    fn quota_change_wakes_a_waiter(bug: Bug) {
         check_preemptions(3, move || {
             let door = Arc::new(Door::new(bug));
             let waiter = {
@@ -133,25 +133,25 @@ mod copies {
     }
 
     #[test]
-    fn the_copy_is_right() {
-        a_change_wakes_who_waits(Bug::None);
+    fn copy_behaves_like_the_original() {
+        quota_change_wakes_a_waiter(Bug::None);
     }
 
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn counting_the_changes_late_is_noticed() {
-        a_change_wakes_who_waits(Bug::LateCount);
+    fn model_notices_changes_counted_late() {
+        quota_change_wakes_a_waiter(Bug::LateCount);
     }
 
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn counting_a_change_without_the_lock_is_noticed() {
-        a_change_wakes_who_waits(Bug::NoLock);
+    fn model_notices_a_change_counted_without_the_lock() {
+        quota_change_wakes_a_waiter(Bug::NoLock);
     }
 
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn counting_a_change_early_is_noticed() {
-        a_change_wakes_who_waits(Bug::EarlyRaise);
+    fn model_notices_a_change_counted_early() {
+        quota_change_wakes_a_waiter(Bug::EarlyRaise);
     }
 }

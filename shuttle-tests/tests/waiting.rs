@@ -135,13 +135,13 @@ const QUOTA: Quota = Quota::per_second(1).burst(2).max_debt(40);
 /// Four threads come for one or two tokens, and go again from anywhere in the queue: who stays is served in order, when
 /// it was told, and nobody is served what another was. [A cancel that gives back whatever came after.]
 #[test]
-fn who_stays_is_served_in_order() {
+fn waiters_are_served_in_order() {
     check(6_000, queue);
 }
 
 #[test]
 #[should_panic]
-fn who_stays_is_served_in_order_unless_flawed() {
+fn waiters_are_served_in_order_unless_flawed() {
     check_flawed(queue);
 }
 
@@ -157,7 +157,7 @@ fn queue() {
 /// Three threads block under a quota that refills nothing, while it is changed time and again: each is woken when there
 /// is a token for it. [A change that is told before it is made; that wakes one.]
 #[test]
-fn all_who_block_are_woken() {
+fn every_blocked_waiter_is_woken() {
     check(6_000, || {
         let quota = |burst| Quota::per_second(0).burst(burst).max_debt(8);
         let limiter = Arc::new(RateLimiter::with_clock(quota(1), time()));

@@ -76,7 +76,7 @@ impl LeasingBucket {
                 return Err(LeaseError::OverBudget { size, left: left as u32 });
             };
             // ORDERING: Acquire pairs with the Release in `Drop`: a thread that has the budget which a lease
-            // gave back finds the tokens that it gave back before. loom-tests: leases::a_successor_finds_what_was_given_back.
+            // gave back finds the tokens that it gave back before. loom-tests: leases::successor_finds_the_returned_tokens.
             match self.unleased.compare_exchange_weak(left, after, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(newer) => left = newer,

@@ -126,10 +126,10 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     #[inline]
     fn read(&self, epoch: usize, mut line: L, clock: &impl Clock) -> Option<(L, u64, u64)> {
         // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest
-        // debt, never a thread that was stopped between the two. loom-tests: bucket::a_stale_reading_heals_nothing.
+        // debt, never a thread that was stopped between the two. loom-tests: bucket::stale_reading_keeps_legal_debt.
         // ORDERING: Relaxed, because the Acquire fence in `is_current` follows it, and pairs with the Release of
         // `replace`: a thread that reads a word written in a later epoch sees that epoch there, and does not judge the
-        // word by the older quota. loom-tests: live_quota::an_old_record_heals_nothing.
+        // word by the older quota. loom-tests: live_quota::old_record_keeps_legal_debt.
         let word = self.word.load(Ordering::Relaxed);
         let at = line.reading(clock.now());
         self.quota.is_current(epoch).then_some((line, word, at))
@@ -164,7 +164,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         // ORDERING: Release pairs with the Acquire fence that follows the load in `read`. A swap upon another's continues
         // its release sequence, so a thread that reads this word sees the epochs of all before it. Relaxed on
         // failure: the value read is dropped. loom-tests: bucket::burst_is_never_exceeded,
-        // live_quota::an_old_record_heals_nothing.
+        // live_quota::old_record_keeps_legal_debt.
         self.word.compare_exchange_weak(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }
@@ -215,14 +215,14 @@ impl Drip {
     fn before_refund(&self) -> u64 {
         // ORDERING: Acquire pairs with the Release in `advance`: a refund that sees the offset of another also sees the
         // word which that one saw, and does not take the difference for a full bucket. loom-tests:
-        // bucket::refunds_lose_no_token.
+        // bucket::racing_refunds_all_arrive.
         self.offset.load(Ordering::Acquire)
     }
 
     /// Adds `units` to the offset if it is still `old`.
     fn advance(&self, old: u64, units: u64) -> bool {
         // ORDERING: Release pairs with the Acquire in `before_refund`. Relaxed on failure: the value is dropped.
-        // loom-tests: bucket::refunds_fill_no_bucket_twice, bucket::refunds_lose_no_token.
+        // loom-tests: bucket::refunds_fill_a_bucket_once, bucket::racing_refunds_all_arrive.
         self.offset.compare_exchange_weak(old, old.wrapping_add(units), Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }
@@ -232,7 +232,7 @@ impl Offset for Drip {
     fn offset(&self) -> u64 {
         // ORDERING: Relaxed, because the Acquire fence in `is_current` comes between the word and this. It pairs with
         // the Release of `OneWord::replace`: a thread that reads a word sees no older offset than the thread that wrote it.
-        // loom-tests: bucket::an_old_offset_heals_nothing.
+        // loom-tests: bucket::old_offset_keeps_legal_debt.
         self.offset.load(Ordering::Relaxed)
     }
 }

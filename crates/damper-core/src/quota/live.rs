@@ -218,7 +218,7 @@ impl LiveQuota {
     /// The epoch and its line, which counts if [`is_current`](Self::is_current) says so afterwards.
     pub(crate) fn read<L: Line>(&self, clock: &impl Clock) -> (usize, L) {
         // ORDERING: Acquire pairs with the Release in `publish`: a thread that sees the epoch sees its record.
-        // loom-tests: bucket::first_users_agree_on_the_line, live_quota::a_record_is_never_torn.
+        // loom-tests: bucket::first_users_agree_on_the_line, live_quota::record_is_read_whole.
         let epoch = self.epoch.load(Ordering::Acquire);
         if epoch == UNANCHORED {
             return (epoch, self.anchor(clock));
@@ -246,7 +246,7 @@ impl LiveQuota {
         // ORDERING: the Acquire fence pairs with the Release fence in `publish`: a thread that read anything
         // that a changer wrote into this epoch's record sees the later epoch here. It also pairs with the Release that
         // the word of a limiter is swapped with, so that a thread that read a word of a later epoch sees that epoch.
-        // loom-tests: live_quota::a_record_is_never_torn, live_quota::an_old_record_heals_nothing.
+        // loom-tests: live_quota::record_is_read_whole, live_quota::old_record_keeps_legal_debt.
         fence(Ordering::Acquire);
         self.epoch.load(Ordering::Relaxed) == epoch
     }

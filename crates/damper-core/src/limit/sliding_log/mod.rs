@@ -121,7 +121,7 @@ impl SlidingLog {
         let (epoch, mut line) = self.quota.read::<WindowLine>(clock);
         // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees what was seen of the
         // slots when it was put there, and takes no stamp for a later one that has the same two bits. loom-tests:
-        // sliding_log::who_sees_the_head_sees_the_slots.
+        // sliding_log::head_publishes_the_slots.
         let head = self.head.load(Ordering::Acquire);
         let place = TokenNumber::of(head);
         if n == 0 || line.is_unlimited() {
@@ -177,7 +177,7 @@ impl SlidingLog {
             let new = end.after(head);
             // ORDERING: Release pairs with the Acquire above; an exchange upon another's continues its release
             // sequence. Relaxed on failure: the value read is dropped. loom-tests:
-            // sliding_log::the_last_has_one_winner, sliding_log::who_sees_the_head_sees_the_slots.
+            // sliding_log::last_token_is_taken_once, sliding_log::head_publishes_the_slots.
             if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
                 return Attempt::Again;
             }

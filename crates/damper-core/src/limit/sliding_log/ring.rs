@@ -154,7 +154,7 @@ impl StampRing {
         let slot = self.slot(mine);
         // ORDERING: Relaxed: a stamp that is due at `at` can only be the one that was seen there. Release pairs with
         // the fence in `is_current`: who sees the stamp sees the head that it belongs to, and the epoch of its line.
-        // loom-tests: sliding_log::who_sees_a_stamp_on_behalf_of_another_sees_the_head.
+        // loom-tests: sliding_log::stamp_on_behalf_of_another_publishes_the_head.
         let mut word = slot.load(Ordering::Relaxed);
         loop {
             let is_missing = match Stamp::of(word, mine.lap) {

@@ -57,11 +57,11 @@ impl<'a, C: Clock> Reservation<'a, C> {
         }
         let changes = &self.bucket.changes;
         // Before the look at the offset: a refund after it sees that this thread waits. loom-tests:
-        // waiting::a_refund_wakes_who_waits.
+        // waiting::refund_wakes_a_waiter.
         let _waiter = changes.waiter();
         loop {
             // The changes first: one after the look at the quota ends the wait. loom-tests:
-            // waiting::a_change_wakes_who_waits.
+            // waiting::quota_change_wakes_a_waiter.
             let seen = changes.changes();
             match self.ready_in() {
                 Some(Duration::ZERO) => return,

@@ -251,7 +251,7 @@ fn every_small_history_with_refunds_stays_in_the_envelope() {
 
 #[test]
 #[should_panic(expected = "a legal debt is healed")]
-fn the_search_notices_an_offset_older_than_its_word() {
+fn search_notices_an_offset_older_than_its_word() {
     let mut world = refunding(500, 2, [Operation::Take(2), Operation::Take(2), Operation::Refund(2)]);
     world.bug = Some(Bug::EarlyOffset);
     search(&world, &mut [5, 5, 4], &mut 0);
@@ -259,7 +259,7 @@ fn the_search_notices_an_offset_older_than_its_word() {
 
 #[test]
 #[should_panic(expected = "more is given back than was missing")]
-fn the_search_notices_a_refund_that_compares_nothing() {
+fn search_notices_a_refund_without_a_comparison() {
     let mut world = refunding(500, 2, [Operation::Take(2), Operation::Refund(2), Operation::Refund(2)]);
     world.bug = Some(Bug::BlindRefund);
     search(&world, &mut [4, 4, 4], &mut 0);

@@ -20,7 +20,7 @@ fn line(window: u64) -> WindowLine {
 proptest! {
     /// A reading in the word's window or a later one counts in its own window, which ends when that does.
     #[test]
-    fn a_reading_counts_in_its_own_window_unless_the_word_is_ahead(
+    fn reading_counts_in_its_own_window(
         window in 1..1u64 << 40,
         word_in in 0..1u64 << 20,
         windows_later in 0..1u64 << 10,
@@ -44,7 +44,7 @@ proptest! {
 
     /// A word that is one window ahead keeps its window; one that is further ahead is from before the clock stepped back.
     #[test]
-    fn a_word_ahead_keeps_its_window_or_is_brought_to_the_next(window in 1_000..1u64 << 40, ahead in 1..1u64 << 20) {
+    fn word_ahead_counts_in_the_next_window(window in 1_000..1u64 << 40, ahead in 1..1u64 << 20) {
         let mut line = line(window);
         let at = line.reading(5 * window + window / 2);
         let here = line.number(at);
