@@ -14,7 +14,7 @@ fn counter(quota: Quota) -> SlidingCounter {
     SlidingCounter::new(quota).unwrap()
 }
 
-/// Two threads race for the last place of a window. [A `store` in the place of the exchange.]
+/// Two threads race for the last place of a window. [A `store` in place of the swap.]
 fn race_for_the_last<A: Algorithm + 'static>(limit: fn(Quota) -> A) {
     let limiter = Arc::new(RateLimiter::with_algorithm(limit(Quota::per_second(2)), Stopped(7)));
     limiter.check().unwrap();
@@ -49,20 +49,20 @@ fn sliding_counter_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || race_for_the_last(counter));
 }
 
-/// Two threads race to open the next window: it is opened once, and gives its limit. [A `store` in the place of the
-/// exchange. In `copies`: a window that is opened again by who was second.]
+/// Two threads race to open the next window: it is opened once, and gives its limit. [A `store` in place of the swap.
+/// In `copies`: a window that is opened again by the second thread.]
 #[test]
 fn fixed_window_is_opened_once() {
-    check_preemptions(3, a_fixed_window_is_opened_once_model);
+    check_preemptions(3, fixed_window_is_opened_once_model);
 }
 
 #[test]
 #[should_panic(expected = "two for one, or one for the other")]
 fn fixed_window_is_opened_once_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_fixed_window_is_opened_once_model);
+    check_flawed(Flaw::BlindExchange, fixed_window_is_opened_once_model);
 }
 
-fn a_fixed_window_is_opened_once_model() {
+fn fixed_window_is_opened_once_model() {
     let clock = Time::at(7);
     let limiter = Arc::new(RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(2)), clock.clone()));
     limiter.check_n(2).unwrap();
@@ -78,8 +78,7 @@ fn a_fixed_window_is_opened_once_model() {
 }
 
 /// A thread whose clock is behind another's counts in the window that the other one has opened: never are both open
-/// anew. [A reading from an earlier window opens that one: in the code by hand, and in `copies`. No exchange decides
-/// this.]
+/// anew. [A reading from an earlier window opens that one: in the code by hand, and in `copies`. No swap decides this.]
 fn a_late_clock<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A) {
     let windows = Arc::new(limit(Quota::per_second(1)));
     windows.take(1, &Stopped(7)).unwrap();
@@ -103,19 +102,19 @@ fn late_clock_counts_in_the_current_window_of_a_counter() {
     check_preemptions(3, || a_late_clock(counter));
 }
 
-/// Two threads enter a leaky queue: one leaves an interval after the other. [A `store` in the place of the exchange.]
+/// Two threads enter a leaky queue: one leaves an interval after the other. [A `store` in place of the swap.]
 #[test]
 fn queue_releases_one_at_a_time() {
-    check_preemptions(3, no_two_leave_a_queue_together_model);
+    check_preemptions(3, queue_releases_one_at_a_time_model);
 }
 
 #[test]
 #[should_panic(expected = "one after the other: [1, 1]")]
 fn queue_releases_one_at_a_time_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, no_two_leave_a_queue_together_model);
+    check_flawed(Flaw::BlindExchange, queue_releases_one_at_a_time_model);
 }
 
-fn no_two_leave_a_queue_together_model() {
+fn queue_releases_one_at_a_time_model() {
     let queue = Arc::new(LeakyQueue::with_clock(Quota::per_second(1).burst(3), Stopped(7)));
     queue.enter().unwrap();
     let rival = {
@@ -127,9 +126,9 @@ fn no_two_leave_a_queue_together_model() {
     assert!(queue.enter().is_err());
 }
 
-/// A thread takes three, one of them is refused by another layer, and gives back two, while the next window begins and
-/// somebody takes of that: what was taken in one window is not given back in another. [A `store` in the place of the
-/// exchange. A roll-back in whatever window is counted: in the code by hand, and in `copies`.]
+/// A thread takes three, one of them is refused by another limit, and gives back two, while the next window begins and
+/// another thread takes some of that: what was taken in one window is not given back in another. [A `store` in place of
+/// the swap. A roll-back in whatever window is counted: in the code by hand, and in `copies`.]
 fn a_roll_back<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A, used: &[u32]) {
     let clock = Time::at(7);
     let both =
@@ -171,20 +170,19 @@ fn roll_back_keeps_a_sliding_counter_within_its_limit_unless_flawed() {
 }
 
 /// Two threads race into the next window of a counter: what was current is previous once, and neither loses what the
-/// other took. [A `store` in the place of the exchange. In `copies`: what was moved on is moved on again by who was
-/// second.]
+/// other took. [A `store` in place of the swap. In `copies`: what was moved on is moved on again by the second thread.]
 #[test]
 fn sliding_counter_moves_on_once() {
-    check_preemptions(3, a_sliding_counter_moves_on_once_model);
+    check_preemptions(3, sliding_counter_moves_on_once_model);
 }
 
 #[test]
 #[should_panic(expected = "nothing is lost")]
 fn sliding_counter_moves_on_once_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_sliding_counter_moves_on_once_model);
+    check_flawed(Flaw::BlindExchange, sliding_counter_moves_on_once_model);
 }
 
-fn a_sliding_counter_moves_on_once_model() {
+fn sliding_counter_moves_on_once_model() {
     let clock = Time::at(7);
     let limiter = Arc::new(RateLimiter::with_algorithm(counter(Quota::per_second(4)), clock.clone()));
     limiter.check_n(2).unwrap();
@@ -199,8 +197,8 @@ fn a_sliding_counter_moves_on_once_model() {
     assert_eq!(limiter.peek().used(), 4, "nothing is lost");
 }
 
-/// The models above whose weakening is no matter of the exchange, on the small copy of `windows`, which passes them as
-/// it is and fails with each of its bugs.
+/// The models above whose weakening does not concern the swap, on the small copy of `windows`, which passes them as it
+/// is and fails with each of its bugs.
 mod copies {
     use super::{Arc, Bug, Duration, Stopped, Time, Windows, check_preemptions, thread};
 

@@ -70,8 +70,7 @@ fn budget_is_leased_once_unless_flawed() {
 }
 
 /// A lease that holds a token ends, and another one begins, while time passes: both together never hold more than the
-/// budget, and so from any moment on no more than the burst can be had at once. [The budget returned before the
-/// tokens.]
+/// budget, and so from any time on no more than the burst can be had at once. [The budget returned before the tokens.]
 #[test]
 fn successor_stays_within_the_budget() {
     check_preemptions(3, || {
@@ -136,7 +135,7 @@ fn model_notices_a_budget_returned_before_its_tokens() {
     successor(Bug::BudgetFirst);
 }
 
-/// Who has the budget that a lease gave back finds the tokens that it gave back before.
+/// A thread that has the budget which a lease gave back finds the tokens that the lease gave back before.
 #[test]
 fn successor_finds_the_returned_tokens() {
     check_preemptions(3, || {
@@ -153,8 +152,8 @@ fn successor_finds_the_returned_tokens() {
     });
 }
 
-/// The quota is lowered while a lease is refilled, and whoever lowered it takes a token: the lease has all that the bucket
-/// had before, or what is left afterwards. What it holds stays. [The epoch not looked at again.]
+/// The quota is lowered while a lease is refilled, and the thread that lowered it takes a token: the lease has all that
+/// the bucket had before, or what is left afterwards. What it holds stays. [The epoch not checked again.]
 #[test]
 fn refill_is_before_or_after_a_quota_change() {
     check_preemptions(3, || {
@@ -220,7 +219,7 @@ fn tokens_gathered_in_vain_are_put_back() {
     });
 }
 
-/// A thread refills a stripe while time passes: from any moment on no more than the burst can be had at once. [A refill
+/// A thread refills a stripe while time passes: from any time on no more than the burst can be had at once. [A refill
 /// that does not claim the room.]
 #[test]
 fn stripe_holds_at_most_its_share() {
@@ -241,9 +240,9 @@ fn stripe_holds_at_most_its_share() {
     });
 }
 
-/// A cost is being gathered from a stripe and the bucket while another thread refills that stripe: the room for what may
-/// be put back stays free, and so from any moment on no more than the burst can be had at once. [A stripe's `borrow` that
-/// keeps no room.]
+/// A cost is being gathered from a stripe and the bucket while another thread refills that stripe: the room for what
+/// may be put back stays free, and so from any time on no more than the burst can be had at once. [A stripe's `borrow`
+/// that keeps no room.]
 #[test]
 fn tokens_put_back_find_their_room() {
     check_preemptions(3, || {

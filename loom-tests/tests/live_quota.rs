@@ -19,20 +19,20 @@ fn limiter(quota: Quota) -> (Limiter, Time) {
     (limiter, clock)
 }
 
-/// Who reads the quota while it is changed twice reads one of the three, whole. [`publish` without its Release fence,
-/// or `is_current` without its Acquire fence; the epoch stored or loaded Relaxed.]
+/// A thread that reads the quota while it is changed twice reads one of the three, whole. [`publish` without its
+/// Release fence, or `is_current` without its Acquire fence; the epoch stored or loaded Relaxed.]
 #[test]
 fn record_is_read_whole() {
-    check_preemptions(2, a_record_is_never_torn_model);
+    check_preemptions(2, record_is_read_whole_model);
 }
 
 #[test]
 #[should_panic]
 fn record_is_read_whole_unless_flawed() {
-    check_flawed(Flaw::NoFences, a_record_is_never_torn_model);
+    check_flawed(Flaw::NoFences, record_is_read_whole_model);
 }
 
-fn a_record_is_never_torn_model() {
+fn record_is_read_whole_model() {
     let quotas = [
         Quota::per_second(1).burst(2).max_debt(3),
         Quota::per_minute(4).burst(5).max_debt(6),
@@ -52,8 +52,8 @@ fn a_record_is_never_torn_model() {
     assert_eq!(limiter.quota(), quotas[2]);
 }
 
-/// A check on the fast line, at a moment after it was slowed a thousand times: what is owed is owed for no longer than
-/// a burst takes. [The clock read after `is_current`.]
+/// A check on the fast line, at a time after it was slowed a thousand times: what is owed is owed for no longer than a
+/// burst takes. [The clock read after `is_current`.]
 #[test]
 fn slow_check_leaves_no_word_ahead_of_a_slower_line() {
     check_preemptions(3, || {
@@ -93,19 +93,19 @@ fn slowdown_leaves_no_word_ahead_of_the_line() {
 }
 
 /// A debt taken under a quota that allows it is not healed away by a check that still holds the older one. [The word
-/// exchanged Relaxed.]
+/// swapped Relaxed.]
 #[test]
 fn old_record_keeps_legal_debt() {
-    check_preemptions(3, an_old_record_heals_nothing_model);
+    check_preemptions(3, old_record_keeps_legal_debt_model);
 }
 
 #[test]
 #[should_panic]
 fn old_record_keeps_legal_debt_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, an_old_record_heals_nothing_model);
+    check_flawed(Flaw::NothingOrdered, old_record_keeps_legal_debt_model);
 }
 
-fn an_old_record_heals_nothing_model() {
+fn old_record_keeps_legal_debt_model() {
     // A clock that orders nothing, so that only the word does.
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1).max_debt(0), Stopped(7)));
     limiter.check_n(0).unwrap();
@@ -147,8 +147,8 @@ fn quota_change_keeps_legal_debt() {
     });
 }
 
-/// A token is given back while the line is slowed a thousand times: all of it, for the slow line has not brought what is
-/// missing. [A refund that does not look again whether the quota is the same.]
+/// A token is given back while the line is slowed a thousand times: all of it, for the slow line has not brought what
+/// is missing. [A refund that does not check again whether the quota is the same.]
 #[test]
 fn refund_beside_a_quota_change_arrives() {
     check_preemptions(3, || {
@@ -167,8 +167,8 @@ fn refund_beside_a_quota_change_arrives() {
     });
 }
 
-/// Two changers: each of them succeeds or is told that the other is busy, and what is in force is one of the quotas.
-/// [`set` without the claim.]
+/// Two changers: each of them succeeds or is refused as busy, and what is in force is one of the quotas. [`set` without
+/// the claim.]
 #[test]
 fn changers_exclude_one_another() {
     check_preemptions(2, changers_exclude_one_another_model);
@@ -270,7 +270,7 @@ mod copies {
     }
 }
 
-/// A quota is set while another thread is the first user: it stays.
+/// A quota is set while another thread is the first user: the quota stays.
 #[test]
 fn first_use_keeps_a_changed_quota() {
     check_preemptions(2, || {

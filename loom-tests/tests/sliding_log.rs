@@ -54,8 +54,9 @@ fn several_tokens_are_taken_together_or_not_at_all() {
     });
 }
 
-/// A thread is stopped anywhere in a call while the ring goes round: nobody waits for it, and each window gives one
-/// token. [A slot that nobody stamped in the lap before is due; a stamp put in the place of whatever the slot holds.]
+/// A thread is stopped anywhere in a call while the ring goes round: no other thread waits for it, and each window
+/// gives one token. [A slot that was not stamped in the lap before is due; a stamp put in the place of whatever the
+/// slot holds.]
 #[test]
 fn others_proceed_past_a_stalled_thread() {
     check_preemptions(3, || {
@@ -97,8 +98,8 @@ fn tokens_return_after_a_whole_window() {
     });
 }
 
-/// A thread takes two, is refused by another layer and gives them back, while a window passes and somebody takes one.
-/// [A head that is moved back whatever came after.]
+/// A thread takes two, is refused by another limit and gives them back, while a window passes and another thread takes
+/// one. [A head that is moved back whatever came after.]
 fn roll_back() {
     let clock = Time::at(7);
     let both = Arc::new(LimitSet::with_algorithms([log(3), log(1)], clock.clone()));
@@ -126,8 +127,8 @@ fn blind_roll_back_returns_tokens_of_another_thread() {
     check_flawed(Flaw::BlindExchange, roll_back);
 }
 
-/// A thread takes two, is refused by another layer and gives them back, while somebody takes one: a window later all
-/// are back.
+/// A thread takes two, is refused by another limit and gives them back, while another thread takes one: a window later
+/// all are back.
 fn roll_back_and_wait() {
     let clock = Time::at(7);
     let both = Arc::new(LimitSet::with_algorithms([log(3), log(1)], clock.clone()));
@@ -138,7 +139,7 @@ fn roll_back_and_wait() {
     assert!(both.check().is_ok());
     rival.join().unwrap();
     clock.advance(Duration::from_secs(1));
-    assert_eq!(both.peek().map(|layer| layer.remaining()), [3, 1], "late");
+    assert_eq!(both.peek().map(|limit| limit.remaining()), [3, 1], "late");
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn tokens_return_in_time_after_a_roll_back() {
     check_preemptions(3, roll_back_and_wait);
 }
 
-/// A clock that notes what it told last.
+/// A clock that notes its last reading.
 struct Noting<'a>(&'a Time, &'a Cell<u64>);
 
 impl Clock for Noting<'_> {
@@ -160,7 +161,7 @@ impl Clock for Noting<'_> {
     }
 }
 
-/// A token was given back. One takes it at the moment at which it was taken first, and leaves its stamp there; or
+/// A token was given back. One thread takes it at the time at which it was taken first, and leaves its stamp there; or
 /// another takes it later, and puts a later one there. A window after the one or the other it is back. [The stamp taken
 /// off while the head stays as it is.]
 #[test]
@@ -172,8 +173,8 @@ fn rollback_never_delays_later_tokens() {
         let rival = {
             let (clock, log) = (clock.clone(), Arc::clone(&log));
             thread::spawn(move || {
-                let told = Cell::new(0);
-                log.take(1, &Noting(&clock, &told)).is_ok().then_some(told.get())
+                let read_at = Cell::new(0);
+                log.take(1, &Noting(&clock, &read_at)).is_ok().then_some(read_at.get())
             })
         };
         clock.advance(Duration::from_millis(500));
@@ -206,7 +207,7 @@ impl Clock for Bare {
 }
 
 /// A token is stamped on behalf of a thread that was stopped, while another thread still holds the head of before: it
-/// does not take the stamp for one of a token that was given back, even if nothing else tells that the head has moved
+/// does not take the stamp for one of a token that was given back, even if nothing else shows that the head has moved
 /// on. [The stamp put there Relaxed.]
 #[test]
 fn stamp_on_behalf_of_another_publishes_the_head() {
@@ -228,9 +229,9 @@ fn stamp_on_behalf_of_another_publishes_the_head() {
     });
 }
 
-/// The ring goes round four times, after which its two bits are what they were: who comes after that takes no stamp for
-/// one that is four laps younger, even if nothing else tells that the others came before. [The head loaded or exchanged
-/// Relaxed.]
+/// The ring goes round four times, after which its two bits are what they were: a thread that comes after that takes no
+/// stamp for one that is four laps younger, even if nothing else shows that the others came before. [The head loaded or
+/// swapped Relaxed.]
 fn four_laps() {
     let log = Arc::new(log(1));
     let done = Arc::new(AtomicBool::new(false));

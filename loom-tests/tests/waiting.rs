@@ -1,5 +1,5 @@
-//! Waiting: who gives up while others come, and who blocks while the quota changes or tokens are given back. In brackets: the weakening of the
-//! code under which each model was seen to fail.
+//! Waiting: a waiter is cancelled while others come, and a thread blocks while the quota changes or tokens are given
+//! back. In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::{Quota, RateLimiter};
@@ -12,27 +12,27 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// Two give up, the last first, while a third comes: what was behind it is given back, what was before it is lost, and
-/// its moment stays what it was told; nobody else is told the same. [`cancel` without comparing the word; a `store` in
-/// the place of the exchange.]
+/// Two waiters are cancelled, the later one first, while a third comes: tokens behind the third are given back, tokens
+/// before it count as used. Its wait stays the same, and no other waiter has the same one. [`cancel` without comparing
+/// the word; a `store` in place of the swap.]
 #[test]
 fn cancelled_waiter_keeps_others_in_place() {
-    check_preemptions(3, || who_gives_up_moves_nobody_model(true));
+    check_preemptions(3, || cancelled_waiter_keeps_others_in_place_model(true));
 }
 
-/// The same, the first first, who is never given back: another came after it.
+/// The same, the earlier one first: its tokens are never given back, because another came after it.
 #[test]
 fn tokens_of_a_cancelled_earlier_waiter_count_as_used() {
-    check_preemptions(3, || who_gives_up_moves_nobody_model(false));
+    check_preemptions(3, || cancelled_waiter_keeps_others_in_place_model(false));
 }
 
 #[test]
 #[should_panic(expected = "it has the last place, and keeps it")]
 fn cancelled_waiter_keeps_others_in_place_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, || who_gives_up_moves_nobody_model(true));
+    check_flawed(Flaw::BlindExchange, || cancelled_waiter_keeps_others_in_place_model(true));
 }
 
-fn who_gives_up_moves_nobody_model(last_first: bool) {
+fn cancelled_waiter_keeps_others_in_place_model(last_first: bool) {
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
     limiter.check().unwrap();
     let mut waiting = [(); 2].map(|()| Box::pin(limiter.acquire(1).sleeping_by(|_| pending::<()>())));
@@ -54,14 +54,14 @@ fn who_gives_up_moves_nobody_model(last_first: bool) {
         drop(first);
         drop(last);
     }
-    let told = third.join().unwrap();
+    let waits = third.join().unwrap();
     let places = limiter.debt();
-    assert_eq!(told, [Some(Duration::from_secs(places.into())); 2], "it has the last place, and keeps it");
+    assert_eq!(waits, [Some(Duration::from_secs(places.into())); 2], "it has the last place, and keeps it");
     let least = if last_first { 1 } else { 2 };
     assert!((least..=3).contains(&places), "{places} of three");
 }
 
-/// Who blocks for tokens that never come, while the quota is changed to one by which they are there: it is woken,
+/// A thread blocks for tokens that never come, while the quota is changed to one by which they are there: it is woken,
 /// whatever it was about to do. [Without `raise`, with `raise` before the change, and with the changes counted after
 /// the look at the quota: in the code by hand, and in `copies`.]
 #[test]
@@ -80,7 +80,7 @@ fn quota_change_wakes_a_waiter() {
     });
 }
 
-/// Two who block are both woken by one change. [`notify_one`, in the code by hand.]
+/// One change wakes two blocked threads. [`notify_one`, in the code by hand.]
 #[test]
 fn quota_change_wakes_all_waiters() {
     check_preemptions(2, || {
@@ -97,9 +97,9 @@ fn quota_change_wakes_all_waiters() {
     });
 }
 
-/// Who blocks for a token that never drips in, while it is given back: it is woken, whatever it was about to do. [A
-/// refund that notifies no thread, or notifies before it moves the line; without the fence, there or in the waiter; a waiter that
-/// counts itself after its look.]
+/// A thread blocks for a token that never drips in, while it is given back: the thread is woken, whatever it was about
+/// to do. [A refund that notifies no thread, or notifies before it moves the line; without the fence, there or in the
+/// waiter; a waiter that counts itself after its look.]
 #[test]
 fn refund_wakes_a_waiter() {
     check_preemptions(3, || {
