@@ -17,8 +17,8 @@ fn main() {
         match api.check() {
             Ok(_) => allowed += 1,
             Err(denied) => {
-                refused_by[denied.layer()] += 1;
-                if refused_by[denied.layer()] == 1 {
+                refused_by[denied.index()] += 1;
+                if refused_by[denied.index()] == 1 {
                     println!("after {allowed}: {denied}"); // limit 1 (10/s burst 10): rate limit exceeded, retry in 50 ms
                 }
             }
@@ -43,7 +43,7 @@ fn main() {
 
     let denied = api.check().expect_err("the hour is used up");
     println!("{denied}");
-    assert_eq!((denied.layer(), denied.quota()), (1, LIMITS[1]));
+    assert_eq!((denied.index(), denied.quota()), (1, LIMITS[1]));
     clock.advance(denied.retry_after().expect("the hour's next token comes"));
     assert!(api.check().is_ok());
 }

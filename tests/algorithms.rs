@@ -93,7 +93,7 @@ fn ticks_of(wait: Duration, frequency: u64) -> (i128, i128) {
 }
 
 #[test]
-fn a_window_of_its_own_begins_with_the_first_request() {
+fn first_window_begins_with_the_first_request() {
     let clock = ManualClock::new();
     clock.advance(Duration::from_millis(1_300));
     let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(3)), &clock);
@@ -115,7 +115,7 @@ fn a_window_of_its_own_begins_with_the_first_request() {
 
 /// What the docs say of the fixed window: the limit twice, and never more, in a time however short around a boundary.
 #[test]
-fn a_fixed_window_allows_twice_its_limit_at_a_boundary_and_no_more() {
+fn fixed_window_allows_at_most_twice_its_limit_at_a_boundary() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_minute(100)), &clock);
     limiter.check_n(0).unwrap();
@@ -165,7 +165,7 @@ fn windows_follow_the_wall_clock() {
 }
 
 #[test]
-fn a_fixed_window_asked_for_more_than_its_limit_says_so() {
+fn fixed_window_reports_a_cost_above_its_limit() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(5).burst(100)), &clock);
     assert!(limiter.check_n(6).unwrap_err().exceeds_burst());
@@ -183,7 +183,7 @@ fn a_fixed_window_asked_for_more_than_its_limit_says_so() {
 }
 
 #[test]
-fn a_fixed_window_keeps_its_count_when_the_quota_changes() {
+fn fixed_window_keeps_its_count_when_the_quota_changes() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(10)), &clock);
     limiter.check_n(8).unwrap();
@@ -207,22 +207,22 @@ fn a_fixed_window_keeps_its_count_when_the_quota_changes() {
 }
 
 #[test]
-fn layers_of_windows_are_taken_back_only_in_the_same_window() {
+fn limit_set_rolls_back_windows_only_in_the_same_window() {
     let clock = ManualClock::new();
     let layers = [Quota::per_second(10), Quota::per_minute(15)].map(FixedWindow::new);
     let both = LimitSet::with_algorithms(layers, &clock);
     both.check_n(10).unwrap();
     clock.advance(Duration::from_secs(1));
-    assert_eq!(both.check_n(10).unwrap_err().layer(), 1);
+    assert_eq!(both.check_n(10).unwrap_err().index(), 1);
     assert_eq!(both.peek().map(|usage| usage.used()), [0, 10]);
     both.check_n(5).unwrap();
-    assert_eq!(both.check().unwrap_err().layer(), 1);
+    assert_eq!(both.check().unwrap_err().index(), 1);
     assert_eq!(both.peek().map(|usage| usage.used()), [5, 15]);
 }
 
 /// A clock that steps back within its promise finds the window of the others; one that does more waits for at most two.
 #[test]
-fn a_fixed_window_locks_nobody_out_when_the_clock_steps_back() {
+fn fixed_window_admits_again_soon_after_the_clock_steps_back() {
     let clock = ManualClock::new();
     clock.set_ticks(1 << 40);
     let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(2)), &clock);
@@ -242,7 +242,7 @@ fn a_fixed_window_locks_nobody_out_when_the_clock_steps_back() {
 
 /// It steps back by some windows, as it said it may: who has to wait is told the very end of the window that is full.
 #[test]
-fn a_fixed_window_tells_its_end_to_a_clock_that_stepped_back() {
+fn fixed_window_reports_its_end_after_the_clock_steps_back() {
     for (skew, back, wait) in [
         (10_000, 100, 850),
         (10_000, 250, 1_000),
@@ -273,7 +273,7 @@ fn a_fixed_window_tells_its_end_to_a_clock_that_stepped_back() {
 /// A clock that steps back and forth over the same boundaries gets a window's limit for a window's time forward, no
 /// more.
 #[test]
-fn a_clock_that_swings_mints_nothing() {
+fn swinging_clock_keeps_each_window_within_its_limit() {
     fn swing<A: Algorithm>(algorithm: A) -> u32 {
         let clock = ManualClock::with_frequency(1_000);
         clock.set_ticks(1 << 50);
@@ -298,7 +298,7 @@ fn a_clock_that_swings_mints_nothing() {
 
 /// The number of a window is 32 bits wide: windows go on while it wraps.
 #[test]
-fn a_fixed_window_goes_on_when_its_number_wraps() {
+fn fixed_window_survives_a_wrap_of_its_number() {
     let clock = ManualClock::with_frequency(1_000);
     let limiter =
         RateLimiter::with_algorithm(FixedWindow::new(Quota::per(3, Duration::from_millis(4)).unwrap()), &clock);
@@ -322,7 +322,7 @@ fn a_fixed_window_goes_on_when_its_number_wraps() {
 }
 
 #[test]
-fn a_sliding_counter_weighs_the_window_before() {
+fn sliding_counter_weighs_the_previous_window() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_algorithm(SlidingCounter::new(Quota::per_second(10)).unwrap(), &clock);
     limiter.check_n(10).unwrap();
@@ -350,7 +350,7 @@ fn a_sliding_counter_weighs_the_window_before() {
 }
 
 #[test]
-fn a_sliding_counter_has_room_for_24_bits() {
+fn sliding_counter_counts_up_to_24_bits() {
     let clock = ManualClock::new();
     let largest = (1 << 24) - 1;
     let error = SlidingCounter::new(Quota::per_second(largest + 1)).unwrap_err();
@@ -377,7 +377,7 @@ fn a_sliding_counter_has_room_for_24_bits() {
 }
 
 #[test]
-fn a_sliding_counter_locks_nobody_out_when_the_clock_steps_back() {
+fn sliding_counter_admits_again_soon_after_the_clock_steps_back() {
     let clock = ManualClock::new();
     clock.set_ticks(1 << 40);
     let limiter = RateLimiter::with_algorithm(SlidingCounter::new(Quota::per_second(2)).unwrap(), &clock);
@@ -392,7 +392,7 @@ fn a_sliding_counter_locks_nobody_out_when_the_clock_steps_back() {
 }
 
 #[test]
-fn a_sliding_counter_keeps_its_counts_when_the_quota_changes() {
+fn sliding_counter_keeps_its_counts_when_the_quota_changes() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_algorithm(SlidingCounter::new(Quota::per_second(10)).unwrap(), &clock);
     limiter.check_n(8).unwrap();
@@ -412,18 +412,18 @@ fn a_sliding_counter_keeps_its_counts_when_the_quota_changes() {
 }
 
 #[test]
-fn a_sliding_counter_is_taken_back_in_the_same_window() {
+fn sliding_counter_rolls_back_in_the_same_window() {
     let clock = ManualClock::new();
     let layers = [Quota::per_second(10), Quota::per_minute(15)].map(|quota| SlidingCounter::new(quota).unwrap());
     let both = LimitSet::with_algorithms(layers, &clock);
     both.check_n(10).unwrap();
     clock.advance(Duration::from_secs(2));
-    assert_eq!(both.check_n(10).unwrap_err().layer(), 1);
+    assert_eq!(both.check_n(10).unwrap_err().index(), 1);
     assert_eq!(both.peek().map(|usage| usage.used()), [0, 10]);
 }
 
 #[test]
-fn a_leaky_queue_spreads_a_burst_out() {
+fn leaky_queue_spreads_out_a_burst() {
     let clock = ManualClock::new();
     let queue = LeakyQueue::with_clock(Quota::per_second(10).burst(3), &clock);
     for wait in [0, 100, 200] {
@@ -448,7 +448,7 @@ fn a_leaky_queue_spreads_a_burst_out() {
 }
 
 #[test]
-fn a_leaky_queue_that_does_not_leak_takes_one() {
+fn leaky_queue_without_a_rate_admits_one() {
     let clock = ManualClock::new();
     let queue = LeakyQueue::with_clock(Quota::per_second(0).burst(3), &clock);
     assert_eq!(queue.enter(), Ok(Duration::ZERO));
@@ -460,7 +460,7 @@ fn a_leaky_queue_that_does_not_leak_takes_one() {
 
 /// Threads that enter while time passes are told moments that are one interval apart, each once.
 #[test]
-fn racing_threads_are_each_told_a_moment_of_their_own() {
+fn racing_threads_leave_the_leaky_queue_one_by_one() {
     let clock = ManualClock::new();
     let queue = LeakyQueue::with_clock(Quota::per_second(1_000).burst(1_000), &clock);
     let waits = || (0..250).map(|_| queue.enter().unwrap()).collect::<Vec<_>>();
@@ -475,7 +475,7 @@ fn racing_threads_are_each_told_a_moment_of_their_own() {
 
 /// The number of a window has only 16 bits here: windows go on while it wraps.
 #[test]
-fn a_sliding_counter_goes_on_when_its_number_wraps() {
+fn sliding_counter_survives_a_wrap_of_its_number() {
     let clock = ManualClock::with_frequency(1_000);
     let quota = Quota::per((1 << 24) - 1, Duration::from_millis(4)).unwrap();
     let limiter = RateLimiter::with_algorithm(SlidingCounter::new(quota).unwrap(), &clock);
@@ -516,7 +516,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     #[test]
-    fn the_fixed_window_is_exact(quota in quotas(u32::MAX), frequency in frequencies(), start: u64, moves in moves()) {
+    fn fixed_window_matches_its_model(quota in quotas(u32::MAX), frequency in frequencies(), start: u64, moves in moves()) {
         let mut model = Windows::new(quota, frequency);
         prop_assume!(model.ticks() >= 4);
         let clock = ManualClock::with_frequency(frequency);
@@ -555,7 +555,7 @@ proptest! {
 
     /// By the formula, nothing late, and nothing more than a tick early.
     #[test]
-    fn the_sliding_counter_is_exact(quota in quotas((1 << 24) - 1), frequency in frequencies(), start: u64, moves in moves()) {
+    fn sliding_counter_matches_its_model(quota in quotas((1 << 24) - 1), frequency in frequencies(), start: u64, moves in moves()) {
         let mut model = Windows::new(quota, frequency);
         prop_assume!(model.ticks() >= 4);
         let clock = ManualClock::with_frequency(frequency);
@@ -604,7 +604,7 @@ proptest! {
     /// Whatever a clock does: the limit for each whole window of forward motion, and one for the beginning and the end
     /// each.
     #[test]
-    fn a_clock_that_steps_back_opens_no_fixed_window_twice(
+    fn clock_that_steps_back_opens_each_fixed_window_once(
         limit in 1..20u32,
         moves in proptest::collection::vec((any::<bool>(), prop_oneof![0..100u64, 0..10_000u64], 1..5u32), 1..300),
     ) {
@@ -629,7 +629,7 @@ proptest! {
 
     /// The meter is the mirror image of the token bucket.
     #[test]
-    fn a_leaky_bucket_mirrors_the_token_bucket(
+    fn leaky_bucket_mirrors_the_token_bucket(
         quota in quotas(u32::MAX),
         frequency in frequencies(),
         moves in proptest::collection::vec((0..1u64 << 36, prop_oneof![3 => 0..20u32, 1 => any::<u32>()]), 1..100),
@@ -647,7 +647,7 @@ proptest! {
     /// Each leaves when the one before has, and who does not fit is refused; to within a tick, or what `enter_n` tells
     /// of deep debts.
     #[test]
-    fn the_leaky_queue_is_exact(
+    fn leaky_queue_matches_its_model(
         quota in quotas(u32::MAX),
         burst in 1..50u32,
         frequency in frequencies(),

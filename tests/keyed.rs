@@ -482,7 +482,7 @@ fn what_the_limit_for_all_refuses_the_key_gets_back() {
     let of_all = limits.check_n_with(&1, 3, &all).unwrap();
     assert_eq!(of_all.remaining(), 2, "of ten and of five, the fewer");
     for (key, used) in [(1, 3), (2, 0)] {
-        assert_eq!(limits.check_n_with(&key, 4, &all).unwrap_err().layer(), 1);
+        assert_eq!(limits.check_n_with(&key, 4, &all).unwrap_err().index(), 1);
         assert_eq!((limits.peek(&key).used(), all.peek().used()), (used, 3), "of key {key}");
     }
     limits.check_n_with(&1, 2, &all).unwrap();

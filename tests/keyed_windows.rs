@@ -76,9 +76,9 @@ fn together_with_a_limit_for_all() {
     assert!(limits.check_n_with(&1, 1, &all).is_ok());
     clock.advance(Duration::from_secs(7));
     assert!(limits.check_n_with(&1, 3, &all).is_ok() && limits.check_n_with(&2, 1, &all).is_ok());
-    assert_eq!(limits.check_n_with(&2, 2, &all).unwrap_err().layer(), 1);
+    assert_eq!(limits.check_n_with(&2, 2, &all).unwrap_err().index(), 1);
     assert_eq!((limits.peek(&1).used(), limits.peek(&2).used()), (3, 1), "rolled back");
-    assert_eq!(limits.check_n_with(&1, 1, &all).unwrap_err().layer(), 0);
+    assert_eq!(limits.check_n_with(&1, 1, &all).unwrap_err().index(), 0);
 }
 
 #[test]

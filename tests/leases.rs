@@ -12,7 +12,7 @@ fn leasing(quota: Quota, budget: u32, clock: &ManualClock) -> Leasing<'_> {
 }
 
 #[test]
-fn a_lease_takes_many_at_once_and_spends_them_alone() {
+fn lease_takes_many_tokens_at_once_and_spends_them_locally() {
     let clock = ManualClock::new();
     let limiter = leasing(Quota::per_second(10).burst(10), 4, &clock);
     assert_eq!(limiter.peek().limit(), 6);
@@ -50,7 +50,7 @@ fn lease_gives_back_below_empty() {
 }
 
 #[test]
-fn a_full_bucket_and_full_leases_are_the_burst() {
+fn full_bucket_and_full_leases_add_up_to_the_burst() {
     let clock = ManualClock::new();
     let limiter = leasing(Quota::per_second(10).burst(10), 4, &clock);
     let mut leases: Vec<_> = (0..2).map(|_| limiter.lease(2).unwrap()).collect();
@@ -69,7 +69,7 @@ fn a_full_bucket_and_full_leases_are_the_burst() {
 }
 
 #[test]
-fn a_lease_that_is_dropped_gives_back_what_it_holds_and_its_part_of_the_budget() {
+fn dropped_lease_gives_back_its_tokens_and_its_budget() {
     let clock = ManualClock::new();
     let limiter = leasing(Quota::per_second(10), 4, &clock);
     let mut lease = limiter.lease(4).unwrap();
@@ -86,7 +86,7 @@ fn a_lease_that_is_dropped_gives_back_what_it_holds_and_its_part_of_the_budget()
 }
 
 #[test]
-fn budgets_are_checked() {
+fn budgets_are_validated() {
     let of = |burst, budget| LeasingBucket::new(Quota::per_second(10).burst(burst), budget).map(|_| ());
     assert_eq!(of(10, 0), Err(BudgetError::Empty));
     assert_eq!(of(10, 10), Err(BudgetError::NothingLeft { budget: 10, burst: 10 }));
@@ -100,7 +100,7 @@ fn budgets_are_checked() {
 }
 
 #[test]
-fn a_quota_changes_beside_its_budget() {
+fn quota_changes_beside_its_budget() {
     let clock = ManualClock::new();
     let quota = Quota::per_second(10).burst(20).max_debt(7);
     let limiter = leasing(quota, 8, &clock);
@@ -121,7 +121,7 @@ fn a_quota_changes_beside_its_budget() {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn a_lease_can_own_its_limiter() {
+fn lease_can_own_its_limiter() {
     let clock = std::sync::Arc::new(ManualClock::new());
     let bucket = LeasingBucket::new(Quota::per_second(10), 5).unwrap();
     let limiter = std::sync::Arc::new(RateLimiter::with_algorithm(bucket, clock));
@@ -160,7 +160,7 @@ proptest! {
     /// A bucket of ten ticks a token, in plain numbers, and what is held beside it. The envelope counts every admission
     /// since each other.
     #[test]
-    fn leases_do_what_plain_numbers_do(burst in 2..20u32, budget in 1..20u32, ops in ops()) {
+    fn leases_match_their_model(burst in 2..20u32, budget in 1..20u32, ops in ops()) {
         prop_assume!(budget < burst);
         let clock = ManualClock::with_frequency(100);
         let limiter = leasing(Quota::per_second(10).burst(burst), budget, &clock);
@@ -237,7 +237,7 @@ const SLOW: Quota = Quota::per_second(100).burst(40);
 /// Eight threads lease, spend, give back, drop and check while the quota changes between two: what was taken stays
 /// within what the larger one allows, counted exactly.
 #[test]
-fn leases_stay_in_the_envelope_whatever_threads_do() {
+fn racing_leases_stay_in_the_envelope() {
     let clock = ManualClock::new();
     let limiter = leasing(FAST, 32, &clock);
     let work = |thread: u32| {
@@ -278,7 +278,7 @@ mod stripes {
     use damper::Striped;
 
     #[test]
-    fn all_stripes_are_found_before_a_check_is_refused() {
+    fn check_searches_all_stripes_before_it_refuses() {
         let clock = ManualClock::new();
         let limiter = Striped::with_stripes(Quota::per_second(10).burst(20), 12, 4, &clock).unwrap();
         assert_eq!((limiter.peek().limit(), limiter.peek().remaining()), (8, 8));
@@ -300,7 +300,7 @@ mod stripes {
     }
 
     #[test]
-    fn a_refusal_tells_when_the_bucket_has_what_the_stripes_have_not() {
+    fn refusal_gives_the_wait_for_tokens_that_the_stripes_lack() {
         let clock = ManualClock::new();
         let limiter = Striped::with_stripes(Quota::per_second(10).burst(10), 4, 1, &clock).unwrap();
         assert!(limiter.check().is_ok());
@@ -312,7 +312,7 @@ mod stripes {
     }
 
     #[test]
-    fn full_stripes_and_a_full_bucket_are_the_burst() {
+    fn full_stripes_and_a_full_bucket_add_up_to_the_burst() {
         let clock = ManualClock::new();
         let limiter = Striped::with_stripes(Quota::per_second(10).burst(100), 50, 1, &clock).unwrap();
         assert!(limiter.check_n(40).is_ok());
@@ -326,7 +326,7 @@ mod stripes {
     }
 
     #[test]
-    fn sizes_are_checked() {
+    fn sizes_are_validated() {
         let of = |budget, stripes| {
             Striped::with_stripes(Quota::per_second(100), budget, stripes, ManualClock::new()).map(|_| ())
         };
@@ -345,7 +345,7 @@ mod stripes {
     }
 
     #[test]
-    fn stripes_stay_in_the_envelope_whatever_threads_do() {
+    fn racing_stripes_stay_in_the_envelope() {
         for stripes in [1, 2, 5] {
             let clock = ManualClock::new();
             let limiter = Striped::with_stripes(FAST, 32, stripes, &clock).unwrap();
@@ -391,7 +391,7 @@ mod stripes {
 
 /// As for leases: any algorithm can be asked for.
 #[test]
-fn a_leasing_bucket_is_an_algorithm_like_the_others() {
+fn leasing_bucket_serves_as_an_algorithm() {
     fn check<A: Algorithm>(algorithm: A) -> bool {
         RateLimiter::with_algorithm(algorithm, ManualClock::new()).check().is_ok()
     }

@@ -10,8 +10,8 @@ mod models {
 
 use damper::limit::Algorithm;
 use damper::{
-    Clock, FixedWindow, KeyedLimiter, LeakyBucket, LeasingBucket, LimitSet, LimitSetDenied, ManualClock, Quota,
-    RateLimiter, SetQuotaError, SlidingCounter, SlidingLog, TokenBucket,
+    Clock, FixedWindow, KeyedLimiter, LeakyBucket, LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError,
+    ManualClock, Quota, RateLimiter, SetQuotaError, SlidingCounter, SlidingLog, TokenBucket,
 };
 use models::bucket::ExactBucket;
 use proptest::prelude::*;
@@ -19,56 +19,60 @@ use std::cell::Cell;
 use std::time::Duration;
 
 #[test]
-fn a_refusal_tells_which_limit_and_when() {
+fn refusal_names_the_limit_and_the_wait() {
     let clock = ManualClock::new();
     let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_minute(15)], &clock);
     both.check_n(10).unwrap();
     let denied = both.check_n(2).unwrap_err();
-    assert_eq!((denied.layer(), denied.quota()), (0, Quota::per_second(10)));
+    assert_eq!((denied.index(), denied.quota()), (0, Quota::per_second(10)));
     assert_eq!(denied.retry_after(), Some(Duration::from_millis(200)));
     assert_eq!(denied.retry_after(), denied.denied().retry_after());
     assert_eq!(both.check_n(11).unwrap_err().retry_after(), None, "more than the burst is never there");
     clock.advance(Duration::from_secs(1));
     both.check_n(5).unwrap();
     let denied = both.check_n(1).unwrap_err();
-    assert_eq!((denied.layer(), denied.quota()), (1, Quota::per_minute(15)));
+    assert_eq!((denied.index(), denied.quota()), (1, Quota::per_minute(15)));
     assert_eq!(denied.retry_after(), Some(Duration::from_secs(3)), "of one in four seconds one is gone");
 }
 
 #[test]
-fn each_limit_has_a_quota_that_can_be_changed() {
+fn each_limits_quota_can_be_changed() {
     let clock = ManualClock::new();
     let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_minute(600)], &clock);
-    assert_eq!(both.set_quota(0, Quota::per_second(20)), Some(Ok(())));
+    assert_eq!(both.set_quota(0, Quota::per_second(20)), Ok(()));
     assert_eq!(both.peek().map(|usage| usage.limit()), [20, 600]);
     both.check_n(20).unwrap();
-    assert_eq!(both.set_quota(1, Quota::per_minute(20)), Some(Ok(())));
+    assert_eq!(both.set_quota(1, Quota::per_minute(20)), Ok(()));
     clock.advance(Duration::from_secs(1));
-    assert_eq!(both.check_n(20).unwrap_err().layer(), 1);
-    assert_eq!(both.set_quota(2, Quota::per_second(1)), None, "there are two");
+    assert_eq!(both.check_n(20).unwrap_err().index(), 1);
+    let missing = both.set_quota(2, Quota::per_second(1)).unwrap_err();
+    assert_eq!(missing, LimitSetQuotaError::NoSuchLimit { index: 2, limits: 2 });
+    assert_eq!(missing.to_string(), "limit 3 does not exist, there are 2");
 }
 
 #[test]
-fn a_quota_that_does_not_fit_is_refused_and_stays() {
+fn unfit_quota_is_refused_and_the_old_one_stays() {
     let clock = ManualClock::new();
     let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_minute(15)], &clock);
     let refused = both.set_quota(1, Quota::per_second(1_000_000_000).burst(15));
-    assert!(matches!(refused, Some(Err(SetQuotaError::TooFast { .. }))));
+    let error = SetQuotaError::TooFast { quota: Quota::per_second(1_000_000_000).burst(15), most: 476 };
+    assert_eq!(refused, Err(LimitSetQuotaError::Refused { index: 1, error }));
+    assert_eq!(refused.unwrap_err().to_string(), format!("limit 2: {error}"));
     assert_eq!(both.peek().map(|usage| usage.limit()), [10, 15]);
 }
 
 /// Whatever they count by: what the second limit refuses, the first gets back.
 #[test]
-fn every_algorithm_gives_back_what_another_refuses() {
+fn every_algorithm_rolls_back_when_another_limit_refuses() {
     fn gives_back<A: Algorithm>(make: fn(Quota) -> A) {
         let clock = ManualClock::new();
         let both = LimitSet::with_algorithms([Quota::per_second(10), Quota::per_hour(12)].map(make), &clock);
         both.check_n(6).unwrap();
         clock.advance(Duration::from_secs(2));
-        assert_eq!(both.check_n(8).unwrap_err().layer(), 1);
+        assert_eq!(both.check_n(8).unwrap_err().index(), 1);
         assert_eq!(both.peek()[0].used(), 0, "as before");
         assert_eq!(both.check_n(6).unwrap().remaining(), 0, "of the second; all that it has is left to it");
-        assert_eq!(both.set_quota(1, Quota::per_minute(12)), Some(Ok(())));
+        assert_eq!(both.set_quota(1, Quota::per_minute(12)), Ok(()));
         assert_eq!(both.peek()[1].window(), Some(Duration::from_mins(1)));
     }
     gives_back(TokenBucket::new);
@@ -77,13 +81,13 @@ fn every_algorithm_gives_back_what_another_refuses() {
 }
 
 #[test]
-fn leasing_buckets_can_be_layers() {
+fn leasing_buckets_can_form_a_limit_set() {
     let clock = ManualClock::new();
     let quotas = [Quota::per_second(12), Quota::per_hour(14)];
     let both = LimitSet::with_algorithms(quotas.map(|quota| LeasingBucket::new(quota, 2).unwrap()), &clock);
     both.check_n(6).unwrap();
     clock.advance(Duration::from_secs(1));
-    assert_eq!(both.check_n(8).unwrap_err().layer(), 1);
+    assert_eq!(both.check_n(8).unwrap_err().index(), 1);
     assert_eq!(both.check_n(6).unwrap().remaining(), 0);
 }
 
@@ -103,12 +107,12 @@ impl Clock for Moving {
 
 /// What was taken and given back again has made no tokens.
 #[test]
-fn what_was_refilled_meanwhile_is_not_given_back() {
+fn roll_back_leaves_out_refilled_tokens() {
     let clock = Moving::default();
     let both = LimitSet::with_clock([Quota::per_second(100).burst(100), Quota::per_hour(60)], &clock);
     both.check_n(50).unwrap();
     for _ in 0..10 {
-        assert_eq!(both.check_n(20).unwrap_err().layer(), 1);
+        assert_eq!(both.check_n(20).unwrap_err().index(), 1);
     }
     let waited = clock.0.get();
     let used = both.peek()[0].used();
@@ -125,19 +129,19 @@ fn refusal_names_the_longest_wait() {
     );
     three.check_n(5).unwrap();
     let denied = three.check().unwrap_err();
-    assert_eq!((denied.layer(), denied.retry_after()), (1, Some(Duration::from_secs(10))));
+    assert_eq!((denied.index(), denied.retry_after()), (1, Some(Duration::from_secs(10))));
     assert_eq!(denied.to_string(), "limit 2 (6/min burst 5): rate limit exceeded, retry in 10 s");
     // A limit that refuses for ever outlasts every wait, whatever its place.
     let once = LimitSet::with_clock([Quota::per_hour(1), Quota::per_second(0).burst(1)], &clock);
     once.check().unwrap();
     let denied = once.check().unwrap_err();
-    assert_eq!((denied.layer(), denied.retry_after(), denied.denied().exceeds_burst()), (1, None, false));
+    assert_eq!((denied.index(), denied.retry_after(), denied.denied().exceeds_burst()), (1, None, false));
     let denied = once.check_n(2).unwrap_err();
-    assert_eq!((denied.layer(), denied.denied().exceeds_burst()), (0, true));
+    assert_eq!((denied.index(), denied.denied().exceeds_burst()), (0, true));
     let narrow = LimitSet::with_clock([Quota::per_hour(3), Quota::per_second(9).burst(2)], &clock);
     narrow.check_n(2).unwrap();
     let denied = narrow.check_n(3).unwrap_err();
-    assert_eq!((denied.layer(), denied.denied().exceeds_burst()), (1, true));
+    assert_eq!((denied.index(), denied.denied().exceeds_burst()), (1, true));
 }
 
 /// Of a key and of all together: the same, though each has a clock of its own.
@@ -148,13 +152,13 @@ fn keyed_refusal_names_the_longest_wait() {
     let each = KeyedLimiter::<str>::builder(Quota::per_second(2)).clock(&fine).build().unwrap();
     each.check_n_with("alice", 2, &all).unwrap();
     let denied = each.check_n_with("alice", 1, &all).unwrap_err();
-    assert_eq!((denied.layer(), denied.quota()), (1, Quota::per_minute(2)));
+    assert_eq!((denied.index(), denied.quota()), (1, Quota::per_minute(2)));
     assert_eq!(denied.retry_after(), Some(Duration::from_secs(30)));
     let denied = each.check_n_with("alice", 3, &all).unwrap_err();
-    assert_eq!((denied.layer(), denied.denied().exceeds_burst()), (0, true));
+    assert_eq!((denied.index(), denied.denied().exceeds_burst()), (0, true));
     coarse.advance(Duration::from_secs(30));
     let denied = each.check_n_with("alice", 1, &all).unwrap_err();
-    assert_eq!((denied.layer(), denied.retry_after()), (0, Some(Duration::from_millis(500))));
+    assert_eq!((denied.index(), denied.retry_after()), (0, Some(Duration::from_millis(500))));
 }
 
 /// A refusal looks at the other limits without writing: none of them remembers it.
@@ -167,7 +171,7 @@ fn refusal_takes_nothing_of_later_limits() {
     );
     both.check_n(2).unwrap();
     for _ in 0..20 {
-        assert_eq!(both.check().unwrap_err().layer(), 0);
+        assert_eq!(both.check().unwrap_err().index(), 0);
     }
     assert_eq!(both.peek().map(|usage| usage.used()), [2, 2]);
 }
@@ -237,7 +241,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn retry_succeeds_when_told(two in layer_quotas::<2>(), three in layer_quotas::<3>(), four in layer_quotas::<4>(), calls in calls()) {
+    fn retry_succeeds_after_the_stated_wait(two in layer_quotas::<2>(), three in layer_quotas::<3>(), four in layer_quotas::<4>(), calls in calls()) {
         retries_on_every_algorithm(two, &calls);
         retries_on_every_algorithm(three, &calls);
         retries_on_every_algorithm(four, &calls);

@@ -143,7 +143,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn a_bucket_does_what_plain_numbers_do(settings in settings(), start in 0..12u32, steps in steps()) {
+    fn bucket_matches_its_model(settings in settings(), start in 0..12u32, steps in steps()) {
         let clock = ManualClock::with_frequency(FREQUENCY);
         let start = start.min(settings.burst);
         let limiter = RateLimiter::with_algorithm(TokenBucket::with_level(settings.quota(), start), &clock);
@@ -264,7 +264,7 @@ proptest! {
 
     /// Two limits in one decision allow what two models allow together, and what one refuses costs the other nothing.
     #[test]
-    fn layers_take_all_or_nothing(
+    fn limit_set_takes_all_or_nothing(
         settings in (settings(), settings()),
         calls in proptest::collection::vec((0..100i64, 0..8u32), 1..200),
     ) {
@@ -297,8 +297,8 @@ proptest! {
                     prop_assert!(models.iter_mut().all(|model| model.take(n, 0)));
                 }
                 Err(denied) => {
-                    prop_assert_eq!(Some(denied.layer()), refused_by);
-                    prop_assert_eq!(denied.quota(), models[denied.layer()].settings.quota());
+                    prop_assert_eq!(Some(denied.index()), refused_by);
+                    prop_assert_eq!(denied.quota(), models[denied.index()].settings.quota());
                 }
             }
             prop_assert_eq!(layered.peek().map(|usage| usage.remaining()), [models[0].tokens(), models[1].tokens()]);
@@ -307,7 +307,7 @@ proptest! {
 }
 
 #[test]
-fn unlimited_allows_everything_and_counts_nothing() {
+fn unlimited_quota_allows_every_call_uncounted() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::UNLIMITED, &clock);
     for n in [0, 1, u32::MAX, u32::MAX] {
@@ -336,7 +336,7 @@ fn unlimited_allows_everything_and_counts_nothing() {
 }
 
 #[test]
-fn a_refill_longer_than_a_duration_has_no_window() {
+fn refill_longer_than_a_duration_has_no_window() {
     let century = Quota::per(1, Duration::from_nanos(u64::MAX)).unwrap();
     let window = |burst| RateLimiter::with_clock(century.burst(burst), ManualClock::new()).peek().window();
     assert_eq!(window(3), Some(Duration::from_nanos(u64::MAX) * 3));
@@ -344,7 +344,7 @@ fn a_refill_longer_than_a_duration_has_no_window() {
 }
 
 #[test]
-fn a_soft_limit_warns_before_the_limit() {
+fn soft_limit_warns_before_the_limit() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(10), &clock).soft_limit(3);
     let near: Vec<_> = (0..10).map(|_| limiter.check().unwrap().is_near_limit()).collect();
@@ -355,7 +355,7 @@ fn a_soft_limit_warns_before_the_limit() {
 }
 
 #[test]
-fn a_static_starts_empty_on_request() {
+fn bucket_can_start_empty() {
     static CLOCK: ManualClock = ManualClock::new();
     static EMPTY: RateLimiter<TokenBucket, &ManualClock> =
         RateLimiter::with_algorithm(TokenBucket::with_level(Quota::per_second(10).burst(5), 0), &CLOCK);
@@ -366,7 +366,7 @@ fn a_static_starts_empty_on_request() {
 
 /// What a reservation waits for moves with the quota.
 #[test]
-fn a_waiter_follows_the_quota() {
+fn waiter_follows_the_quota() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(1), &clock);
     limiter.check().unwrap();
@@ -386,7 +386,7 @@ fn a_waiter_follows_the_quota() {
 }
 
 #[test]
-fn quotas_that_do_not_fit_are_refused_and_change_nothing() {
+fn unfit_quotas_are_refused_and_the_old_one_stays() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_hour(1), &clock);
     // What the errors name is the border.
@@ -442,7 +442,7 @@ fn limiter_accepts_the_quota_that_it_was_built_up_to() {
 /// Threads check, charge, refund, reserve and cancel while the quota changes: what was taken stays within what the
 /// larger quota allows, and nothing hangs or panics.
 #[test]
-fn everything_at_once_stays_in_the_envelope() {
+fn all_operations_together_stay_in_the_envelope() {
     let clock = ManualClock::new();
     let fast = Quota::per_second(1_000).burst(100).max_debt(50);
     let slow = Quota::per_second(100).burst(10).max_debt(50);

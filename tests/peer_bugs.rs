@@ -3,14 +3,14 @@
 //!
 //! | bug | what was seen | test | copy in `peer_bugs/` |
 //! |---|---|---|---|
-//! | unchecked products in `check_n` | a burst of 2 admitted 16,777,217 | `a_product_that_does_not_fit` | `unchecked_product` |
-//! | large bursts that wrap | 10,248,191 of 5,124,096 admitted; 975,202 of 4,294,967,295 | `a_burst_that_does_not_fit` | `wrapping_burst` |
-//! | a backward clock locks out for the whole step | 3,600 s for an hour | `a_clock_that_steps_back` | `locked_out_by_a_step_back` |
-//! | a rate rounded to whole nanoseconds | 333 M/s of 300 M/s | `a_token_of_a_broken_number_of_nanoseconds` | `rounded_interval` |
+//! | unchecked products in `check_n` | a burst of 2 admitted 16,777,217 | `product_too_large_for_its_integer` | `unchecked_product` |
+//! | large bursts that wrap | 10,248,191 of 5,124,096 admitted; 975,202 of 4,294,967,295 | `burst_too_large_for_its_integer` | `wrapping_burst` |
+//! | a backward clock locks out for the whole step | 3,600 s for an hour | `clock_steps_back` | `locked_out_by_a_step_back` |
+//! | a rate rounded to whole nanoseconds | 333 M/s of 300 M/s | `token_lasts_a_fraction_of_nanoseconds` | `rounded_interval` |
 //! | a refill that drops its remainder | half the rate at some polling periods | `polling_just_before_the_next_token` | `dropped_remainder` |
-//! | two-word state with a window | racers refused while tokens are there | `a_rival_in_the_middle_of_a_check` | `two_words` |
-//! | a "set rate and period atomically" that tears | the old rate at the new period | `a_reader_in_the_middle_of_a_change` | `torn_quota` |
-//! | up to twice the burst after idling | 17 of 10 admitted | `idling_for_longer_than_the_burst` | `idle_doubles_the_burst` |
+//! | two-word state with a window | racers refused while tokens are there | `rival_intervenes_in_a_check` | `two_words` |
+//! | a "set rate and period atomically" that tears | the old rate at the new period | `reader_intervenes_in_a_quota_change` | `torn_quota` |
+//! | up to twice the burst after idling | 17 of 10 admitted | `idle_longer_than_the_burst_lasts` | `idle_doubles_the_burst` |
 //! | `per_second(n)` means one per n seconds | a hundredth of the rate at 10 | `ten_a_second_are_ten_a_second` | `one_per_n_seconds` |
 //!
 //! Not here, because what they are about has tests of its own: waiting (waiters without order, a wait loop that
@@ -163,7 +163,7 @@ fn drain(bucket: &mut impl Bucket, now: u64, n: u32, most: u32) -> u32 {
 }
 
 #[test]
-fn a_product_that_does_not_fit() {
+fn product_too_large_for_its_integer() {
     /// More than the burst, of which 2^40 ns each make 2^64 ns and the first.
     fn admits<B: Bucket>() -> bool {
         B::new(1, 1 << 40, 2).check_n(0, 16_777_217)
@@ -173,7 +173,7 @@ fn a_product_that_does_not_fit() {
 }
 
 #[test]
-fn a_burst_that_does_not_fit() {
+fn burst_too_large_for_its_integer() {
     fn admitted<B: Bucket>(burst: u32, n: u32) -> u32 {
         drain(&mut B::new(1, HOUR, burst), 0, n, u32::MAX / n * n)
     }
@@ -184,7 +184,7 @@ fn a_burst_that_does_not_fit() {
 }
 
 #[test]
-fn a_clock_that_steps_back() {
+fn clock_steps_back() {
     /// The seconds until something is admitted again after the clock went back an hour.
     fn locked_out<B: Bucket>() -> Option<u64> {
         let mut bucket = B::new(10, SECOND, 10);
@@ -198,7 +198,7 @@ fn a_clock_that_steps_back() {
 }
 
 #[test]
-fn a_token_of_a_broken_number_of_nanoseconds() {
+fn token_lasts_a_fraction_of_nanoseconds() {
     /// What is admitted in a second under saturation, looked at every millisecond.
     fn per_second<B: Bucket>() -> u32 {
         let mut bucket = B::new(300_000_000, SECOND, 1_000_000);
@@ -222,7 +222,7 @@ fn polling_just_before_the_next_token() {
 }
 
 #[test]
-fn a_rival_in_the_middle_of_a_check() {
+fn rival_intervenes_in_a_check() {
     /// Whether both of two who race for five tokens get one.
     fn both_get_one<B: Shared + 'static>() -> (bool, bool) {
         let bucket = Rc::new(B::new(5, SECOND, 5));
@@ -241,7 +241,7 @@ fn a_rival_in_the_middle_of_a_check() {
 }
 
 #[test]
-fn a_reader_in_the_middle_of_a_change() {
+fn reader_intervenes_in_a_quota_change() {
     const SLOW: (u32, Duration) = (600, Duration::from_mins(1));
     const FAST: (u32, Duration) = (20, Duration::from_secs(1));
 
@@ -268,7 +268,7 @@ fn a_reader_in_the_middle_of_a_change() {
 }
 
 #[test]
-fn idling_for_longer_than_the_burst() {
+fn idle_longer_than_the_burst_lasts() {
     /// What is admitted at once after 17 idle seconds, of ten at one a second.
     fn after_idling<B: Bucket>() -> u32 {
         let mut bucket = B::new(1, SECOND, 10);

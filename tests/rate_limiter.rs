@@ -16,7 +16,7 @@ const _: () = {
 };
 
 #[test]
-fn a_full_burst_then_the_rate() {
+fn full_burst_comes_first_and_then_the_rate() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(3), &clock);
     for left in [2, 1, 0] {
@@ -43,7 +43,7 @@ fn two_a_second_lets_two_of_five_through() {
 }
 
 #[test]
-fn nothing_is_always_allowed_and_takes_nothing() {
+fn zero_tokens_are_always_allowed() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(1), &clock);
     limiter.check().unwrap();
@@ -53,7 +53,7 @@ fn nothing_is_always_allowed_and_takes_nothing() {
 }
 
 #[test]
-fn more_than_the_burst_is_refused_as_such() {
+fn refusal_says_that_a_cost_exceeds_the_burst() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(100).burst(2), &clock);
     for n in [3, 16_777_217, 1 << 28, (1 << 28) + 1, u32::MAX] {
@@ -67,7 +67,7 @@ fn more_than_the_burst_is_refused_as_such() {
 }
 
 #[test]
-fn a_burst_of_zero_refuses_everything_but_nothing() {
+fn burst_of_zero_allows_only_zero_tokens() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(0), &clock);
     assert!(limiter.check_n(0).is_ok());
@@ -75,7 +75,7 @@ fn a_burst_of_zero_refuses_everything_but_nothing() {
 }
 
 #[test]
-fn a_rate_of_zero_gives_the_burst_once() {
+fn rate_of_zero_gives_the_burst_once() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(0).burst(2), &clock);
     limiter.check_n(2).unwrap();
@@ -87,7 +87,7 @@ fn a_rate_of_zero_gives_the_burst_once() {
 }
 
 #[test]
-fn the_largest_burst_that_is_given_once_may_be_owed_ten_times() {
+fn largest_burst_without_a_rate_allows_ten_bursts_of_debt() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(0).burst(u32::MAX), &clock);
     assert_eq!(limiter.check_n(u32::MAX).unwrap().remaining(), 0);
@@ -100,7 +100,7 @@ fn the_largest_burst_that_is_given_once_may_be_owed_ten_times() {
 }
 
 #[test]
-fn a_clock_that_stands_still_refills_nothing() {
+fn stopped_clock_refills_nothing() {
     let clock = ManualClock::with_frequency(0);
     let limiter = RateLimiter::with_clock(Quota::per_second(5), &clock);
     limiter.check_n(5).unwrap();
@@ -109,7 +109,7 @@ fn a_clock_that_stands_still_refills_nothing() {
 }
 
 #[test]
-fn the_largest_quotas_fit() {
+fn largest_quotas_fit() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(u32::MAX), &clock);
     limiter.check_n(u32::MAX).unwrap();
@@ -128,7 +128,7 @@ fn the_largest_quotas_fit() {
 }
 
 #[test]
-fn the_clock_may_start_anywhere_and_wrap() {
+fn clock_may_start_anywhere_and_wrap() {
     for start in [1, u64::MAX / 2, u64::MAX - 5, u64::MAX] {
         let clock = ManualClock::new();
         clock.set_ticks(start);
@@ -156,7 +156,7 @@ fn usage_adds_up() {
 
 #[cfg(feature = "std")]
 #[test]
-fn a_static_on_the_default_clock() {
+fn limiter_can_be_a_static() {
     static LIMITER: RateLimiter = RateLimiter::new(Quota::per_hour(60).burst(2));
     assert!(LIMITER.check().is_ok());
     assert!(LIMITER.check().is_ok());
@@ -165,7 +165,7 @@ fn a_static_on_the_default_clock() {
 }
 
 #[test]
-fn a_window_of_nothing_or_of_ages_is_refused() {
+fn zero_and_overlong_windows_are_refused() {
     assert_eq!(Quota::per(1, Duration::ZERO), Err(QuotaError::ZeroWindow));
     assert_eq!(Quota::every(Duration::ZERO), Err(QuotaError::ZeroWindow));
     assert_eq!(Quota::every(Duration::MAX), Err(QuotaError::WindowTooLong));
@@ -175,7 +175,7 @@ fn a_window_of_nothing_or_of_ages_is_refused() {
 
 /// Threads that race on a clock that moves take exactly what there is.
 #[test]
-fn racing_threads_take_exactly_what_there_is() {
+fn racing_threads_take_every_token_once() {
     const THREADS: u32 = 4;
     const STEPS: u32 = 20_000;
     let clock = ManualClock::new();
@@ -291,7 +291,7 @@ proptest! {
     /// After any changes of the quota a token is late by less than a tick; and early by no more than what a tick brings,
     /// under the quota in force or the one that the limiter was built with. Waits are exact.
     #[test]
-    fn changes_of_the_quota_make_no_token_late(quotas in proptest::array::uniform4(rates()), steps in changes()) {
+    fn tokens_stay_on_time_across_quota_changes(quotas in proptest::array::uniform4(rates()), steps in changes()) {
         let clock = ManualClock::new();
         let [built, ..] = quotas;
         let limiter = RateLimiter::with_clock(built, &clock);
@@ -327,7 +327,7 @@ proptest! {
     }
 
     #[test]
-    fn the_bucket_is_exact(quota in quotas(), frequency in frequencies(), start: u64, steps in steps()) {
+    fn bucket_matches_exact_arithmetic(quota in quotas(), frequency in frequencies(), start: u64, steps in steps()) {
         bucket::compare(quota, frequency, start, steps);
     }
 
@@ -372,7 +372,7 @@ proptest! {
     /// Whatever a clock does, no token is credited twice for the same forward motion, and nobody is locked out for
     /// longer than the deepest debt takes to refill.
     #[test]
-    fn a_clock_that_steps_back_neither_mints_nor_locks_out(
+    fn bucket_recovers_from_a_clock_that_steps_back(
         limit in 1..1_000u32,
         burst in 1..100u32,
         moves in proptest::collection::vec((any::<bool>(), 0..100_000_000_000u64, 1..5u32), 1..200),

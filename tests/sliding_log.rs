@@ -19,7 +19,7 @@ fn log(quota: Quota, clock: &ManualClock) -> RateLimiter<SlidingLog, &ManualCloc
 }
 
 #[test]
-fn each_token_is_back_a_window_after_it_was_taken() {
+fn each_token_returns_a_window_after_it_was_taken() {
     let clock = ManualClock::new();
     let limiter = log(Quota::per_second(3), &clock);
     assert_eq!(limiter.peek().resets_in(), Some(Duration::ZERO));
@@ -42,7 +42,7 @@ fn each_token_is_back_a_window_after_it_was_taken() {
 }
 
 #[test]
-fn sizes_are_checked() {
+fn sizes_are_validated() {
     assert_eq!(SlidingLog::new(Quota::per_second((1 << 24) + 1)).unwrap_err(), SlidingLogError::LimitTooLarge);
     let unlimited = SlidingLog::new(Quota::UNLIMITED).unwrap_err();
     assert_eq!(unlimited.to_string(), "the limit is too large for a sliding log, it must be at most 16777216 (2^24)");
@@ -64,7 +64,7 @@ fn sizes_are_checked() {
 }
 
 #[test]
-fn the_window_can_be_changed_and_the_limit_cannot() {
+fn window_can_be_changed_but_the_limit_is_fixed() {
     let clock = ManualClock::new();
     let limiter = log(Quota::per_second(2), &clock);
     limiter.check().unwrap();
@@ -83,21 +83,21 @@ fn the_window_can_be_changed_and_the_limit_cannot() {
 }
 
 #[test]
-fn a_layer_gives_back_what_is_still_the_last() {
+fn log_rolls_back_tokens_that_are_still_the_last() {
     let clock = ManualClock::new();
     let both = LimitSet::with_algorithms(
         [Quota::per_second(5), Quota::per_hour(2)].map(|quota| SlidingLog::new(quota).unwrap()),
         &clock,
     );
     for round in 0..40 {
-        assert_eq!(both.check_n(3).unwrap_err().layer(), 1, "exceeds the second");
+        assert_eq!(both.check_n(3).unwrap_err().index(), 1, "exceeds the second");
         assert_eq!(both.peek().map(|usage| usage.used()), [0, 0], "{round}");
         clock.advance_ticks(round % 3);
     }
     both.check_n(2).unwrap();
     for _ in 0..40 {
-        assert_eq!(both.check_n(3).unwrap_err().layer(), 1);
-        assert_eq!(both.check_n(4).unwrap_err().layer(), 1, "both refuse, the second for ever");
+        assert_eq!(both.check_n(3).unwrap_err().index(), 1);
+        assert_eq!(both.check_n(4).unwrap_err().index(), 1, "both refuse, the second for ever");
     }
     clock.advance(Duration::from_secs(1));
     assert_eq!(both.peek()[0].used(), 0);
@@ -106,7 +106,7 @@ fn a_layer_gives_back_what_is_still_the_last() {
 
 /// As far as two windows, by `Standing` too.
 #[test]
-fn a_clock_that_steps_back_locks_out_for_two_windows_at_most() {
+fn log_admits_again_within_two_windows_of_a_step_back() {
     for back in [0, 1, 1_500, 2_000, 3_600_000] {
         let clock = ManualClock::with_frequency(1_000);
         clock.set_ticks(1 << 40);
@@ -127,7 +127,7 @@ fn a_clock_that_steps_back_locks_out_for_two_windows_at_most() {
 
 /// Wherever the log was before.
 #[test]
-fn after_a_clock_stepped_back_each_window_has_its_limit_again() {
+fn windows_have_their_limit_again_after_a_step_back() {
     for taken in 0..30 {
         let clock = ManualClock::with_frequency(1_000);
         clock.set_ticks(1 << 40);
@@ -189,7 +189,7 @@ fn race(limit: u32, window: u64) {
 /// Several layers roll back while others check: nothing is minted, and once it is quiet nothing is lost for longer than
 /// a window.
 #[test]
-fn racing_roll_backs_mint_nothing() {
+fn racing_roll_backs_return_each_token_once() {
     let clock = ManualClock::new();
     let limits = [SlidingLog::new(Quota::per_second(50)).unwrap(), SlidingLog::new(Quota::per_second(5)).unwrap()];
     let both = LimitSet::with_algorithms(limits, &clock);
@@ -209,7 +209,7 @@ fn racing_roll_backs_mint_nothing() {
 }
 
 #[test]
-fn it_is_an_algorithm_like_the_others() {
+fn sliding_log_serves_as_an_algorithm() {
     fn limit<A: Algorithm>(algorithm: A) -> u32 {
         RateLimiter::with_algorithm(algorithm, ManualClock::new()).peek().limit()
     }
@@ -222,7 +222,7 @@ proptest! {
 
     /// Nothing late, and nothing more than a tick early; exact where a window is a whole number of ticks.
     #[test]
-    fn the_log_is_exact(
+    fn log_matches_its_model(
         limit in 0..20u32,
         nanos in prop_oneof![Just(1_000u64), Just(1_000_000_000), Just(86_400_000_000_000), 1_000..10_000_000_000_000u64],
         frequency in prop_oneof![3 => Just(1_000_000_000u64), 1 => Just(32_768), 2 => 1_000..4_000_000_000u64],

@@ -111,7 +111,7 @@ fn ends_at(timers: &Timers, task: impl Future<Output = ()>) -> u64 {
 }
 
 #[test]
-fn a_turn_that_would_come_too_late_is_refused_at_once_and_takes_nothing() {
+fn wait_beyond_its_deadline_is_refused_at_once() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(10).burst(3), &timers);
     let turn = limiter.acquire(2);
@@ -132,7 +132,7 @@ fn a_turn_that_would_come_too_late_is_refused_at_once_and_takes_nothing() {
 }
 
 #[test]
-fn who_finds_too_many_waiting_is_refused_at_once() {
+fn wait_behind_too_many_waiters_is_refused_at_once() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(10).burst(1).max_debt(2), &timers);
     let mut waiting = [(); 2].map(|()| Box::pin(limiter.acquire(1).sleeping_by(timers.sleep())));
@@ -146,7 +146,7 @@ fn who_finds_too_many_waiting_is_refused_at_once() {
 }
 
 #[test]
-fn more_than_the_burst_is_refused_and_nothing_is_there_at_once() {
+fn wait_for_more_than_the_burst_is_refused() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(10).burst(2), &timers);
     let denied = poll_once(limiter.acquire(3).sleeping_by(timers.sleep())).unwrap().unwrap_err();
@@ -162,7 +162,7 @@ fn more_than_the_burst_is_refused_and_nothing_is_there_at_once() {
 }
 
 #[test]
-fn nobody_waits_where_nothing_is_limited() {
+fn unlimited_quota_lets_waiters_pass_at_once() {
     let timers = Timers::new(MILLIS);
     for quota in [Quota::UNLIMITED, Quota::UNLIMITED.burst(0)] {
         let limiter = RateLimiter::with_clock(quota, &timers.clock);
@@ -173,7 +173,7 @@ fn nobody_waits_where_nothing_is_limited() {
 }
 
 #[test]
-fn a_turn_that_is_dropped_before_it_is_polled_takes_nothing() {
+fn unpolled_future_takes_no_tokens() {
     let timers = Timers::new(MILLIS);
     let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(1), &timers.clock);
     drop(limiter.acquire(1).sleeping_by(timers.sleep()));
@@ -187,7 +187,7 @@ fn a_turn_that_is_dropped_before_it_is_polled_takes_nothing() {
 }
 
 #[test]
-fn a_future_that_is_polled_again_waits_for_another_turn() {
+fn finished_future_waits_for_further_tokens_when_polled_again() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(10).burst(1).max_debt(1), &timers);
     let mut ready = Box::pin(limiter.acquire(1).sleeping_by(timers.sleep()));
@@ -203,7 +203,7 @@ fn a_future_that_is_polled_again_waits_for_another_turn() {
 
 /// A change reaches who waits within a second; who is to wait longer does not come early.
 #[test]
-fn a_future_follows_the_quota() {
+fn future_follows_the_quota() {
     const MS: u64 = NANOS / 1_000;
     let wait = |before: Quota, changed_at: u64, after: Quota| {
         let timers = Timers::new(NANOS);
@@ -231,7 +231,7 @@ fn a_future_follows_the_quota() {
 
 /// Nor is anybody left waiting when the limit is taken away.
 #[test]
-fn a_limit_that_is_taken_away_lets_all_go() {
+fn removed_limit_releases_all_waiters() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(0).burst(1), &timers);
     let mut ready = Box::pin(limiter.acquire(1).sleeping_by(timers.sleep()));
@@ -242,7 +242,7 @@ fn a_limit_that_is_taken_away_lets_all_go() {
 
 #[cfg(feature = "std")]
 #[test]
-fn a_jitter_comes_on_top_and_differs() {
+fn jitter_comes_on_top_and_differs() {
     let timers = Timers::new(NANOS);
     let limiter = empty(Quota::per_second(10).burst(1), &timers);
     let waited = |most: Duration| {

@@ -1,4 +1,4 @@
-//! A small copy of how a change wakes who waits for one, with the bugs that the real one does not have.
+//! A small copy of how a change wakes a waiter, with bugs that the real one does not have.
 //!
 //! A door that is opened once, in the place of a quota under which there are tokens.
 
@@ -10,7 +10,7 @@ use loom::sync::{Condvar, Mutex, MutexGuard};
 pub enum Bug {
     /// Nothing: for the proof that the copy is one.
     None,
-    /// Who waits counts the changes after it looked at the door.
+    /// A waiter counts the changes after it looked at the door.
     LateCount,
     /// A change is counted without the lock.
     NoLock,

@@ -14,7 +14,7 @@ fn counter(quota: Quota) -> SlidingCounter {
     SlidingCounter::new(quota).unwrap()
 }
 
-/// Two threads race for the last place of a window. [A `store` in the place of the exchange.]
+/// Two threads race for the last place of a window. [A `store` in place of the swap.]
 fn race_for_the_last<A: Algorithm + 'static>(limit: fn(Quota) -> A) {
     let limiter = Arc::new(RateLimiter::with_algorithm(limit(Quota::per_second(2)), Stopped(7)));
     limiter.check().unwrap();
@@ -28,41 +28,41 @@ fn race_for_the_last<A: Algorithm + 'static>(limit: fn(Quota) -> A) {
 }
 
 #[test]
-fn the_last_of_a_fixed_window_has_one_winner() {
+fn fixed_window_gives_its_last_token_once() {
     check_preemptions(3, || race_for_the_last(FixedWindow::new));
 }
 
 #[test]
 #[should_panic(expected = "one place, one winner")]
-fn the_last_of_a_fixed_window_has_one_winner_unless_flawed() {
+fn fixed_window_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || race_for_the_last(FixedWindow::new));
 }
 
 #[test]
-fn the_last_of_a_sliding_counter_has_one_winner() {
+fn sliding_counter_gives_its_last_token_once() {
     check_preemptions(3, || race_for_the_last(counter));
 }
 
 #[test]
 #[should_panic(expected = "one place, one winner")]
-fn the_last_of_a_sliding_counter_has_one_winner_unless_flawed() {
+fn sliding_counter_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || race_for_the_last(counter));
 }
 
-/// Two threads race to open the next window: it is opened once, and gives its limit. [A `store` in the place of the
-/// exchange. In `copies`: a window that is opened again by who was second.]
+/// Two threads race to open the next window: it is opened once, and gives its limit. [A `store` in place of the swap.
+/// In `copies`: a window that is opened again by the second thread.]
 #[test]
-fn a_fixed_window_is_opened_once() {
-    check_preemptions(3, a_fixed_window_is_opened_once_model);
+fn fixed_window_is_opened_once() {
+    check_preemptions(3, fixed_window_is_opened_once_model);
 }
 
 #[test]
 #[should_panic(expected = "two for one, or one for the other")]
-fn a_fixed_window_is_opened_once_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_fixed_window_is_opened_once_model);
+fn fixed_window_is_opened_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, fixed_window_is_opened_once_model);
 }
 
-fn a_fixed_window_is_opened_once_model() {
+fn fixed_window_is_opened_once_model() {
     let clock = Time::at(7);
     let limiter = Arc::new(RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(2)), clock.clone()));
     limiter.check_n(2).unwrap();
@@ -78,8 +78,7 @@ fn a_fixed_window_is_opened_once_model() {
 }
 
 /// A thread whose clock is behind another's counts in the window that the other one has opened: never are both open
-/// anew. [A reading from an earlier window opens that one: in the code by hand, and in `copies`. No exchange decides
-/// this.]
+/// anew. [A reading from an earlier window opens that one: in the code by hand, and in `copies`. No swap decides this.]
 fn a_late_clock<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A) {
     let windows = Arc::new(limit(Quota::per_second(1)));
     windows.take(1, &Stopped(7)).unwrap();
@@ -94,28 +93,28 @@ fn a_late_clock<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A) {
 }
 
 #[test]
-fn a_late_clock_opens_no_fixed_window_again() {
+fn late_clock_counts_in_the_current_fixed_window() {
     check_preemptions(3, || a_late_clock(FixedWindow::new));
 }
 
 #[test]
-fn a_late_clock_opens_no_window_of_a_counter_again() {
+fn late_clock_counts_in_the_current_window_of_a_counter() {
     check_preemptions(3, || a_late_clock(counter));
 }
 
-/// Two threads enter a leaky queue: one leaves an interval after the other. [A `store` in the place of the exchange.]
+/// Two threads enter a leaky queue: one leaves an interval after the other. [A `store` in place of the swap.]
 #[test]
-fn no_two_leave_a_queue_together() {
-    check_preemptions(3, no_two_leave_a_queue_together_model);
+fn queue_releases_one_at_a_time() {
+    check_preemptions(3, queue_releases_one_at_a_time_model);
 }
 
 #[test]
 #[should_panic(expected = "one after the other: [1, 1]")]
-fn no_two_leave_a_queue_together_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, no_two_leave_a_queue_together_model);
+fn queue_releases_one_at_a_time_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, queue_releases_one_at_a_time_model);
 }
 
-fn no_two_leave_a_queue_together_model() {
+fn queue_releases_one_at_a_time_model() {
     let queue = Arc::new(LeakyQueue::with_clock(Quota::per_second(1).burst(3), Stopped(7)));
     queue.enter().unwrap();
     let rival = {
@@ -127,9 +126,9 @@ fn no_two_leave_a_queue_together_model() {
     assert!(queue.enter().is_err());
 }
 
-/// A thread takes three, one of them is refused by another layer, and gives back two, while the next window begins and
-/// somebody takes of that: what was taken in one window is not given back in another. [A `store` in the place of the
-/// exchange. A roll-back in whatever window is counted: in the code by hand, and in `copies`.]
+/// A thread takes three, one of them is refused by another limit, and gives back two, while the next window begins and
+/// another thread takes some of that: what was taken in one window is not given back in another. [A `store` in place of
+/// the swap. A roll-back in whatever window is counted: in the code by hand, and in `copies`.]
 fn a_roll_back<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A, used: &[u32]) {
     let clock = Time::at(7);
     let both =
@@ -137,7 +136,7 @@ fn a_roll_back<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A, used
     both.check().unwrap();
     let rival = {
         let both = Arc::clone(&both);
-        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().layer(), 1))
+        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().index(), 1))
     };
     clock.advance(Duration::from_secs(1));
     both.check().unwrap();
@@ -148,43 +147,42 @@ fn a_roll_back<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A, used
 }
 
 #[test]
-fn a_roll_back_mints_nothing_in_a_fixed_window() {
+fn roll_back_keeps_a_fixed_window_within_its_limit() {
     check_preemptions(3, || a_roll_back(FixedWindow::new, &[1]));
 }
 
 #[test]
 #[should_panic(expected = "nothing is minted")]
-fn a_roll_back_mints_nothing_in_a_fixed_window_unless_flawed() {
+fn roll_back_keeps_a_fixed_window_within_its_limit_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || a_roll_back(FixedWindow::new, &[1]));
 }
 
 /// What was not given back in time is previous, as what was taken first is.
 #[test]
-fn a_roll_back_mints_nothing_in_a_sliding_counter() {
+fn roll_back_keeps_a_sliding_counter_within_its_limit() {
     check_preemptions(3, || a_roll_back(counter, &[2, 4]));
 }
 
 #[test]
 #[should_panic(expected = "nothing is minted")]
-fn a_roll_back_mints_nothing_in_a_sliding_counter_unless_flawed() {
+fn roll_back_keeps_a_sliding_counter_within_its_limit_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || a_roll_back(counter, &[2, 4]));
 }
 
 /// Two threads race into the next window of a counter: what was current is previous once, and neither loses what the
-/// other took. [A `store` in the place of the exchange. In `copies`: what was moved on is moved on again by who was
-/// second.]
+/// other took. [A `store` in place of the swap. In `copies`: what was moved on is moved on again by the second thread.]
 #[test]
-fn a_sliding_counter_moves_on_once() {
-    check_preemptions(3, a_sliding_counter_moves_on_once_model);
+fn sliding_counter_moves_on_once() {
+    check_preemptions(3, sliding_counter_moves_on_once_model);
 }
 
 #[test]
 #[should_panic(expected = "nothing is lost")]
-fn a_sliding_counter_moves_on_once_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_sliding_counter_moves_on_once_model);
+fn sliding_counter_moves_on_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, sliding_counter_moves_on_once_model);
 }
 
-fn a_sliding_counter_moves_on_once_model() {
+fn sliding_counter_moves_on_once_model() {
     let clock = Time::at(7);
     let limiter = Arc::new(RateLimiter::with_algorithm(counter(Quota::per_second(4)), clock.clone()));
     limiter.check_n(2).unwrap();
@@ -199,12 +197,12 @@ fn a_sliding_counter_moves_on_once_model() {
     assert_eq!(limiter.peek().used(), 4, "nothing is lost");
 }
 
-/// The models above whose weakening is no matter of the exchange, on the small copy of `windows`, which passes them as
-/// it is and fails with each of its bugs.
+/// The models above whose weakening does not concern the swap, on the small copy of `windows`, which passes them as it
+/// is and fails with each of its bugs.
 mod copies {
     use super::{Arc, Bug, Duration, Stopped, Time, Windows, check_preemptions, thread};
 
-    fn a_fixed_window_is_opened_once(bug: Bug) {
+    fn fixed_window_is_opened_once(bug: Bug) {
         let clock = Time::at(7);
         let windows = Arc::new(Windows::fixed(bug, 2));
         windows.take(2, &clock).unwrap();
@@ -244,7 +242,7 @@ mod copies {
         assert!(used.contains(&windows.used(&clock)), "nothing is minted: {windows:?}");
     }
 
-    fn a_sliding_counter_moves_on_once(bug: Bug) {
+    fn sliding_counter_moves_on_once(bug: Bug) {
         let clock = Time::at(7);
         let windows = Arc::new(Windows::sliding(bug, 4));
         windows.take(2, &clock).unwrap();
@@ -259,48 +257,48 @@ mod copies {
     }
 
     #[test]
-    fn the_copy_is_right() {
-        check_preemptions(3, || a_fixed_window_is_opened_once(Bug::None));
+    fn copy_behaves_like_the_original() {
+        check_preemptions(3, || fixed_window_is_opened_once(Bug::None));
         check_preemptions(3, || a_late_clock(Windows::fixed, Bug::None));
         check_preemptions(3, || a_late_clock(Windows::sliding, Bug::None));
         check_preemptions(3, || a_roll_back(Windows::fixed, &[1], Bug::None));
         check_preemptions(3, || a_roll_back(Windows::sliding, &[2, 4], Bug::None));
-        check_preemptions(3, || a_sliding_counter_moves_on_once(Bug::None));
+        check_preemptions(3, || sliding_counter_moves_on_once(Bug::None));
     }
 
     #[test]
     #[should_panic(expected = "two for one, or one for the other")]
-    fn a_fixed_window_that_is_opened_twice_is_noticed() {
-        check_preemptions(3, || a_fixed_window_is_opened_once(Bug::MovesTwice));
+    fn model_notices_a_fixed_window_opened_twice() {
+        check_preemptions(3, || fixed_window_is_opened_once(Bug::MovesTwice));
     }
 
     #[test]
     #[should_panic(expected = "nothing is lost")]
-    fn a_sliding_counter_that_moves_on_twice_is_noticed() {
-        check_preemptions(3, || a_sliding_counter_moves_on_once(Bug::MovesTwice));
+    fn model_notices_a_sliding_counter_moved_on_twice() {
+        check_preemptions(3, || sliding_counter_moves_on_once(Bug::MovesTwice));
     }
 
     #[test]
     #[should_panic(expected = "one window has begun")]
-    fn a_late_clock_that_opens_a_fixed_window_is_noticed() {
+    fn model_notices_a_late_clock_that_opens_a_fixed_window() {
         check_preemptions(3, || a_late_clock(Windows::fixed, Bug::LateOpens));
     }
 
     #[test]
     #[should_panic(expected = "one window has begun")]
-    fn a_late_clock_that_opens_a_window_of_a_counter_is_noticed() {
+    fn model_notices_a_late_clock_that_opens_a_window_of_a_counter() {
         check_preemptions(3, || a_late_clock(Windows::sliding, Bug::LateOpens));
     }
 
     #[test]
     #[should_panic(expected = "nothing is minted")]
-    fn a_roll_back_in_any_fixed_window_is_noticed() {
+    fn model_notices_a_roll_back_in_any_fixed_window() {
         check_preemptions(3, || a_roll_back(Windows::fixed, &[1], Bug::BackAnywhere));
     }
 
     #[test]
     #[should_panic(expected = "nothing is minted")]
-    fn a_roll_back_in_any_window_of_a_counter_is_noticed() {
+    fn model_notices_a_roll_back_in_any_window_of_a_counter() {
         check_preemptions(3, || a_roll_back(Windows::sliding, &[2, 4], Bug::BackAnywhere));
     }
 }

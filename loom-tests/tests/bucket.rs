@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 use std::time::Duration;
 
-/// Three threads race for a burst of two: exactly two are allowed. [A `store` in the place of the exchange.]
+/// Three threads race for a burst of two: exactly two are allowed. [A `store` in place of the swap.]
 #[test]
 fn burst_is_never_exceeded() {
     check_preemptions(3, burst_is_never_exceeded_model);
@@ -35,19 +35,19 @@ fn burst_is_never_exceeded_model() {
 }
 
 /// What is taken and what is left add up, though threads take different amounts and time passes meanwhile. [A `store`
-/// in the place of the exchange.]
+/// in place of the swap.]
 #[test]
-fn no_token_is_lost() {
-    check_preemptions(3, no_token_is_lost_model);
+fn every_token_can_be_taken() {
+    check_preemptions(3, every_token_can_be_taken_model);
 }
 
 #[test]
 #[should_panic]
-fn no_token_is_lost_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, no_token_is_lost_model);
+fn every_token_can_be_taken_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, every_token_can_be_taken_model);
 }
 
-fn no_token_is_lost_model() {
+fn every_token_can_be_taken_model() {
     let clock = Time::at(0);
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(5), clock.clone()));
     limiter.check_n(5).unwrap();
@@ -62,9 +62,8 @@ fn no_token_is_lost_model() {
     assert_eq!(limiter.peek().remaining(), 3 - taken);
 }
 
-/// First users who race agree on where the line starts: none of them makes or loses tokens. [A start of its own for
-/// each: a store in the place of the exchange of `first`. Relaxed in the place of the Release, or of the Acquire, of
-/// the epoch.]
+/// First users that race agree on where the line starts: none of them adds or loses tokens. [A start of its own for
+/// each: a store in place of the swap of `first`. Relaxed in place of the Release, or of the Acquire, of the epoch.]
 #[test]
 fn first_users_agree_on_the_line() {
     check_preemptions(3, first_users_agree_on_the_line_model);
@@ -91,8 +90,8 @@ fn first_users_agree_on_the_line_model() {
     assert!(wait == Duration::from_secs(1) || wait == Duration::from_millis(500), "{wait:?}");
 }
 
-/// A clock that stepped back is healed once, to the deepest debt, whoever notices: nothing is minted. [Healing to full:
-/// in the code by hand, and in `copies`.]
+/// A clock that stepped back is healed once, to the deepest debt, by whichever thread notices: no token is added.
+/// [Healing to full: in the code by hand, and in `copies`.]
 #[test]
 fn healing_mints_nothing() {
     check_preemptions(3, || {
@@ -111,20 +110,20 @@ fn healing_mints_nothing() {
     });
 }
 
-/// A thread that was stopped between its reading of the clock and its exchange does not take a bucket for full that has
-/// been emptied since. [The word loaded after the clock, and exchanged whatever it is by then.]
+/// A thread that was stopped between its reading of the clock and its swap does not take a bucket for full that has
+/// been emptied since. [The word loaded after the clock, and swapped whatever it is by then.]
 #[test]
-fn a_stale_reading_is_no_full_bucket() {
-    check_preemptions(3, a_stale_reading_is_no_full_bucket_model);
+fn stale_reading_is_not_taken_for_a_full_bucket() {
+    check_preemptions(3, stale_reading_is_not_taken_for_a_full_bucket_model);
 }
 
 #[test]
 #[should_panic(expected = "two were there, and one came")]
-fn a_stale_reading_is_no_full_bucket_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_stale_reading_is_no_full_bucket_model);
+fn stale_reading_is_not_taken_for_a_full_bucket_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, stale_reading_is_not_taken_for_a_full_bucket_model);
 }
 
-fn a_stale_reading_is_no_full_bucket_model() {
+fn stale_reading_is_not_taken_for_a_full_bucket_model() {
     let clock = Time::at(0);
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2), clock.clone()));
     limiter.check_n(0).unwrap();
@@ -143,7 +142,7 @@ fn a_stale_reading_is_no_full_bucket_model() {
 /// one from before a clock stepped back: what was taken stays taken. [The clock read before the word: in the code by
 /// hand, and in `copies`.]
 #[test]
-fn a_stale_reading_heals_nothing() {
+fn stale_reading_keeps_legal_debt() {
     check_preemptions(3, || {
         let clock = Time::at(0);
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2).max_debt(0), clock.clone()));
@@ -160,8 +159,8 @@ fn a_stale_reading_heals_nothing() {
     });
 }
 
-/// Tokens that are charged and given back while another thread checks: the books balance. [A `store` in the place of
-/// the exchange.]
+/// Tokens that are charged and given back while another thread checks: the books balance. [A `store` in place of the
+/// swap.]
 #[test]
 fn charges_and_refunds_balance() {
     check_preemptions(3, charges_and_refunds_balance_model);
@@ -190,17 +189,17 @@ fn charges_and_refunds_balance_model() {
 /// Two threads give back the two tokens that are missing: together no more than those. [The offset moved by an addition
 /// in the place of the swap.]
 #[test]
-fn refunds_fill_no_bucket_twice() {
-    check_preemptions(3, refunds_fill_no_bucket_twice_model);
+fn refunds_fill_a_bucket_once() {
+    check_preemptions(3, refunds_fill_a_bucket_once_model);
 }
 
 #[test]
 #[should_panic(expected = "two were missing")]
-fn refunds_fill_no_bucket_twice_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, refunds_fill_no_bucket_twice_model);
+fn refunds_fill_a_bucket_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, refunds_fill_a_bucket_once_model);
 }
 
-fn refunds_fill_no_bucket_twice_model() {
+fn refunds_fill_a_bucket_once_model() {
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(3), Stopped(7)));
     limiter.check_n(2).unwrap();
     let rival = {
@@ -215,17 +214,17 @@ fn refunds_fill_no_bucket_twice_model() {
 /// Each of two threads gives back what it took: no token is lost, though one of them may see the other's refund. [The
 /// offset read Relaxed before the word, or swapped Relaxed.]
 #[test]
-fn refunds_lose_no_token() {
-    check_preemptions(3, refunds_lose_no_token_model);
+fn racing_refunds_all_arrive() {
+    check_preemptions(3, racing_refunds_all_arrive_model);
 }
 
 #[test]
 #[should_panic(expected = "both are given back")]
-fn refunds_lose_no_token_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, refunds_lose_no_token_model);
+fn racing_refunds_all_arrive_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, racing_refunds_all_arrive_model);
 }
 
-fn refunds_lose_no_token_model() {
+fn racing_refunds_all_arrive_model() {
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(3), Stopped(7)));
     limiter.check().unwrap();
     let rival = {
@@ -243,7 +242,7 @@ fn refunds_lose_no_token_model() {
 /// A token is given back while one thread waits and another checks: the waiter gets it, and the newcomer does not
 /// overtake. [The word moved back in the place of the line forward.]
 #[test]
-fn a_refund_serves_the_waiter_first() {
+fn refund_serves_the_waiter_first() {
     check_preemptions(3, || {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
         limiter.check().unwrap();
@@ -259,20 +258,20 @@ fn a_refund_serves_the_waiter_first() {
     });
 }
 
-/// Two tokens are taken, given back while two threads check, and taken again: in all no more than the burst and what was
-/// given back. [A `store` in the place of the exchange.]
+/// Two tokens are taken, given back while two threads check, and taken again: in all no more than the burst and what
+/// was given back. [A `store` in place of the swap.]
 #[test]
-fn a_refund_beside_checks_stays_in_the_envelope() {
-    check_preemptions(3, a_refund_beside_checks_stays_in_the_envelope_model);
+fn refund_beside_checks_stays_in_the_envelope() {
+    check_preemptions(3, refund_beside_checks_stays_in_the_envelope_model);
 }
 
 #[test]
 #[should_panic(expected = "in the envelope")]
-fn a_refund_beside_checks_stays_in_the_envelope_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_refund_beside_checks_stays_in_the_envelope_model);
+fn refund_beside_checks_stays_in_the_envelope_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, refund_beside_checks_stays_in_the_envelope_model);
 }
 
-fn a_refund_beside_checks_stays_in_the_envelope_model() {
+fn refund_beside_checks_stays_in_the_envelope_model() {
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2), Stopped(7)));
     limiter.check_n(2).unwrap();
     let rivals: Vec<_> = (0..2)
@@ -288,20 +287,20 @@ fn a_refund_beside_checks_stays_in_the_envelope_model() {
     assert_eq!(limiter.peek().remaining(), given - taken);
 }
 
-/// A thread that reads a word which another wrote by a refund does not take it for one from before a clock stepped back:
-/// what was taken stays taken. [The offset read before the word; the word exchanged Relaxed.]
+/// A thread that reads a word which another wrote by a refund does not take it for one from before a clock stepped
+/// back: what was taken stays taken. [The offset read before the word; the word swapped Relaxed.]
 #[test]
-fn an_old_offset_heals_nothing() {
-    check_preemptions(2, an_old_offset_heals_nothing_model);
+fn old_offset_keeps_legal_debt() {
+    check_preemptions(2, old_offset_keeps_legal_debt_model);
 }
 
 #[test]
 #[should_panic(expected = "what is taken stays taken")]
-fn an_old_offset_heals_nothing_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, an_old_offset_heals_nothing_model);
+fn old_offset_keeps_legal_debt_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, old_offset_keeps_legal_debt_model);
 }
 
-fn an_old_offset_heals_nothing_model() {
+fn old_offset_keeps_legal_debt_model() {
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2).max_debt(0), Stopped(7)));
     limiter.check_n(2).unwrap();
     let refused = {
@@ -319,20 +318,20 @@ fn an_old_offset_heals_nothing_model() {
     assert_eq!(limiter.peek().remaining(), 2 - taken, "what is taken stays taken");
 }
 
-/// A reservation is cancelled while another is made: it is given back only if it was the last, so that the other's time
-/// stays what it was told. [`cancel` without comparing the word; taking off the cost in place.]
+/// A reservation is cancelled while another is made: it is given back only if it was the last, so that the other's wait
+/// stays the same. [`cancel` without comparing the word; taking off the cost in place.]
 #[test]
-fn a_cancel_moves_nobody() {
-    check_preemptions(3, a_cancel_moves_nobody_model);
+fn cancelled_reservation_keeps_others_in_place() {
+    check_preemptions(3, cancelled_reservation_keeps_others_in_place_model);
 }
 
 #[test]
 #[should_panic]
-fn a_cancel_moves_nobody_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_cancel_moves_nobody_model);
+fn cancelled_reservation_keeps_others_in_place_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, cancelled_reservation_keeps_others_in_place_model);
 }
 
-fn a_cancel_moves_nobody_model() {
+fn cancelled_reservation_keeps_others_in_place_model() {
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
     limiter.check().unwrap();
     let first = limiter.reserve(1).unwrap();
@@ -353,17 +352,17 @@ fn a_cancel_moves_nobody_model() {
 /// taken back, none; never both, and what the refused one took from the first limit is there again. [No roll-back; a
 /// roll-back that stores.]
 #[test]
-fn layers_take_all_or_nothing() {
-    check_preemptions(3, layers_take_all_or_nothing_model);
+fn limit_set_takes_all_or_nothing() {
+    check_preemptions(3, limit_set_takes_all_or_nothing_model);
 }
 
 #[test]
 #[should_panic]
-fn layers_take_all_or_nothing_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, layers_take_all_or_nothing_model);
+fn limit_set_takes_all_or_nothing_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, limit_set_takes_all_or_nothing_model);
 }
 
-fn layers_take_all_or_nothing_model() {
+fn limit_set_takes_all_or_nothing_model() {
     let quotas = [Quota::per_second(1).burst(2), Quota::per_hour(1).burst(1)];
     let both = Arc::new(LimitSet::with_clock(quotas, Stopped(7)));
     both.check_n(0).unwrap();
@@ -394,7 +393,7 @@ mod copies {
         assert_eq!(bucket.owed(), 3, "the deepest debt");
     }
 
-    fn a_stale_reading_heals_nothing(bug: Bug) {
+    fn stale_reading_keeps_legal_debt(bug: Bug) {
         let clock = Time::at(0);
         let bucket = Arc::new(Healing::new(bug, clock.clone(), 2, 2));
         let rival = {
@@ -408,20 +407,20 @@ mod copies {
     }
 
     #[test]
-    fn the_copy_is_right() {
+    fn copy_behaves_like_the_original() {
         check_preemptions(3, || healing_mints_nothing(Bug::None));
-        check_preemptions(3, || a_stale_reading_heals_nothing(Bug::None));
+        check_preemptions(3, || stale_reading_keeps_legal_debt(Bug::None));
     }
 
     #[test]
     #[should_panic(expected = "nothing is minted")]
-    fn healing_to_full_is_noticed() {
+    fn model_notices_healing_to_full() {
         check_preemptions(3, || healing_mints_nothing(Bug::ToFull));
     }
 
     #[test]
     #[should_panic(expected = "both are still taken")]
-    fn an_early_reading_is_noticed() {
-        check_preemptions(3, || a_stale_reading_heals_nothing(Bug::EarlyReading));
+    fn model_notices_an_early_reading() {
+        check_preemptions(3, || stale_reading_keeps_legal_debt(Bug::EarlyReading));
     }
 }

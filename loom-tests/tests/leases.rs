@@ -36,13 +36,13 @@ fn grant_spend_and_drop() {
 }
 
 #[test]
-fn a_lease_and_a_rival_share_the_bucket() {
+fn lease_and_rival_spend_each_token_once() {
     check_preemptions(3, grant_spend_and_drop);
 }
 
 #[test]
 #[should_panic(expected = "once")]
-fn a_lease_and_a_rival_share_the_bucket_unless_flawed() {
+fn lease_and_rival_spend_each_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, grant_spend_and_drop);
 }
 
@@ -59,21 +59,20 @@ fn race_for_the_budget() {
 }
 
 #[test]
-fn the_budget_is_given_once() {
+fn budget_is_leased_once() {
     check_preemptions(3, race_for_the_budget);
 }
 
 #[test]
 #[should_panic(expected = "one budget, one lease")]
-fn the_budget_is_given_once_unless_flawed() {
+fn budget_is_leased_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, race_for_the_budget);
 }
 
 /// A lease that holds a token ends, and another one begins, while time passes: both together never hold more than the
-/// budget, and so from any moment on no more than the burst can be had at once. [The budget returned before the
-/// tokens.]
+/// budget, and so from any time on no more than the burst can be had at once. [The budget returned before the tokens.]
 #[test]
-fn a_successor_holds_no_more() {
+fn successor_stays_within_the_budget() {
     check_preemptions(3, || {
         let clock = Time::at(7);
         let limiter = StdArc::new(RateLimiter::with_algorithm(
@@ -126,19 +125,19 @@ fn successor(bug: Bug) {
 }
 
 #[test]
-fn a_successor_of_the_copy_holds_no_more() {
+fn copied_successor_stays_within_the_budget() {
     successor(Bug::None);
 }
 
 #[test]
 #[should_panic(expected = "more than the burst at once")]
-fn a_budget_that_is_back_before_its_tokens_is_held_twice() {
+fn model_notices_a_budget_returned_before_its_tokens() {
     successor(Bug::BudgetFirst);
 }
 
-/// Who has the budget that a lease gave back finds the tokens that it gave back before.
+/// A thread that has the budget which a lease gave back finds the tokens that the lease gave back before.
 #[test]
-fn a_successor_finds_what_was_given_back() {
+fn successor_finds_the_returned_tokens() {
     check_preemptions(3, || {
         let bucket = LeasingBucket::new(Quota::per_second(10).burst(4), 2).unwrap();
         let limiter = StdArc::new(RateLimiter::with_algorithm(bucket, Stopped(7)));
@@ -153,10 +152,10 @@ fn a_successor_finds_what_was_given_back() {
     });
 }
 
-/// The quota is lowered while a lease is refilled, and whoever lowered it takes a token: the lease has all that the bucket
-/// had before, or what is left afterwards. What it holds stays. [The epoch not looked at again.]
+/// The quota is lowered while a lease is refilled, and the thread that lowered it takes a token: the lease has all that
+/// the bucket had before, or what is left afterwards. What it holds stays. [The epoch not checked again.]
 #[test]
-fn a_refill_is_before_a_change_of_the_quota_or_after() {
+fn refill_is_before_or_after_a_quota_change() {
     check_preemptions(3, || {
         let limiter = leasing(5, 2, Stopped(7));
         _ = limiter.peek();
@@ -204,7 +203,7 @@ fn stripes_spend_each_token_once_unless_flawed() {
 
 /// A cost is gathered from a stripe and the bucket while a rival takes: all or nothing, and nothing is lost.
 #[test]
-fn what_is_gathered_in_vain_is_put_back() {
+fn tokens_gathered_in_vain_are_put_back() {
     check_preemptions(3, || {
         let limiter = Arc::new(Striped::with_stripes(Quota::per_second(10).burst(4), 1, 1, Stopped(7)).unwrap());
         // One on the stripe, one in the bucket.
@@ -220,10 +219,10 @@ fn what_is_gathered_in_vain_is_put_back() {
     });
 }
 
-/// A thread refills a stripe while time passes: from any moment on no more than the burst can be had at once. [A refill
+/// A thread refills a stripe while time passes: from any time on no more than the burst can be had at once. [A refill
 /// that does not claim the room.]
 #[test]
-fn a_stripe_holds_no_more_than_its_share() {
+fn stripe_holds_at_most_its_share() {
     check_preemptions(3, || {
         let clock = Time::at(7);
         let limiter = Arc::new(Striped::with_stripes(Quota::per_second(10).burst(3), 1, 1, clock.clone()).unwrap());
@@ -241,9 +240,9 @@ fn a_stripe_holds_no_more_than_its_share() {
     });
 }
 
-/// A cost is being gathered from a stripe and the bucket while another thread refills that stripe: the room for what may
-/// be put back stays free, and so from any moment on no more than the burst can be had at once. [A stripe's `borrow` that
-/// keeps no room.]
+/// A cost is being gathered from a stripe and the bucket while another thread refills that stripe: the room for what
+/// may be put back stays free, and so from any time on no more than the burst can be had at once. [A stripe's `borrow`
+/// that keeps no room.]
 #[test]
 fn tokens_put_back_find_their_room() {
     check_preemptions(3, || {
@@ -283,12 +282,12 @@ fn share(bug: Bug) {
 }
 
 #[test]
-fn a_stripe_of_the_copy_holds_no_more_than_its_share() {
+fn copied_stripe_holds_at_most_its_share() {
     share(Bug::None);
 }
 
 #[test]
 #[should_panic(expected = "more than the burst at once")]
-fn a_stripe_that_claims_no_room_holds_more() {
+fn model_notices_a_stripe_that_claims_no_room() {
     share(Bug::NoRoom);
 }

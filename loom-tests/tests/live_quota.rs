@@ -19,20 +19,20 @@ fn limiter(quota: Quota) -> (Limiter, Time) {
     (limiter, clock)
 }
 
-/// Who reads the quota while it is changed twice reads one of the three, whole. [`publish` without its Release fence,
-/// or `is_current` without its Acquire fence; the epoch stored or loaded Relaxed.]
+/// A thread that reads the quota while it is changed twice reads one of the three, whole. [`publish` without its
+/// Release fence, or `is_current` without its Acquire fence; the epoch stored or loaded Relaxed.]
 #[test]
-fn a_record_is_never_torn() {
-    check_preemptions(2, a_record_is_never_torn_model);
+fn record_is_read_whole() {
+    check_preemptions(2, record_is_read_whole_model);
 }
 
 #[test]
 #[should_panic]
-fn a_record_is_never_torn_unless_flawed() {
-    check_flawed(Flaw::NoFences, a_record_is_never_torn_model);
+fn record_is_read_whole_unless_flawed() {
+    check_flawed(Flaw::NoFences, record_is_read_whole_model);
 }
 
-fn a_record_is_never_torn_model() {
+fn record_is_read_whole_model() {
     let quotas = [
         Quota::per_second(1).burst(2).max_debt(3),
         Quota::per_minute(4).burst(5).max_debt(6),
@@ -52,10 +52,10 @@ fn a_record_is_never_torn_model() {
     assert_eq!(limiter.quota(), quotas[2]);
 }
 
-/// A check on the fast line, at a moment after it was slowed a thousand times: what is owed is owed for no longer than
-/// a burst takes. [The clock read after `is_current`.]
+/// A check on the fast line, at a time after it was slowed a thousand times: what is owed is owed for no longer than a
+/// burst takes. [The clock read after `is_current`.]
 #[test]
-fn no_check_is_late_on_a_fast_line() {
+fn slow_check_leaves_no_word_ahead_of_a_slower_line() {
     check_preemptions(3, || {
         let (limiter, clock) = limiter(Quota::per_second(1_000).burst(1));
         let checker = {
@@ -74,7 +74,7 @@ fn no_check_is_late_on_a_fast_line() {
 /// Time passes and a check is made while the line is slowed a thousand times: what passed before the change has brought
 /// its tokens. [Only one bend.]
 #[test]
-fn no_word_is_left_ahead_of_a_slowed_line() {
+fn slowdown_leaves_no_word_ahead_of_the_line() {
     check_preemptions(3, || {
         let (limiter, clock) = limiter(Quota::per_second(1_000).burst(1));
         let checker = {
@@ -93,19 +93,19 @@ fn no_word_is_left_ahead_of_a_slowed_line() {
 }
 
 /// A debt taken under a quota that allows it is not healed away by a check that still holds the older one. [The word
-/// exchanged Relaxed.]
+/// swapped Relaxed.]
 #[test]
-fn an_old_record_heals_nothing() {
-    check_preemptions(3, an_old_record_heals_nothing_model);
+fn old_record_keeps_legal_debt() {
+    check_preemptions(3, old_record_keeps_legal_debt_model);
 }
 
 #[test]
 #[should_panic]
-fn an_old_record_heals_nothing_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, an_old_record_heals_nothing_model);
+fn old_record_keeps_legal_debt_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, old_record_keeps_legal_debt_model);
 }
 
-fn an_old_record_heals_nothing_model() {
+fn old_record_keeps_legal_debt_model() {
     // A clock that orders nothing, so that only the word does.
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1).max_debt(0), Stopped(7)));
     limiter.check_n(0).unwrap();
@@ -123,7 +123,7 @@ fn an_old_record_heals_nothing_model() {
 /// What was taken on a fast line is not healed away while it is slowed. [Healing between the two bends; healing by the
 /// deepest debt of the new quota.]
 #[test]
-fn a_change_heals_nothing() {
+fn quota_change_keeps_legal_debt() {
     check_preemptions(3, || {
         let (limiter, clock) = limiter(Quota::per_second(1_000).burst(2).max_debt(3));
         let rival = {
@@ -147,10 +147,10 @@ fn a_change_heals_nothing() {
     });
 }
 
-/// A token is given back while the line is slowed a thousand times: all of it, for the slow line has not brought what is
-/// missing. [A refund that does not look again whether the quota is the same.]
+/// A token is given back while the line is slowed a thousand times: all of it, for the slow line has not brought what
+/// is missing. [A refund that does not check again whether the quota is the same.]
 #[test]
-fn a_refund_beside_a_change_is_not_lost() {
+fn refund_beside_a_quota_change_arrives() {
     check_preemptions(3, || {
         let (limiter, clock) = limiter(Quota::per_second(1_000).burst(10));
         limiter.check_n(10).unwrap();
@@ -167,8 +167,8 @@ fn a_refund_beside_a_change_is_not_lost() {
     });
 }
 
-/// Two changers: each of them succeeds or is told that the other is busy, and what is in force is one of the quotas.
-/// [`set` without the claim.]
+/// Two changers: each of them succeeds or is refused as busy, and what is in force is one of the quotas. [`set` without
+/// the claim.]
 #[test]
 fn changers_exclude_one_another() {
     check_preemptions(2, changers_exclude_one_another_model);
@@ -197,7 +197,7 @@ fn changers_exclude_one_another_model() {
 mod copies {
     use super::{Arc, Bug, Duration, FAST, Slowing, Time, check_preemptions, thread};
 
-    fn no_check_is_late_on_a_fast_line(bug: Bug) {
+    fn slow_check_leaves_no_word_ahead_of_a_slower_line(bug: Bug) {
         let clock = Time::at(0);
         let bucket = Arc::new(Slowing::new(bug, clock.clone()));
         let checker = {
@@ -210,7 +210,7 @@ mod copies {
         assert!(bucket.owed() <= 1, "{} ahead", bucket.owed());
     }
 
-    fn no_word_is_left_ahead_of_a_slowed_line(bug: Bug) {
+    fn slowdown_leaves_no_word_ahead_of_the_line(bug: Bug) {
         let clock = Time::at(0);
         let bucket = Arc::new(Slowing::new(bug, clock.clone()));
         let checker = {
@@ -225,7 +225,7 @@ mod copies {
         assert!(bucket.owed() <= 1, "{} ahead", bucket.owed());
     }
 
-    fn a_change_heals_nothing(bug: Bug) {
+    fn quota_change_keeps_legal_debt(bug: Bug) {
         let clock = Time::at(0);
         let bucket = Arc::new(Slowing::new(bug, clock.clone()));
         let rival = {
@@ -245,34 +245,34 @@ mod copies {
     }
 
     #[test]
-    fn the_copy_is_right() {
-        check_preemptions(3, || no_check_is_late_on_a_fast_line(Bug::None));
-        check_preemptions(3, || no_word_is_left_ahead_of_a_slowed_line(Bug::None));
-        check_preemptions(3, || a_change_heals_nothing(Bug::None));
+    fn copy_behaves_like_the_original() {
+        check_preemptions(3, || slow_check_leaves_no_word_ahead_of_a_slower_line(Bug::None));
+        check_preemptions(3, || slowdown_leaves_no_word_ahead_of_the_line(Bug::None));
+        check_preemptions(3, || quota_change_keeps_legal_debt(Bug::None));
     }
 
     #[test]
     #[should_panic = "ahead"]
-    fn a_late_reading_is_noticed() {
-        check_preemptions(3, || no_check_is_late_on_a_fast_line(Bug::LateReading));
+    fn model_notices_a_late_reading() {
+        check_preemptions(3, || slow_check_leaves_no_word_ahead_of_a_slower_line(Bug::LateReading));
     }
 
     #[test]
     #[should_panic = "ahead"]
-    fn one_bend_is_noticed() {
-        check_preemptions(3, || no_word_is_left_ahead_of_a_slowed_line(Bug::OneBend));
+    fn model_notices_a_single_bend() {
+        check_preemptions(3, || slowdown_leaves_no_word_ahead_of_the_line(Bug::OneBend));
     }
 
     #[test]
     #[should_panic = "owed"]
-    fn healing_between_the_bends_is_noticed() {
-        check_preemptions(3, || a_change_heals_nothing(Bug::HealingBetween));
+    fn model_notices_healing_between_the_bends() {
+        check_preemptions(3, || quota_change_keeps_legal_debt(Bug::HealingBetween));
     }
 }
 
-/// A quota is set while another thread is the first user: it stays.
+/// A quota is set while another thread is the first user: the quota stays.
 #[test]
-fn a_first_use_takes_no_quota_back() {
+fn first_use_keeps_a_changed_quota() {
     check_preemptions(2, || {
         let quota = Quota::per_minute(7).burst(8);
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1), Stopped(7)));

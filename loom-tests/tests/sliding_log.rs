@@ -28,19 +28,19 @@ fn race_for_the_last() {
 }
 
 #[test]
-fn the_last_has_one_winner() {
+fn last_token_is_taken_once() {
     check_preemptions(3, race_for_the_last);
 }
 
 #[test]
 #[should_panic(expected = "one token, one winner")]
-fn a_blind_exchange_gives_the_last_to_both() {
+fn blind_swap_takes_the_last_token_twice() {
     check_flawed(Flaw::BlindExchange, race_for_the_last);
 }
 
 /// One takes two, the other three of four: all or nothing.
 #[test]
-fn several_are_taken_together_or_not_at_all() {
+fn several_tokens_are_taken_together_or_not_at_all() {
     check_preemptions(3, || {
         let limiter = Arc::new(RateLimiter::with_algorithm(log(4), Stopped(7)));
         let rival = {
@@ -54,10 +54,11 @@ fn several_are_taken_together_or_not_at_all() {
     });
 }
 
-/// A thread is stopped anywhere in a call while the ring goes round: nobody waits for it, and each window gives one
-/// token. [A slot that nobody stamped in the lap before is due; a stamp put in the place of whatever the slot holds.]
+/// A thread is stopped anywhere in a call while the ring goes round: no other thread waits for it, and each window
+/// gives one token. [A slot that was not stamped in the lap before is due; a stamp put in the place of whatever the
+/// slot holds.]
 #[test]
-fn a_stopped_thread_stops_nobody_and_gives_nothing_twice() {
+fn others_proceed_past_a_stalled_thread() {
     check_preemptions(3, || {
         let clock = Time::at(7);
         let limiter = Arc::new(RateLimiter::with_algorithm(log(1), clock.clone()));
@@ -80,7 +81,7 @@ fn a_stopped_thread_stops_nobody_and_gives_nothing_twice() {
 
 /// Threads take while a window passes: by the clock of the last reading, no more than the limit.
 #[test]
-fn no_token_is_back_early() {
+fn tokens_return_after_a_whole_window() {
     check_preemptions(3, || {
         let clock = Time::at(7);
         let limiter = Arc::new(RateLimiter::with_algorithm(log(1), clock.clone()));
@@ -97,14 +98,14 @@ fn no_token_is_back_early() {
     });
 }
 
-/// A thread takes two, is refused by another layer and gives them back, while a window passes and somebody takes one.
-/// [A head that is moved back whatever came after.]
+/// A thread takes two, is refused by another limit and gives them back, while a window passes and another thread takes
+/// one. [A head that is moved back whatever came after.]
 fn roll_back() {
     let clock = Time::at(7);
     let both = Arc::new(LimitSet::with_algorithms([log(3), log(1)], clock.clone()));
     let rival = {
         let both = Arc::clone(&both);
-        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().layer(), 1))
+        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().index(), 1))
     };
     let first = both.check().is_ok();
     clock.advance(Duration::from_secs(1));
@@ -116,37 +117,37 @@ fn roll_back() {
 }
 
 #[test]
-fn a_roll_back_mints_nothing() {
+fn roll_back_returns_only_its_own_tokens() {
     check_preemptions(3, roll_back);
 }
 
 #[test]
 #[should_panic(expected = "somebody else's")]
-fn a_blind_roll_back_gives_back_what_is_another_s() {
+fn blind_roll_back_returns_tokens_of_another_thread() {
     check_flawed(Flaw::BlindExchange, roll_back);
 }
 
-/// A thread takes two, is refused by another layer and gives them back, while somebody takes one: a window later all
-/// are back.
+/// A thread takes two, is refused by another limit and gives them back, while another thread takes one: a window later
+/// all are back.
 fn roll_back_and_wait() {
     let clock = Time::at(7);
     let both = Arc::new(LimitSet::with_algorithms([log(3), log(1)], clock.clone()));
     let rival = {
         let both = Arc::clone(&both);
-        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().layer(), 1))
+        thread::spawn(move || assert_eq!(both.check_n(2).unwrap_err().index(), 1))
     };
     assert!(both.check().is_ok());
     rival.join().unwrap();
     clock.advance(Duration::from_secs(1));
-    assert_eq!(both.peek().map(|layer| layer.remaining()), [3, 1], "late");
+    assert_eq!(both.peek().map(|limit| limit.remaining()), [3, 1], "late");
 }
 
 #[test]
-fn after_a_roll_back_no_token_is_late() {
+fn tokens_return_in_time_after_a_roll_back() {
     check_preemptions(3, roll_back_and_wait);
 }
 
-/// A clock that notes what it told last.
+/// A clock that notes its last reading.
 struct Noting<'a>(&'a Time, &'a Cell<u64>);
 
 impl Clock for Noting<'_> {
@@ -160,11 +161,11 @@ impl Clock for Noting<'_> {
     }
 }
 
-/// A token was given back. One takes it at the moment at which it was taken first, and leaves its stamp there; or
+/// A token was given back. One thread takes it at the time at which it was taken first, and leaves its stamp there; or
 /// another takes it later, and puts a later one there. A window after the one or the other it is back. [The stamp taken
 /// off while the head stays as it is.]
 #[test]
-fn what_is_given_back_is_late_for_nobody() {
+fn rollback_never_delays_later_tokens() {
     check_preemptions(3, || {
         let (clock, log) = (Time::at(7), Arc::new(log(1)));
         let (_, taken) = log.take_revocably(1, &clock).unwrap();
@@ -172,8 +173,8 @@ fn what_is_given_back_is_late_for_nobody() {
         let rival = {
             let (clock, log) = (clock.clone(), Arc::clone(&log));
             thread::spawn(move || {
-                let told = Cell::new(0);
-                log.take(1, &Noting(&clock, &told)).is_ok().then_some(told.get())
+                let read_at = Cell::new(0);
+                log.take(1, &Noting(&clock, &read_at)).is_ok().then_some(read_at.get())
             })
         };
         clock.advance(Duration::from_millis(500));
@@ -206,10 +207,10 @@ impl Clock for Bare {
 }
 
 /// A token is stamped on behalf of a thread that was stopped, while another thread still holds the head of before: it
-/// does not take the stamp for one of a token that was given back, even if nothing else tells that the head has moved
+/// does not take the stamp for one of a token that was given back, even if nothing else shows that the head has moved
 /// on. [The stamp put there Relaxed.]
 #[test]
-fn who_sees_a_stamp_on_behalf_of_another_sees_the_head() {
+fn stamp_on_behalf_of_another_publishes_the_head() {
     check_preemptions(3, || {
         let clock = Bare(Arc::new(AtomicU64::new(7)));
         let limiter = Arc::new(RateLimiter::with_algorithm(log(1), clock.clone()));
@@ -228,9 +229,9 @@ fn who_sees_a_stamp_on_behalf_of_another_sees_the_head() {
     });
 }
 
-/// The ring goes round four times, after which its two bits are what they were: who comes after that takes no stamp for
-/// one that is four laps younger, even if nothing else tells that the others came before. [The head loaded or exchanged
-/// Relaxed.]
+/// The ring goes round four times, after which its two bits are what they were: a thread that comes after that takes no
+/// stamp for one that is four laps younger, even if nothing else shows that the others came before. [The head loaded or
+/// swapped Relaxed.]
 fn four_laps() {
     let log = Arc::new(log(1));
     let done = Arc::new(AtomicBool::new(false));
@@ -247,12 +248,12 @@ fn four_laps() {
 }
 
 #[test]
-fn who_sees_the_head_sees_the_slots() {
+fn head_publishes_the_slots() {
     check_preemptions(3, four_laps);
 }
 
 #[test]
 #[should_panic(expected = "two within a window")]
-fn who_sees_the_head_alone_takes_an_old_stamp_for_a_new_one() {
+fn unpublished_slots_revive_an_old_stamp() {
     check_flawed(Flaw::NothingOrdered, four_laps);
 }

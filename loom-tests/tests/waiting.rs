@@ -1,5 +1,5 @@
-//! Waiting: who gives up while others come, and who blocks while the quota changes or tokens are given back. In brackets: the weakening of the
-//! code under which each model was seen to fail.
+//! Waiting: a waiter is cancelled while others come, and a thread blocks while the quota changes or tokens are given
+//! back. In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::{Quota, RateLimiter};
@@ -12,27 +12,27 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// Two give up, the last first, while a third comes: what was behind it is given back, what was before it is lost, and
-/// its moment stays what it was told; nobody else is told the same. [`cancel` without comparing the word; a `store` in
-/// the place of the exchange.]
+/// Two waiters are cancelled, the later one first, while a third comes: tokens behind the third are given back, tokens
+/// before it count as used. Its wait stays the same, and no other waiter has the same one. [`cancel` without comparing
+/// the word; a `store` in place of the swap.]
 #[test]
-fn who_gives_up_moves_nobody() {
-    check_preemptions(3, || who_gives_up_moves_nobody_model(true));
+fn cancelled_waiter_keeps_others_in_place() {
+    check_preemptions(3, || cancelled_waiter_keeps_others_in_place_model(true));
 }
 
-/// The same, the first first, who is never given back: another came after it.
+/// The same, the earlier one first: its tokens are never given back, because another came after it.
 #[test]
-fn who_gives_up_before_another_is_lost() {
-    check_preemptions(3, || who_gives_up_moves_nobody_model(false));
+fn tokens_of_a_cancelled_earlier_waiter_count_as_used() {
+    check_preemptions(3, || cancelled_waiter_keeps_others_in_place_model(false));
 }
 
 #[test]
 #[should_panic(expected = "it has the last place, and keeps it")]
-fn who_gives_up_moves_nobody_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, || who_gives_up_moves_nobody_model(true));
+fn cancelled_waiter_keeps_others_in_place_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, || cancelled_waiter_keeps_others_in_place_model(true));
 }
 
-fn who_gives_up_moves_nobody_model(last_first: bool) {
+fn cancelled_waiter_keeps_others_in_place_model(last_first: bool) {
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
     limiter.check().unwrap();
     let mut waiting = [(); 2].map(|()| Box::pin(limiter.acquire(1).sleeping_by(|_| pending::<()>())));
@@ -54,18 +54,18 @@ fn who_gives_up_moves_nobody_model(last_first: bool) {
         drop(first);
         drop(last);
     }
-    let told = third.join().unwrap();
+    let waits = third.join().unwrap();
     let places = limiter.debt();
-    assert_eq!(told, [Some(Duration::from_secs(places.into())); 2], "it has the last place, and keeps it");
+    assert_eq!(waits, [Some(Duration::from_secs(places.into())); 2], "it has the last place, and keeps it");
     let least = if last_first { 1 } else { 2 };
     assert!((least..=3).contains(&places), "{places} of three");
 }
 
-/// Who blocks for tokens that never come, while the quota is changed to one by which they are there: it is woken,
+/// A thread blocks for tokens that never come, while the quota is changed to one by which they are there: it is woken,
 /// whatever it was about to do. [Without `raise`, with `raise` before the change, and with the changes counted after
 /// the look at the quota: in the code by hand, and in `copies`.]
 #[test]
-fn a_change_wakes_who_waits() {
+fn quota_change_wakes_a_waiter() {
     check_preemptions(3, || {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(0).burst(1), Stopped(7)));
         limiter.check().unwrap();
@@ -80,9 +80,9 @@ fn a_change_wakes_who_waits() {
     });
 }
 
-/// Two who block are both woken by one change. [`notify_one`, in the code by hand.]
+/// One change wakes two blocked threads. [`notify_one`, in the code by hand.]
 #[test]
-fn a_change_wakes_all_who_wait() {
+fn quota_change_wakes_all_waiters() {
     check_preemptions(2, || {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(0).burst(1).max_debt(2), Stopped(7)));
         limiter.check().unwrap();
@@ -97,11 +97,11 @@ fn a_change_wakes_all_who_wait() {
     });
 }
 
-/// Who blocks for a token that never drips in, while it is given back: it is woken, whatever it was about to do. [A
-/// refund that notifies no thread, or notifies before it moves the line; without the fence, there or in the waiter; a waiter that
-/// counts itself after its look.]
+/// A thread blocks for a token that never drips in, while it is given back: the thread is woken, whatever it was about
+/// to do. [A refund that notifies no thread, or notifies before it moves the line; without the fence, there or in the
+/// waiter; a waiter that counts itself after its look.]
 #[test]
-fn a_refund_wakes_who_waits() {
+fn refund_wakes_a_waiter() {
     check_preemptions(3, || {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(0).burst(1), Stopped(7)));
         limiter.check().unwrap();
@@ -120,7 +120,7 @@ fn a_refund_wakes_who_waits() {
 mod copies {
     use super::{Arc, Bug, Door, check_preemptions, thread};
 
-    fn a_change_wakes_who_waits(bug: Bug) {
+    fn quota_change_wakes_a_waiter(bug: Bug) {
         check_preemptions(3, move || {
             let door = Arc::new(Door::new(bug));
             let waiter = {
@@ -133,25 +133,25 @@ mod copies {
     }
 
     #[test]
-    fn the_copy_is_right() {
-        a_change_wakes_who_waits(Bug::None);
+    fn copy_behaves_like_the_original() {
+        quota_change_wakes_a_waiter(Bug::None);
     }
 
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn counting_the_changes_late_is_noticed() {
-        a_change_wakes_who_waits(Bug::LateCount);
+    fn model_notices_changes_counted_late() {
+        quota_change_wakes_a_waiter(Bug::LateCount);
     }
 
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn counting_a_change_without_the_lock_is_noticed() {
-        a_change_wakes_who_waits(Bug::NoLock);
+    fn model_notices_a_change_counted_without_the_lock() {
+        quota_change_wakes_a_waiter(Bug::NoLock);
     }
 
     #[test]
     #[should_panic(expected = "deadlock")]
-    fn counting_a_change_early_is_noticed() {
-        a_change_wakes_who_waits(Bug::EarlyRaise);
+    fn model_notices_a_change_counted_early() {
+        quota_change_wakes_a_waiter(Bug::EarlyRaise);
     }
 }

@@ -62,18 +62,18 @@ fn histories(back: Option<u64>) -> Arc<Log> {
 /// Four threads take while the ring goes round: no window has more than the limit, and a window after the last of them
 /// all is there. [A slot due whatever its age; a slot that nobody stamped due.]
 #[test]
-fn no_window_has_more_than_its_limit() {
+fn every_window_stays_within_its_limit() {
     check(6_000, || histories(None).comes_to_rest());
 }
 
 #[test]
 #[should_panic]
-fn no_window_has_more_than_its_limit_unless_flawed() {
+fn every_window_stays_within_its_limit_unless_flawed() {
     check_flawed(|| histories(None).comes_to_rest());
 }
 
 /// The same where a third is given back.
 #[test]
-fn roll_backs_make_no_token_late_and_stop_nobody() {
+fn roll_backs_keep_tokens_on_time_and_block_no_thread() {
     check(12_000, || histories(Some(3)).comes_to_rest());
 }

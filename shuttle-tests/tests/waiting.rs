@@ -9,21 +9,21 @@ use std::sync::{Arc, Mutex};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// One who came: between which steps, for how many, and when it is its turn.
+/// A caller that took tokens: between which steps, how many, and when they are ready.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Caller {
     /// By the order of the steps.
     between: [u64; 2],
-    /// By the clock; of one who need not wait, up to now.
-    turn: [u64; 2],
+    /// By the clock; of a caller that need not wait, up to now.
+    ready_at: [u64; 2],
     tokens: u32,
     /// The step from which on its tokens may be another's.
     until: u64,
 }
 
-impl Place {
+impl Caller {
     fn waits(&self) -> bool {
-        self.turn[0] == self.turn[1]
+        self.ready_at[0] == self.ready_at[1]
     }
 }
 
@@ -32,22 +32,22 @@ struct Queue {
     time: Time,
     /// Counts beginnings and ends of calls, and is no step of the model.
     steps: AtomicU64,
-    places: Mutex<Vec<Place>>,
+    callers: Mutex<Vec<Caller>>,
 }
 
 impl Queue {
     fn new() -> Arc<Self> {
         let time = time();
         let limiter = RateLimiter::with_clock(QUOTA, Arc::clone(&time));
-        Arc::new(Self { limiter, time, steps: AtomicU64::new(0), places: Mutex::default() })
+        Arc::new(Self { limiter, time, steps: AtomicU64::new(0), callers: Mutex::default() })
     }
 
     fn step(&self) -> u64 {
         self.steps.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// When its turn is: exactly, if that is to come.
-    fn turn(&self, reservation: &Reservation<'_, Time>, from: u64) -> [u64; 2] {
+    /// When a reservation is ready: exactly, if that is to come.
+    fn ready_at(&self, reservation: &Reservation<'_, Time>, from: u64) -> [u64; 2] {
         loop {
             let before = self.time.now();
             let ready_in = reservation.ready_in().unwrap().as_nanos() as u64;
@@ -59,28 +59,28 @@ impl Queue {
         }
     }
 
-    fn reserve(&self, n: u32) -> Option<(Reservation<'_, Time>, Place)> {
+    fn reserve(&self, n: u32) -> Option<(Reservation<'_, Time>, Caller)> {
         let (from, begun) = (self.time.now(), self.step());
         let reservation = self.limiter.reserve(n).ok()?;
         let between = [begun, self.step()];
-        let turn = self.turn(&reservation, from);
-        Some((reservation, Place { between, turn, tokens: n, until: u64::MAX }))
+        let ready_at = self.ready_at(&reservation, from);
+        Some((reservation, Caller { between, ready_at, tokens: n, until: u64::MAX }))
     }
 
     fn check(&self) {
         let (from, begun) = (self.time.now(), self.step());
         if self.limiter.check().is_ok() {
-            let place =
-                Place { between: [begun, self.step()], turn: [from, self.time.now()], tokens: 1, until: u64::MAX };
-            self.took(place);
+            let caller =
+                Caller { between: [begun, self.step()], ready_at: [from, self.time.now()], tokens: 1, until: u64::MAX };
+            self.took(caller);
         }
     }
 
-    fn took(&self, place: Place) {
-        self.places.lock().unwrap().push(place);
+    fn took(&self, caller: Caller) {
+        self.callers.lock().unwrap().push(caller);
     }
 
-    /// Comes up to three times, stays or goes again, and is told the same whenever it asks.
+    /// Comes up to three times, stays or cancels, and reads the same wait whenever it asks.
     fn comes_and_goes(&self) {
         let mut waiting = Vec::new();
         for _ in 0..3 {
@@ -93,37 +93,37 @@ impl Queue {
             }
         }
         while !waiting.is_empty() {
-            let (reservation, mut place) = waiting.swap_remove(random(waiting.len() as u64) as usize);
-            let turn = self.turn(&reservation, place.turn[0]);
-            if place.waits() && turn[0] == turn[1] {
-                assert_eq!(turn, place.turn, "its turn is when it was told");
-            } else if place.waits() {
-                assert!(turn[1] >= place.turn[0], "its turn came early");
+            let (reservation, mut caller) = waiting.swap_remove(random(waiting.len() as u64) as usize);
+            let ready_at = self.ready_at(&reservation, caller.ready_at[0]);
+            if caller.waits() && ready_at[0] == ready_at[1] {
+                assert_eq!(ready_at, caller.ready_at, "its wait stays the same");
+            } else if caller.waits() {
+                assert!(ready_at[1] >= caller.ready_at[0], "it was ready early");
             }
-            place.until = self.step();
+            caller.until = self.step();
             if random(2) == 0 && reservation.cancel() {
-                assert!(place.waits(), "given back after its turn");
-                place.tokens = 0;
+                assert!(caller.waits(), "given back after it was ready");
+                caller.tokens = 0;
             } else {
-                place.until = u64::MAX;
+                caller.until = u64::MAX;
             }
-            self.took(place);
+            self.took(caller);
         }
     }
 
-    /// Who came later has its turn later, as long as the one before stays; and all together keep to the quota.
+    /// A later caller is ready later, as long as the one before stays; and all together keep to the quota.
     fn is_fair(&self) {
-        let places = self.places.lock().unwrap();
+        let callers = self.callers.lock().unwrap();
         let history = History::new(QUOTA);
-        for last in places.iter() {
-            for first in places.iter().filter(|first| first.waits() && first.between[1] < last.between[0]) {
-                if first.until < last.between[1] || first.turn[0] <= last.turn[1] {
+        for last in callers.iter() {
+            for first in callers.iter().filter(|first| first.waits() && first.between[1] < last.between[0]) {
+                if first.until < last.between[1] || first.ready_at[0] <= last.ready_at[1] {
                     continue;
                 }
                 panic!("{last:?} before {first:?}");
             }
             if last.tokens > 0 {
-                history.admitted(0, last.turn, last.tokens);
+                history.admitted(0, last.ready_at, last.tokens);
             }
         }
         history.keeps_to_the_envelope();
@@ -132,16 +132,16 @@ impl Queue {
 
 const QUOTA: Quota = Quota::per_second(1).burst(2).max_debt(40);
 
-/// Four threads come for one or two tokens, and go again from anywhere in the queue: who stays is served in order, when
-/// it was told, and nobody is served what another was. [A cancel that gives back whatever came after.]
+/// Four threads come for one or two tokens, and cancel from anywhere in the queue: those that stay are served in order and
+/// on time, and each token is served once. [A cancel that gives back whatever came after.]
 #[test]
-fn who_stays_is_served_in_order() {
+fn waiters_are_served_in_order() {
     check(6_000, queue);
 }
 
 #[test]
 #[should_panic]
-fn who_stays_is_served_in_order_unless_flawed() {
+fn waiters_are_served_in_order_unless_flawed() {
     check_flawed(queue);
 }
 
@@ -149,15 +149,15 @@ fn queue() {
     let queue = Queue::new();
     together(4, 1, &queue, |queue, _| queue.comes_and_goes());
     queue.is_fair();
-    // What was given up is nobody's, and all is there again.
+    // Cancelled tokens are back, and all is there again.
     queue.time.advance_ticks(1_000 * SECOND);
     assert!(queue.limiter.check_n(2).is_ok() && queue.limiter.check().is_err(), "a burst, and no more");
 }
 
 /// Three threads block under a quota that refills nothing, while it is changed time and again: each is woken when there
-/// is a token for it. [A change that is told before it is made; that wakes one.]
+/// is a token for it. [A change that is reported before it is made; that wakes one.]
 #[test]
-fn all_who_block_are_woken() {
+fn every_blocked_waiter_is_woken() {
     check(6_000, || {
         let quota = |burst| Quota::per_second(0).burst(burst).max_debt(8);
         let limiter = Arc::new(RateLimiter::with_clock(quota(1), time()));

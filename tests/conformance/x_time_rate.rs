@@ -339,7 +339,7 @@ fn rate(limit: &serde_json::Value) -> Quota {
 
 /// Whatever the file says must hold is run, and a kind that is not known here fails: none can be lost.
 #[test]
-fn every_suite_that_must_hold_holds() {
+fn required_suites_hold() {
     let mut run = 0;
     for suite in Suite::all().iter().filter(|suite| suite.conformance == "must") {
         suite.run();
@@ -360,7 +360,7 @@ fn suites_of_the_same_semantics_hold() {
 /// Upstream gives back a part of a reservation when tokens were taken since; here that part is kept, and whoever
 /// reserves next waits that much longer. The reservations in between keep their times either way.
 #[test]
-fn where_upstream_gives_back_a_part_nothing_is_given_back() {
+fn cancel_gives_back_all_or_nothing_unlike_upstream() {
     for (id, kept) in [("cancel_0_tokens", 0), ("cancel_1_token", 1), ("cancel_multi", 2)] {
         let suite = Suite::named(id);
         suite.run();
@@ -373,7 +373,7 @@ fn where_upstream_gives_back_a_part_nothing_is_given_back() {
 /// Upstream a reservation keeps the time it was given; here it moves with the quota, and what is owed is the same: in
 /// tokens.
 #[test]
-fn a_reservation_follows_the_quota() {
+fn reservation_follows_the_quota() {
     let config = Suite::named("reserve_set_limit").config;
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(quota(&config), &clock);
@@ -389,7 +389,7 @@ fn a_reservation_follows_the_quota() {
 /// Upstream's quirk credits a stretch of time twice when the clock goes back and forth. Here no token is: never are
 /// more allowed than by a bucket whose time only moves forward, and in the end as many.
 #[test]
-fn a_clock_that_jumps_back_mints_nothing() {
+fn clock_that_jumps_back_keeps_the_envelope() {
     let suite = Suite::named("jump_backwards_clamped");
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(quota(&suite.config), &clock);

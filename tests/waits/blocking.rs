@@ -31,7 +31,7 @@ fn wait_in_a_thread<C: Clock + Send + Sync + 'static>(limiter: &Arc<RateLimiter<
 }
 
 #[test]
-fn who_waits_for_ever_is_woken_by_a_quota() {
+fn quota_change_wakes_an_endless_waiter() {
     let limiter = empty(Quota::per_second(0).burst(1), Monotonic);
     let waiters = [wait_in_a_thread(&limiter), wait_in_a_thread(&limiter)];
     assert_eq!(waiters[0].recv_timeout(Duration::from_millis(20)), Err(RecvTimeoutError::Timeout));
@@ -40,7 +40,7 @@ fn who_waits_for_ever_is_woken_by_a_quota() {
 }
 
 #[test]
-fn a_faster_quota_wakes_who_waits() {
+fn faster_quota_wakes_a_waiter() {
     let limiter = empty(Quota::per_minute(1).burst(1), Monotonic);
     let ends = wait_in_a_thread(&limiter);
     limiter.set_quota(Quota::per_second(10).burst(1)).unwrap();
@@ -48,7 +48,7 @@ fn a_faster_quota_wakes_who_waits() {
 }
 
 #[test]
-fn refund_wakes_a_thread_that_waits() {
+fn refund_wakes_a_blocked_thread() {
     // Nothing drips in, so only refunds bring tokens.
     let limiter = empty(Quota::per_second(0).burst(2), Monotonic);
     let first = wait_in_a_thread(&limiter);
@@ -61,7 +61,7 @@ fn refund_wakes_a_thread_that_waits() {
 }
 
 #[test]
-fn a_slower_quota_lets_wait_longer() {
+fn slower_quota_prolongs_a_wait() {
     let clock = Arc::new(ManualClock::with_frequency(1_000));
     let limiter = empty(Quota::per_second(10).burst(1), Arc::clone(&clock));
     let ends = wait_in_a_thread(&limiter);
@@ -76,7 +76,7 @@ fn a_slower_quota_lets_wait_longer() {
 }
 
 #[test]
-fn a_limit_that_is_taken_away_wakes_all() {
+fn removed_limit_wakes_all_blocked_threads() {
     let limiter = empty(Quota::per_second(0).burst(1), Monotonic);
     let ends = wait_in_a_thread(&limiter);
     limiter.set_quota(Quota::UNLIMITED).unwrap();
@@ -84,7 +84,7 @@ fn a_limit_that_is_taken_away_wakes_all() {
 }
 
 #[test]
-fn refusals_and_what_is_there_do_not_block() {
+fn refusals_and_available_tokens_return_at_once() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(1).burst(2).max_debt(1), &clock);
     limiter.acquire(2).jitter(Duration::from_millis(1)).wait().unwrap();
@@ -105,7 +105,7 @@ pub(super) fn most(per_second: u32, burst: u32, before: u64, after: u64) -> u64 
 }
 
 #[test]
-fn threads_that_wait_stay_in_the_envelope_and_all_get_some() {
+fn blocked_threads_stay_in_the_envelope_and_all_make_progress() {
     let (per_second, burst) = (20_000, 10);
     let before = Monotonic.now();
     let limiter = RateLimiter::new(Quota::per_second(per_second).burst(burst));

@@ -13,7 +13,7 @@ use std::time::Duration;
 const TEN_A_SECOND: Quota = Quota::per_second(10).burst(2).max_debt(5);
 
 #[test]
-fn items_come_in_order_and_at_their_time() {
+fn items_arrive_in_order_and_on_time() {
     let timers = Timers::new(MILLIS);
     let limiter = RateLimiter::with_clock(TEN_A_SECOND, &timers.clock);
     let mut came = Vec::new();
@@ -28,7 +28,7 @@ fn items_come_in_order_and_at_their_time() {
 }
 
 #[test]
-fn a_token_is_taken_when_an_item_is_there() {
+fn token_is_taken_once_an_item_is_ready() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(TEN_A_SECOND, &timers);
     let source = stream::iter([50, 0, 0, 340, 0, 0, 0]).then(async |pause| {
@@ -47,7 +47,7 @@ fn a_token_is_taken_when_an_item_is_there() {
 }
 
 #[test]
-fn nothing_is_taken_for_an_item_that_does_not_come() {
+fn pending_stream_takes_no_token() {
     let timers = Timers::new(MILLIS);
     let limiter = RateLimiter::with_clock(TEN_A_SECOND, &timers.clock);
     let mut never = limiter.pace_by(stream::pending::<()>(), timers.sleep());
@@ -58,7 +58,7 @@ fn nothing_is_taken_for_an_item_that_does_not_come() {
 }
 
 #[test]
-fn an_item_that_waits_is_not_lost_and_asked_for_once() {
+fn waiting_item_is_kept_and_polled_once() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(TEN_A_SECOND, &timers);
     let asked = Cell::new(0);
@@ -86,7 +86,7 @@ fn an_item_that_waits_is_not_lost_and_asked_for_once() {
 }
 
 #[test]
-fn a_stream_that_is_dropped_gives_its_token_back() {
+fn dropped_stream_gives_back_its_token() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(TEN_A_SECOND, &timers);
     let mut items = limiter.pace_by(stream::iter(0..6), timers.sleep());
@@ -98,7 +98,7 @@ fn a_stream_that_is_dropped_gives_its_token_back() {
 
 /// Where others wait already, and where nothing can come at all, it asks again.
 #[test]
-fn a_refusal_is_waited_out() {
+fn stream_retries_after_a_refusal() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(TEN_A_SECOND.max_debt(0), &timers);
     let next_at = |limiter| {
@@ -165,7 +165,7 @@ impl Sink<u32> for Slot<'_> {
 }
 
 #[test]
-fn items_are_sent_in_order_and_at_their_time() {
+fn items_are_sent_in_order_and_on_time() {
     let timers = Timers::new(MILLIS);
     let limiter = RateLimiter::with_clock(TEN_A_SECOND, &timers.clock);
     let mut sink = limiter.pace_sink_by(Slot::new(&timers), timers.sleep());
@@ -180,7 +180,7 @@ fn items_are_sent_in_order_and_at_their_time() {
 }
 
 #[test]
-fn nothing_is_taken_for_what_cannot_be_sent() {
+fn full_sink_takes_no_token() {
     let timers = Timers::new(MILLIS);
     let limiter = RateLimiter::with_clock(TEN_A_SECOND, &timers.clock);
     let mut sink = limiter.pace_sink_by(Slot::new(&timers), timers.sleep());
@@ -197,7 +197,7 @@ fn nothing_is_taken_for_what_cannot_be_sent() {
 }
 
 #[test]
-fn a_sink_that_is_dropped_gives_its_token_back() {
+fn dropped_sink_gives_back_its_token() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(TEN_A_SECOND, &timers);
     let mut sink = limiter.pace_sink_by(Slot::new(&timers), timers.sleep());
@@ -208,7 +208,7 @@ fn a_sink_that_is_dropped_gives_its_token_back() {
 }
 
 #[test]
-fn errors_of_a_sink_are_passed_on() {
+fn sink_errors_are_passed_on() {
     let timers = Timers::new(MILLIS);
     let limiter = RateLimiter::with_clock(TEN_A_SECOND, &timers.clock);
     let mut sink = limiter.pace_sink_by(Slot::new(&timers), timers.sleep());

@@ -155,7 +155,7 @@ proptest! {
 
     /// Everybody is told at the tick of the model, and what is given up is given back, or used up when its turn comes.
     #[test]
-    fn a_queue_is_served_to_the_tick_and_every_token_is_accounted_for(
+    fn queue_is_served_on_the_tick_and_uses_every_token(
         (period, burst, max_debt) in (1..12u64, 1..10u32, 0..30u32),
         events in events(),
     ) {
@@ -184,7 +184,7 @@ proptest! {
 /// What the property is about, in numbers: of five who wait, the last is given back, and the one before who others came
 /// after is not.
 #[test]
-fn a_turn_that_is_given_up_is_given_back_only_by_the_last() {
+fn only_the_last_reservation_gives_back_its_tokens() {
     let timers = Timers::new(MILLIS);
     let limiter = empty(Quota::per_second(10).burst(1), &timers);
     let told: [Cell<Option<u64>>; 5] = Default::default();

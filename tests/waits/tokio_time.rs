@@ -5,7 +5,7 @@ use damper::{Clock, Monotonic, Quota, RateLimiter};
 use std::rc::Rc;
 
 #[tokio::test]
-async fn tasks_that_wait_stay_in_the_envelope() {
+async fn waiting_tasks_stay_in_the_envelope() {
     let (per_second, burst) = (5_000, 5);
     let before = Monotonic.now();
     let limiter = Rc::new(RateLimiter::new(Quota::per_second(per_second).burst(burst)));
@@ -35,7 +35,7 @@ async fn tasks_that_wait_stay_in_the_envelope() {
 
 /// A future that waits may be sent to another thread.
 #[test]
-fn what_waits_can_be_sent() {
+fn futures_are_send() {
     fn is_send<T: Send>(_: T) {}
     let limiter = RateLimiter::new(Quota::per_second(1));
     is_send(limiter.acquire(1));

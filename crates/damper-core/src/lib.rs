@@ -93,8 +93,8 @@ pub use keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError, WhenFull};
 pub use limit::Striped;
 pub use limit::{
     Acquire, Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease,
-    LeaseError, LeasingBucket, LimitSet, LimitSetDenied, RateLimiter, Reservation, SlidingCounter, SlidingCounterError,
-    TokenBucket, Usage,
+    LeaseError, LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, RateLimiter, Reservation, SlidingCounter,
+    SlidingCounterError, TokenBucket, Usage,
 };
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};

@@ -6,8 +6,8 @@ use arbitrary::Arbitrary;
 use damper::limit::Algorithm;
 use damper::word32::Word32Error;
 use damper::{
-    Alignment, BudgetError, Denied, FixedWindow, LeakyBucket, LeakyQueue, LeasingBucket, LimitSet, ManualClock, Quota,
-    RateLimiter, RateLimiter32, SlidingCounter, SlidingLog, Striped, TokenBucket,
+    Alignment, BudgetError, Denied, FixedWindow, LeakyBucket, LeakyQueue, LeasingBucket, LimitSet, LimitSetQuotaError,
+    ManualClock, Quota, RateLimiter, RateLimiter32, SlidingCounter, SlidingLog, Striped, TokenBucket,
 };
 use std::time::Duration;
 
@@ -177,16 +177,18 @@ impl LimitsInput {
             match call {
                 Call::SetQuota(other) => {
                     let Some(other) = other.quota() else { continue };
-                    assert_eq!(layers.set_quota(2, other), None);
-                    assert!(layers.set_quota(1, other).is_some());
+                    let missing = LimitSetQuotaError::NoSuchLimit { index: 2, limits: 2 };
+                    assert_eq!(layers.set_quota(2, other), Err(missing));
+                    let result = layers.set_quota(1, other);
+                    assert!(!matches!(result, Err(LimitSetQuotaError::NoSuchLimit { .. })));
                 }
                 Call::Check(n) => {
                     let before = layers.peek();
                     if let Err(denied) = layers.check_n(n) {
-                        assert!(denied.layer() < 2 && denied.to_string().starts_with("limit "));
+                        assert!(denied.index() < 2 && denied.to_string().starts_with("limit "));
                         told(Err(denied.denied()));
                         let after = layers.peek();
-                        assert!(before[1] == after[1] || denied.layer() > 0, "{before:?} {after:?}");
+                        assert!(before[1] == after[1] || denied.index() > 0, "{before:?} {after:?}");
                     }
                 }
                 _ => _ = layers.check(),

@@ -9,7 +9,7 @@ use super::table::Table;
 use super::tiers::{TierOf, Tiers, is_kept_by};
 use super::{KeyedLimiter, KeyedLimiterError};
 use crate::limit::{KeyedAlgorithm, TokenBucket};
-use crate::quota::{Alignment, Measure, Quota};
+use crate::quota::{Alignment, Quota};
 use crate::time::Seed;
 use crate::time::{Clock, DefaultClock};
 use alloc::boxed::Box;
@@ -200,10 +200,10 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         if let Some(quota) = quotas.iter().find(|quota| !is_kept_by::<A>(**quota)) {
             return Err(KeyedLimiterError::Limit(quota.limit()));
         }
-        let measure = if A::BY_WINDOWS { Measure::Windows(alignment) } else { Measure::Levels };
+        let start = A::line_start(alignment);
         let tiers = match tier_of {
-            None => Tiers::one(quota, measure),
-            Some(tier_of) => Tiers::several(quotas.into_iter(), measure, tier_of),
+            None => Tiers::one(quota, start),
+            Some(tier_of) => Tiers::several(quotas.into_iter(), start, tier_of),
         };
         let (table, shared, locks) = (Table::new(capacity), Shared::new(words, tiers.len()), Locks::new(LOCKS));
         Ok(KeyedLimiter { tiers, table, shared, locks, when_full, capacity, clock, hasher, algorithm })

@@ -5,8 +5,10 @@ use super::policy::WhenFull;
 use super::shared::{Shared, SharedDebt, SharedWord};
 use super::table::{Fingerprint, KeyedSlots, SLOTS_PER_KEY, Table, WAYS};
 use super::tiers::Tiers;
-use crate::limit::{Algorithm, Allowed, Denied, KeyedAlgorithm, LimitSetDenied, RateLimiter, TokenBucket, Usage};
-use crate::quota::{Measure, Quota, Timeline};
+use crate::limit::{
+    Algorithm, Allowed, Denied, KeyedAlgorithm, LimitSetDenied, RateLimiter, TokenBucket, TokenLine, Usage,
+};
+use crate::quota::Quota;
 use crate::sync::{Backoff, const_unless_loom};
 use crate::time::Seed;
 use crate::time::{Clock, DefaultClock};
@@ -140,7 +142,7 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
             hasher: S,
         ) -> Self {
             Self {
-                tiers: Tiers::one(quota, Measure::Levels),
+                tiers: Tiers::one(quota, TokenLine::IN_LEVELS),
                 table: slots.sets(),
                 shared: slots.shared(),
                 locks: Locks::one(),
@@ -208,8 +210,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// let all = RateLimiter::with_clock(Quota::per_second(100).burst(3), &clock);
     /// let each = KeyedLimiter::<str>::builder(Quota::per_second(10).burst(2)).clock(&clock).build()?;
     /// assert!(each.check_n_with("alice", 2, &all).is_ok());
-    /// assert_eq!(each.check_n_with("alice", 1, &all).unwrap_err().layer(), 0);
-    /// assert_eq!(each.check_n_with("bob", 2, &all).unwrap_err().layer(), 1);
+    /// assert_eq!(each.check_n_with("alice", 1, &all).unwrap_err().index(), 0);
+    /// assert_eq!(each.check_n_with("bob", 2, &all).unwrap_err().index(), 1);
     /// assert_eq!(each.peek("bob").used(), 0, "nothing was taken");
     /// # Ok::<(), damper::KeyedLimiterError>(())
     /// ```
@@ -237,7 +239,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// what it may have spent of its shared bucket.
     pub fn peek(&self, key: &K) -> Usage {
         let fingerprint = self.fingerprint(key);
-        let usage = |line: &Timeline, quota, word, at| A::usage(line, quota, word, at, &self.clock);
+        let usage = |line: &A::Line, quota, word, at| A::usage(line, quota, word, at, &self.clock);
         let quota = self.quota_of(fingerprint, key);
         let seen = self.visit(fingerprint, |line, word, at| (word, usage(line, quota, word, at)));
         seen.unwrap_or_else(|| {
@@ -305,7 +307,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         &self,
         fingerprint: Fingerprint,
         key: &K,
-        decide: impl Fn(&Timeline, u64, SharedDebt) -> (Option<SharedWord>, T),
+        decide: impl Fn(&A::Line, u64, SharedDebt) -> (Option<SharedWord>, T),
     ) -> T {
         let (tier, _) = self.tiers.at(|| self.tiers.of(fingerprint, self.tiers.own(key)));
         self.visit_shared(self.share_of(fingerprint), tier, decide)

@@ -10,7 +10,7 @@ use super::shared::{Share, SharedDebt};
 use super::slot::{Slot, Word};
 use super::table::{Fingerprint, Set, WAYS};
 use crate::limit::{Denied, KeyedAlgorithm, Owed};
-use crate::quota::Timeline;
+use crate::quota::Line;
 use crate::sync::Backoff;
 use crate::time::Clock;
 
@@ -63,9 +63,9 @@ fn choose<'a>(first: Offer<'a>, second: Offer<'a>) -> Option<Victim<'a>> {
 
 /// What a newcomer is judged by: its tier, read at one moment.
 #[derive(Clone, Copy)]
-struct Moment<'a> {
+struct Moment<'a, L> {
     index: usize,
-    line: &'a Timeline,
+    line: &'a L,
     at: u64,
 }
 
@@ -126,7 +126,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
             WhenFull::DenyNew if self.takes_tokens(n, &now) => {
                 counts.refused_newcomers += 1;
                 let wait = A::resets_in(&line, victim.heir, at, &self.clock);
-                Some(Err(Denied::counted(&line, 0, wait, wait)))
+                Some(Err(Denied::counted_by(line.frequency(), 0, wait, wait)))
             }
             // What is always allowed, or never.
             WhenFull::DenyNew => {
@@ -136,13 +136,13 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     }
 
     /// Whether an idle bucket would allow it, and have less then.
-    fn takes_tokens(&self, n: u32, &Moment { line, at, .. }: &Moment<'_>) -> bool {
+    fn takes_tokens(&self, n: u32, &Moment { line, at, .. }: &Moment<'_, A::Line>) -> bool {
         let idle = A::idle(line, at);
         A::take(line, idle, at, n, &self.clock).is_ok_and(|(after, _)| after != idle)
     }
 
     #[inline]
-    fn offer_of<'a>(&self, set: &'a Set, words: &[Word; WAYS], now: &Moment<'_>) -> Offer<'a> {
+    fn offer_of<'a>(&self, set: &'a Set, words: &[Word; WAYS], now: &Moment<'_, A::Line>) -> Offer<'a> {
         let mut offer = Offer::default();
         for (slot, &word) in set.slots().iter().zip(words) {
             let Some(victim) = self.victim(slot, word, now) else { continue };
@@ -157,7 +157,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// A slot that may change its owner; `None` if it changes him just now, or its quota.
     #[inline]
-    fn victim<'a>(&self, slot: &'a Slot, word: Word, now: &Moment<'_>) -> Option<Victim<'a>> {
+    fn victim<'a>(&self, slot: &'a Slot, word: Word, now: &Moment<'_, A::Line>) -> Option<Victim<'a>> {
         let &Moment { line, index, at, .. } = now;
         if word.is_claimed() {
             None
@@ -175,7 +175,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// A word that owes on the newcomer's line what takes as long to come back.
     #[cold]
-    fn heir_from_other_tier(&self, word: Word, now: &Moment<'_>) -> Option<u64> {
+    fn heir_from_other_tier(&self, word: Word, now: &Moment<'_, A::Line>) -> Option<u64> {
         let (line, at, full) = self.look(word)?;
         Some(A::owing(now.line, now.at, A::owed(&line, full, at, &self.clock).inherited()))
     }
@@ -186,7 +186,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         victim: &Victim<'_>,
         fingerprint: Fingerprint,
         n: u32,
-        &Moment { line, index, at, .. }: &Moment<'_>,
+        &Moment { line, index, at, .. }: &Moment<'_, A::Line>,
         before: u64,
         counts: &mut Counts,
     ) -> Option<Taken> {
@@ -215,7 +215,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         &self,
         share: Share,
         n: u32,
-        &Moment { line, index, at }: &Moment<'_>,
+        &Moment { line, index, at }: &Moment<'_, A::Line>,
         debt: SharedDebt,
         counts: &mut Counts,
     ) -> Taken {

@@ -35,7 +35,7 @@ use super::keyed_limiter::{KeyedLimiter, Place, Receipt};
 use super::locks::Counts;
 use super::table::Fingerprint;
 use crate::limit::{KeyedAlgorithm, Owed, SHARED_LEVEL_BITS};
-use crate::quota::Timeline;
+use crate::quota::Line;
 use crate::sync::{AtomicU64, Backoff, Field, Guarded, Ordering};
 use crate::time::Clock;
 #[cfg(feature = "alloc")]
@@ -178,7 +178,7 @@ impl SharedWord {
     }
 
     /// The bucket's word at a reading of the clock.
-    fn full<A: KeyedAlgorithm>(self, line: &Timeline, at: u64, clock: &impl Clock) -> u64 {
+    fn full<A: KeyedAlgorithm>(self, line: &A::Line, at: u64, clock: &impl Clock) -> u64 {
         if self.0 == Self::UNUSED.0 { A::idle(line, at) } else { A::shared(line, LEVEL.get(self.0), at, clock) }
     }
 }
@@ -240,7 +240,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     pub(super) fn shared_debt(
         &self,
         share: Share,
-        line: &Timeline,
+        line: &A::Line,
         at: u64,
         word: SharedWord,
         elsewhere: Elsewhere,
@@ -270,7 +270,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         &self,
         share: Share,
         tier: usize,
-        decide: impl Fn(&Timeline, u64, SharedDebt) -> (Option<SharedWord>, T),
+        decide: impl Fn(&A::Line, u64, SharedDebt) -> (Option<SharedWord>, T),
     ) -> T {
         let backoff = Backoff::new();
         loop {

@@ -3,7 +3,7 @@
 use super::table::Fingerprint;
 use super::{KeyedLimiter, KeyedLimiterError};
 use crate::limit::KeyedAlgorithm;
-use crate::quota::{LiveQuota, Measure, Quota, SetQuotaError, Timeline};
+use crate::quota::{Line, LineStart, LiveQuota, Quota, SetQuotaError};
 use crate::sync::{Backoff, const_unless_loom};
 use crate::time::Clock;
 use core::hash::{BuildHasher, Hash};
@@ -38,14 +38,14 @@ pub(super) struct Several<K: ?Sized> {
 
 impl<K: ?Sized> Tiers<K> {
     const_unless_loom! {
-        pub(super) const fn one(quota: Quota, measure: Measure) -> Self {
-            Self::One(LiveQuota::new(quota, measure, 0), PhantomData)
+        pub(super) const fn one(quota: Quota, start: LineStart) -> Self {
+            Self::One(LiveQuota::new(quota, start), PhantomData)
         }
     }
 
     #[cfg(feature = "alloc")]
-    pub(super) fn several(quotas: impl Iterator<Item = Quota>, measure: Measure, tier_of: TierOf<K>) -> Self {
-        let tiers: Box<[_]> = quotas.map(|quota| LiveQuota::new(quota, measure, 0)).collect();
+    pub(super) fn several(quotas: impl Iterator<Item = Quota>, start: LineStart, tier_of: TierOf<K>) -> Self {
+        let tiers: Box<[_]> = quotas.map(|quota| LiveQuota::new(quota, start)).collect();
         let deepest_moved = tiers.iter().map(|_| AtomicU64::new(0)).collect();
         Self::Several(Several { tiers, tier_of, deepest_moved, overrides: Guarded::new(HashMap::new()) })
     }
@@ -194,7 +194,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// The quota of a tier, with its epoch and its line, as [`LiveQuota::read`] has them.
     #[inline]
-    pub(super) fn read_tier(&self, index: usize) -> (&LiveQuota, (usize, Timeline)) {
+    pub(super) fn read_tier(&self, index: usize) -> (&LiveQuota, (usize, A::Line)) {
         let (_, quota) = self.tiers.at(|| index);
         let (epoch, line) = quota.read(&self.clock);
         (quota, (epoch, self.expecting_moved(index, line)))
@@ -202,7 +202,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// A tier's line, on which no debt that a key brought along is taken for one of before a clock stepped back.
     #[inline]
-    pub(super) fn expecting_moved(&self, tier: usize, line: Timeline) -> Timeline {
+    pub(super) fn expecting_moved(&self, tier: usize, line: A::Line) -> A::Line {
         line.expecting_debt_of(self.tiers.deepest_moved(tier))
     }
 
@@ -244,7 +244,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         if !is_kept_by::<A>(quota) {
             return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT });
         }
-        live.set(quota, clock)
+        live.set::<A::Line>(quota, clock)
     }
 
     /// The quota of a tier, if there is one.

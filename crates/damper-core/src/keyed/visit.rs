@@ -4,7 +4,7 @@ use super::keyed_limiter::{KeyedLimiter, Place, Receipt, Taken};
 use super::slot::{Slot, Word};
 use super::table::{Fingerprint, Set};
 use crate::limit::KeyedAlgorithm;
-use crate::quota::Timeline;
+use crate::quota::Line;
 use crate::sync::Backoff;
 use crate::time::Clock;
 
@@ -15,7 +15,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     #[inline(always)]
     pub(super) fn take_straight(&self, slot: &Slot, word: Word, n: u32) -> Option<Taken> {
         let (index, quota) = self.tiers.at(|| word.tier());
-        let (epoch, line) = A::read_straight(quota)?;
+        let (epoch, line) = quota.read_for_fast_path::<A::Line>()?;
         if n == 0 {
             return None;
         }
@@ -51,7 +51,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// The word comes before the epoch, because it tells the tier. It may be of an earlier one: a decision stands only if
     /// the slot still has that word afterwards, and so it is as if it had been read last.
     #[inline]
-    pub(super) fn look(&self, word: Word) -> Option<(Timeline, u64, u64)> {
+    pub(super) fn look(&self, word: Word) -> Option<(A::Line, u64, u64)> {
         let (quota, (epoch, mut line)) = self.read_tier(word.tier());
         // After the word, as in `OneWord::look`.
         let at = line.reading(self.clock.now());
@@ -65,7 +65,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     pub(super) fn visit<T>(
         &self,
         fingerprint: Fingerprint,
-        decide: impl Fn(&Timeline, u64, u64) -> (u64, T),
+        decide: impl Fn(&A::Line, u64, u64) -> (u64, T),
     ) -> Option<T> {
         self.visit_in_tier(fingerprint, |_, line, word, at| decide(line, word, at))
     }
@@ -75,7 +75,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     pub(super) fn visit_in_tier<T>(
         &self,
         fingerprint: Fingerprint,
-        decide: impl Fn(usize, &Timeline, u64, u64) -> (u64, T),
+        decide: impl Fn(usize, &A::Line, u64, u64) -> (u64, T),
     ) -> Option<T> {
         let backoff = Backoff::new();
         loop {

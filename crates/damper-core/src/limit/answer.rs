@@ -1,6 +1,7 @@
 //! The answers of a check: allowed or denied.
 
-use crate::quota::{Refusal, Timeline};
+use super::token_bucket::{TakeError, TokenLine};
+use crate::quota::Line;
 #[cfg(feature = "defmt")]
 use crate::time::Micros;
 use crate::time::{Frequency, Human, Ticks};
@@ -18,7 +19,7 @@ struct Level {
 
 impl Level {
     #[inline]
-    fn of(line: &Timeline, word: u64, at: u64) -> Self {
+    fn of(line: &TokenLine, word: u64, at: u64) -> Self {
         Self { resets_in: line.resets_in(word, at), remaining: line.remaining(word, at), frequency: line.frequency() }
     }
 }
@@ -32,17 +33,11 @@ pub struct Allowed {
 
 impl Allowed {
     #[inline]
-    pub(crate) fn new(line: &Timeline, word: u64, at: u64) -> Self {
+    pub(crate) fn new(line: &TokenLine, word: u64, at: u64) -> Self {
         Self { level: Level::of(line, word, at), near_limit: false }
     }
 
     /// As `new`, of a level that was computed otherwise.
-    #[inline]
-    pub(super) fn counted(line: &Timeline, remaining: u32, resets_in: Ticks) -> Self {
-        Self::counted_by(line.frequency(), remaining, resets_in)
-    }
-
-    /// As `counted`, of a line of other arithmetic.
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks) -> Self {
         Self { level: Level { resets_in, remaining, frequency }, near_limit: false }
@@ -104,23 +99,17 @@ pub struct Denied {
 
 impl Denied {
     #[inline]
-    pub(crate) fn new(line: &Timeline, word: u64, at: u64, refusal: Refusal) -> Self {
-        let wait = match refusal {
-            Refusal::ExceedsBurst => Ticks::ZERO,
-            Refusal::Short(units) => line.wait(units),
-            Refusal::Later(wait) => wait,
+    pub(crate) fn new(line: &TokenLine, word: u64, at: u64, error: TakeError) -> Self {
+        let wait = match error {
+            TakeError::ExceedsBurst => Ticks::ZERO,
+            TakeError::Short(units) => line.wait(units),
+            TakeError::Later(wait) => wait,
         };
         Self { level: Level::of(line, word, at), wait }
     }
 
     /// As `new`, of a level that was computed otherwise; a wait of 0 says that no wait helps, because more is asked for
     /// than there can ever be.
-    #[inline]
-    pub(crate) fn counted(line: &Timeline, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
-        Self::counted_by(line.frequency(), remaining, resets_in, wait)
-    }
-
-    /// As `counted`, of a line of other arithmetic.
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
         Self { level: Level { resets_in, remaining, frequency }, wait }

@@ -8,33 +8,32 @@
 //! | field | bits | unit | |
 //! |---|---|---|---|
 //! | COUNT | 32 | tokens | taken in that window |
-//! | WINDOW NUMBER | 32 | windows | of the quota's line; wraps, see `standing` |
+//! | WINDOW NUMBER | 32 | windows | of the quota's line; wraps, see `CountedWindow` |
 
-use super::algorithm::{Algorithm, Taken, sealed};
 use super::one_word::OneWord;
 use super::per_key::LEVEL_BITS;
-use super::standing::Standing;
-use super::windows::{self, Windowed, part_of};
+use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::windows::{self, CountedWindow, WindowFields, WindowLine, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
-use crate::quota::{Alignment, Measure, Quota, SetQuotaError, Timeline};
+use crate::quota::{Alignment, Line, Quota, SetQuotaError};
 use crate::sync::{Field, const_unless_loom};
 use crate::time::{Clock, Ticks};
 
 /// Of a word, and of what the keyed table keeps of one.
 #[derive(Clone, Copy)]
-pub(super) struct Layout {
+pub(super) struct FixedWindowFields {
     count: Field,
     number: Field,
 }
 
-impl Layout {
+impl FixedWindowFields {
     const fn of_bits(bits: u32) -> Self {
         let count = Field::lowest(32);
         Self { count, number: count.then(bits - 32) }
     }
 }
 
-const WORD: Layout = Layout::of_bits(u64::BITS);
+const WORD: FixedWindowFields = FixedWindowFields::of_bits(u64::BITS);
 
 /// The fixed window: at most the quota's limit in each of its windows, which follow one another without a gap.
 ///
@@ -69,16 +68,16 @@ const WORD: Layout = Layout::of_bits(u64::BITS);
 /// assert!(limiter.check_n(100).is_ok(), "200 in a second: the burst at a boundary");
 /// ```
 #[derive(Debug)]
-pub struct FixedWindow(OneWord);
+pub struct FixedWindow(OneWord<WindowLine>);
 
 #[derive(Clone, Copy)]
-pub(super) struct View {
-    standing: Standing,
+pub(super) struct FixedWindowCount {
+    window: CountedWindow,
     count: u64,
 }
 
-impl windows::Layout for Layout {
-    type View = View;
+impl WindowFields for FixedWindowFields {
+    type Counts = FixedWindowCount;
 
     #[inline]
     fn number(self) -> Field {
@@ -91,21 +90,21 @@ impl windows::Layout for Layout {
     }
 
     #[inline]
-    fn view(self, line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> View {
-        let standing = Standing::of(line, at, self.number.get(word), self.number, clock);
-        View { standing, count: if standing.passed == 0 { self.count.get(word) } else { 0 } }
+    fn counts(self, line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> FixedWindowCount {
+        let window = CountedWindow::of(line, at, self.number.get(word), self.number, clock);
+        FixedWindowCount { window, count: if window.passed == 0 { self.count.get(word) } else { 0 } }
     }
 
     #[inline]
-    fn put(self, view: &View) -> u64 {
-        self.number.put(view.standing.number) | self.count.put(view.count)
+    fn put(self, counts: &FixedWindowCount) -> u64 {
+        self.number.put(counts.window.number) | self.count.put(counts.count)
     }
 }
 
-impl windows::View for View {
+impl windows::Counts for FixedWindowCount {
     #[inline]
-    fn standing(&self) -> Standing {
-        self.standing
+    fn window(&self) -> CountedWindow {
+        self.window
     }
 
     #[inline]
@@ -114,18 +113,18 @@ impl windows::View for View {
     }
 
     #[inline]
-    fn left(&self, line: &Timeline) -> u32 {
+    fn left(&self, line: &WindowLine) -> u32 {
         line.limit().saturating_sub(self.count as u32)
     }
 
     #[inline]
-    fn resets_in(&self, line: &Timeline) -> Ticks {
-        if self.count == 0 { Ticks::ZERO } else { line.wait(self.standing.ends_in) }
+    fn resets_in(&self, line: &WindowLine) -> Ticks {
+        if self.count == 0 { Ticks::ZERO } else { line.wait(self.window.ends_in) }
     }
 
     #[inline]
-    fn wait(&self, line: &Timeline, _: u32) -> Ticks {
-        line.wait(self.standing.ends_in)
+    fn wait(&self, line: &WindowLine, _: u32) -> Ticks {
+        line.wait(self.window.ends_in)
     }
 }
 
@@ -134,13 +133,14 @@ impl FixedWindow {
         /// Nothing is taken yet; the first window begins with the first use.
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
-            Self(OneWord::new(quota, Measure::Windows(Alignment::FirstRequest), 0))
+            Self(OneWord::new(quota, WindowLine::aligned_to(Alignment::FirstRequest)))
         }
 
         /// Sets where windows begin. Default: with the first use.
         #[must_use]
-        pub const fn aligned_to(self, alignment: Alignment) -> Self {
-            Self(self.0.measured_in(Measure::Windows(alignment)))
+        pub const fn aligned_to(mut self, alignment: Alignment) -> Self {
+            self.0.align_to(alignment);
+            self
         }
     }
 }
@@ -166,24 +166,24 @@ impl Algorithm for FixedWindow {
     }
 
     fn quota(&self) -> Quota {
-        self.0.quota().quota()
+        self.0.quota()
     }
 
     fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.0.quota().set(quota, clock)
+        self.0.set_quota(quota, clock)
     }
 }
 
 impl Windowed for FixedWindow {
-    type Layout = Layout;
+    type Fields = FixedWindowFields;
 
-    const LEVEL: Layout = Layout::of_bits(LEVEL_BITS);
+    const LEVEL: FixedWindowFields = FixedWindowFields::of_bits(LEVEL_BITS);
 
     const LARGEST_LIMIT: u32 = u32::MAX - 1;
 
     const COUNTS_FOR: u64 = 1;
 
-    fn weight(view: &View, line: &Timeline) -> u64 {
-        part_of(view.standing.ends_in, view.count, line.limit())
+    fn weight(counts: &FixedWindowCount, line: &WindowLine) -> u64 {
+        part_of(counts.window.ends_in, counts.count, line.limit())
     }
 }

@@ -3,10 +3,11 @@
 //! Both are the token bucket seen from the other side, word and arithmetic included: what is missing from the token
 //! bucket is the level of the leaky one.
 
-use super::algorithm::{Algorithm, Taken, sealed};
-use super::one_word::{Moment, OneWord, Step};
+use super::one_word::{Observed, OneWord, Step};
+use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::token_bucket::{TakeError, TokenLine};
 use super::{Allowed, Denied, TokenBucket, Usage};
-use crate::quota::{Measure, Quota, Refusal, SetQuotaError, Timeline};
+use crate::quota::{Line, Quota, SetQuotaError};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock, Ticks};
 use core::time::Duration;
@@ -106,7 +107,7 @@ impl Algorithm for LeakyBucket {
 /// ```
 #[derive(Debug)]
 pub struct LeakyQueue<C = DefaultClock> {
-    word: OneWord,
+    word: OneWord<TokenLine>,
     clock: C,
 }
 
@@ -126,7 +127,7 @@ impl<C> LeakyQueue<C> {
         /// An empty queue on a clock of your own. A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(quota: Quota, clock: C) -> Self {
-            Self { word: OneWord::new(quota, Measure::Tokens, 0), clock }
+            Self { word: OneWord::new(quota, TokenLine::missing(0)), clock }
         }
     }
 }
@@ -153,24 +154,24 @@ impl<C: Clock> LeakyQueue<C> {
     ///
     /// [`Denied`] if the queue overflows, or `n` exceeds what it can hold.
     pub fn enter_n(&self, n: u32) -> Result<Duration, Denied> {
-        self.word.decide(&self.clock, |&Moment { ref line, word, at, .. }| match line.take(word, at, n) {
+        self.word.decide(&self.clock, |seen @ &Observed { ref line, word, at, .. }| match line.take(word, at, n) {
             Ok(after) if after == word => Step::Keep(Ok(Duration::ZERO)),
-            Ok(after) => match line.wait(Timeline::debt(word, at)).duration(line.frequency()) {
+            Ok(after) => match line.wait(TokenLine::debt(word, at)).duration(line.frequency()) {
                 Some(wait) => Step::Put(after, Ok(wait)),
-                None => Step::Refuse(Err(Denied::new(line, word, at, Refusal::Later(Ticks::NEVER)))),
+                None => seen.deny(&self.clock, TakeError::Later(Ticks::NEVER)),
             },
-            Err(refusal) => Step::Refuse(Err(Denied::new(line, word, at, refusal))),
+            Err(error) => seen.deny(&self.clock, error),
         })
     }
 
     /// How many are in the queue, the one that is leaving included.
     pub fn level(&self) -> u32 {
-        self.word.decide(&self.clock, |&Moment { ref line, word, at, .. }| Step::Keep(line.level(word, at)))
+        self.word.decide(&self.clock, |&Observed { ref line, word, at, .. }| Step::Keep(line.level(word, at)))
     }
 
     /// The quota in force.
     pub fn quota(&self) -> Quota {
-        self.word.quota().quota()
+        self.word.quota()
     }
 
     /// Puts another quota in force, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does.
@@ -179,6 +180,6 @@ impl<C: Clock> LeakyQueue<C> {
     ///
     /// [`SetQuotaError`], and the quota stays.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
-        self.word.quota().set(quota, &self.clock)
+        self.word.set_quota(quota, &self.clock)
     }
 }

@@ -1,7 +1,12 @@
-//! Leases: tokens that are taken many at a time, and spent where nobody else looks.
+//! Leases: tokens that are taken many at a time, and spent where no other thread looks.
+//!
+//! The leases hold a budget, which is set aside from the burst. A bucket whose tokens are held by others may itself be
+//! full again meanwhile; so the budget is not part of its capacity, from its construction on. Then `held + capacity -
+//! debt` never exceeds the burst, and the envelope is that of one bucket. (A capacity that moves with what is held was
+//! seen to fail, when a holder comes and when it goes.)
 
-use super::algorithm::{Algorithm, Taken, sealed};
-use super::{Allowed, BudgetError, Denied, RateLimiter, TokenBucket, Usage, budget};
+use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::{Allowed, Denied, RateLimiter, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::Clock;
@@ -39,7 +44,7 @@ use core::fmt;
 pub struct LeasingBucket {
     bucket: TokenBucket,
     budget: u32,
-    /// What of the budget no lease has.
+    /// The part of the budget that is not leased.
     unleased: AtomicU64,
 }
 
@@ -51,7 +56,7 @@ impl LeasingBucket {
         ///
         /// [`BudgetError`] if that is none, or all of the burst.
         pub const fn new(quota: Quota, budget: u32) -> Result<Self, BudgetError> {
-            match budget::set_aside(quota, budget) {
+            match set_aside(quota, budget) {
                 Ok(own) => Ok(Self { bucket: TokenBucket::new(own), budget, unleased: AtomicU64::new(budget as u64) }),
                 Err(error) => Err(error),
             }
@@ -70,8 +75,8 @@ impl LeasingBucket {
                 // At most the budget.
                 return Err(LeaseError::OverBudget { size, left: left as u32 });
             };
-            // ORDERING: Acquire pairs with the Release in `Drop`: who has the budget that a lease gave back finds the
-            // tokens that it gave back before. loom-tests: leases::a_successor_finds_what_was_given_back.
+            // ORDERING: Acquire pairs with the Release in `Drop`: a thread that has the budget which a lease
+            // gave back finds the tokens that it gave back before. loom-tests: leases::successor_finds_the_returned_tokens.
             match self.unleased.compare_exchange_weak(left, after, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(newer) => left = newer,
@@ -102,11 +107,11 @@ impl Algorithm for LeasingBucket {
     }
 
     fn quota(&self) -> Quota {
-        budget::with_budget(&self.bucket, self.budget)
+        with_budget(&self.bucket, self.budget)
     }
 
     fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        budget::set_quota(&self.bucket, quota, self.budget, clock)
+        set_quota_beside(&self.bucket, quota, self.budget, clock)
     }
 }
 
@@ -297,3 +302,75 @@ impl fmt::Display for LeaseError {
 }
 
 impl core::error::Error for LeaseError {}
+
+/// Why a budget cannot be set aside of a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum BudgetError {
+    /// The budget is 0: no lease or stripe could hold a token.
+    Empty,
+    /// The budget leaves nothing of the burst to the bucket itself.
+    NothingLeft {
+        /// The budget, in tokens.
+        budget: u32,
+        /// The burst, in tokens.
+        burst: u32,
+    },
+    /// There are more stripes than tokens in the budget, or none, or more than 64.
+    Stripes {
+        /// The budget, in tokens.
+        budget: u32,
+        /// The number of stripes.
+        stripes: usize,
+    },
+}
+
+impl fmt::Display for BudgetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the budget is 0 tokens, it must be at least 1"),
+            Self::NothingLeft { budget, burst } => {
+                write!(f, "a budget of {budget} tokens leaves nothing of a burst of {burst}, it must be less")
+            }
+            Self::Stripes { budget, stripes } => {
+                write!(
+                    f,
+                    "{stripes} stripes cannot share a budget of {budget} tokens, 1 to 64 can, with at least 1 token each"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for BudgetError {}
+
+/// Returns the quota of a bucket that leaves `budget` of its burst to others.
+pub(super) const fn set_aside(quota: Quota, budget: u32) -> Result<Quota, BudgetError> {
+    let burst = quota.burst_size();
+    if budget == 0 {
+        Err(BudgetError::Empty)
+    } else if budget >= burst {
+        Err(BudgetError::NothingLeft { budget, burst })
+    } else {
+        Ok(quota.burst(burst - budget))
+    }
+}
+
+/// Returns the quota of a bucket and what it leaves to others.
+pub(super) fn with_budget(bucket: &TokenBucket, budget: u32) -> Quota {
+    let quota = bucket.quota();
+    // It was a `u32` before.
+    quota.burst(quota.burst_size() + budget)
+}
+
+/// Puts a quota in force for a bucket that leaves `budget` of its burst to others.
+pub(super) fn set_quota_beside(
+    bucket: &TokenBucket,
+    quota: Quota,
+    budget: u32,
+    clock: &impl Clock,
+) -> Result<(), SetQuotaError> {
+    let own = set_aside(quota, budget).map_err(|_| SetQuotaError::BurstWithinBudget)?;
+    bucket.set_quota(own, clock)
+}

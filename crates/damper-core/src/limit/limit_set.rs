@@ -1,7 +1,6 @@
 //! Several limits in one decision.
 
-use super::algorithm::Algorithm;
-use super::{Allowed, Denied, TokenBucket, Usage};
+use super::{Algorithm, Allowed, Denied, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::time::{Clock, DefaultClock};
 use core::fmt;
@@ -25,7 +24,7 @@ use core::fmt;
 /// let clock = ManualClock::new();
 /// let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_hour(15)], &clock);
 /// assert!(both.check_n(10).is_ok());
-/// assert_eq!(both.check().unwrap_err().layer(), 0);
+/// assert_eq!(both.check().unwrap_err().index(), 0);
 /// clock.advance(core::time::Duration::from_secs(1));
 /// assert!(both.check_n(5).is_ok());
 /// let denied = both.check_n(6).unwrap_err(); // the first limit would wait for 100 ms
@@ -33,7 +32,7 @@ use core::fmt;
 /// ```
 #[derive(Debug)]
 pub struct LimitSet<const N: usize, A = TokenBucket, C = DefaultClock> {
-    layers: [A; N],
+    limits: [A; N],
     clock: C,
 }
 
@@ -57,8 +56,8 @@ impl<const N: usize, C: Clock> LimitSet<N, TokenBucket, C> {
 impl<const N: usize, A: Algorithm, C: Clock> LimitSet<N, A, C> {
     /// Limits of any one algorithm.
     #[must_use]
-    pub fn with_algorithms(layers: [A; N], clock: C) -> Self {
-        Self { layers, clock }
+    pub fn with_algorithms(limits: [A; N], clock: C) -> Self {
+        Self { limits, clock }
     }
 
     /// Takes one token of every limit if all of them have one.
@@ -79,8 +78,8 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<N, A, C> {
     pub fn check_n(&self, n: u32) -> Result<Allowed, LimitSetDenied> {
         let mut taken = [None; N];
         let mut tightest: Option<Allowed> = None;
-        for (index, layer) in self.layers.iter().enumerate() {
-            match layer.take_revocably(n, &self.clock) {
+        for (index, limit) in self.limits.iter().enumerate() {
+            match limit.take_revocably(n, &self.clock) {
                 Ok((allowed, receipt)) => {
                     taken[index] = Some(receipt);
                     if tightest.is_none_or(|tightest| allowed.remaining() < tightest.remaining()) {
@@ -88,9 +87,9 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<N, A, C> {
                     }
                 }
                 Err(denied) => {
-                    for (layer, receipt) in self.layers.iter().zip(taken).rev() {
+                    for (limit, receipt) in self.limits.iter().zip(taken).rev() {
                         if let Some(receipt) = receipt {
-                            layer.roll_back(n, receipt, &self.clock);
+                            limit.roll_back(n, receipt, &self.clock);
                         }
                     }
                     return Err(self.longest_refusal(n, denied, index));
@@ -105,19 +104,19 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<N, A, C> {
     #[cold]
     fn longest_refusal(&self, n: u32, denied: Denied, index: usize) -> LimitSetDenied {
         let (mut longest, mut named) = (denied, index);
-        for (index, layer) in self.layers.iter().enumerate().skip(index + 1) {
-            if let Some(denied) = layer.refusal(n, &self.clock)
+        for (index, limit) in self.limits.iter().enumerate().skip(index + 1) {
+            if let Some(denied) = limit.refusal(n, &self.clock)
                 && denied.outlasts(&longest)
             {
                 (longest, named) = (denied, index);
             }
         }
-        LimitSetDenied::new(longest, named, self.layers[named].quota())
+        LimitSetDenied::new(longest, named, self.limits[named].quota())
     }
 
-    /// Tells how much of each limit is used, in their order, and takes nothing.
+    /// Returns how much of each limit is used, in their order, and takes nothing.
     pub fn peek(&self) -> [Usage; N] {
-        self.layers.each_ref().map(|layer| layer.usage(&self.clock))
+        self.limits.each_ref().map(|limit| limit.usage(&self.clock))
     }
 
     /// Puts another quota in force for one of the limits, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota)
@@ -125,9 +124,23 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<N, A, C> {
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`], and the quota stays. `None` if there are no so many limits.
-    pub fn set_quota(&self, layer: usize, quota: Quota) -> Option<Result<(), SetQuotaError>> {
-        Some(self.layers.get(layer)?.set_quota(quota, &self.clock))
+    /// [`LimitSetQuotaError`] if there is no such limit, or if it refuses the quota. The quota then stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{LimitSet, ManualClock, Quota};
+    ///
+    /// let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_hour(1_000)], ManualClock::new());
+    /// both.set_quota(1, Quota::per_hour(2_000))?;
+    /// let error = both.set_quota(2, Quota::per_hour(2_000)).unwrap_err();
+    /// assert_eq!(error.to_string(), "limit 3 does not exist, there are 2");
+    /// # Ok::<(), damper::limit::LimitSetQuotaError>(())
+    /// ```
+    pub fn set_quota(&self, index: usize, quota: Quota) -> Result<(), LimitSetQuotaError> {
+        let limit = self.limits.get(index).ok_or(LimitSetQuotaError::NoSuchLimit { index, limits: N })?;
+        limit.set_quota(quota, &self.clock).map_err(|error| LimitSetQuotaError::Refused { index, error })
     }
 }
 
@@ -139,20 +152,20 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<N, A, C> {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LimitSetDenied {
     denied: Denied,
-    layer: usize,
+    index: usize,
     quota: Quota,
 }
 
 impl LimitSetDenied {
-    pub(crate) fn new(denied: Denied, layer: usize, quota: Quota) -> Self {
-        Self { denied, layer, quota }
+    pub(crate) fn new(denied: Denied, index: usize, quota: Quota) -> Self {
+        Self { denied, index, quota }
     }
 
     /// Returns which limit the caller waits for, counted from 0 in their order: of those that refuse, the one with the
     /// longest wait, and the first of those whose waits are equal.
     #[must_use]
-    pub fn layer(&self) -> usize {
-        self.layer
+    pub fn index(&self) -> usize {
+        self.index
     }
 
     /// Returns the quota of that limit.
@@ -177,8 +190,43 @@ impl LimitSetDenied {
 
 impl fmt::Display for LimitSetDenied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "limit {} ({}): {}", self.layer + 1, self.quota, self.denied)
+        write!(f, "limit {} ({}): {}", self.index + 1, self.quota, self.denied)
     }
 }
 
 impl core::error::Error for LimitSetDenied {}
+
+/// Why a [`LimitSet`] did not put a quota in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum LimitSetQuotaError {
+    /// The set has no limit of this index.
+    NoSuchLimit {
+        /// The index, counted from 0.
+        index: usize,
+        /// How many limits there are.
+        limits: usize,
+    },
+    /// The limit refused the quota.
+    Refused {
+        /// The index of the limit, counted from 0.
+        index: usize,
+        /// Why.
+        error: SetQuotaError,
+    },
+}
+
+/// As in [`LimitSetDenied`], the first limit is limit 1.
+impl fmt::Display for LimitSetQuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchLimit { index, limits } => {
+                write!(f, "limit {} does not exist, there are {limits}", index.saturating_add(1))
+            }
+            Self::Refused { index, error } => write!(f, "limit {}: {error}", index.saturating_add(1)),
+        }
+    }
+}
+
+impl core::error::Error for LimitSetQuotaError {}

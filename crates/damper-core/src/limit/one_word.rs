@@ -1,27 +1,28 @@
-//! What the algorithms share whose whole state is one word: the live quota, the word, and the loop around a decision.
+//! A word under a live quota: the loop around a decision on it, and the compare-and-swap.
 
-use super::drip::{Drip, Lead};
-use crate::quota::{LiveQuota, Measure, Quota, Timeline};
+use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Backoff, Ordering, const_unless_loom};
 use crate::time::Clock;
+use core::marker::PhantomData;
 
-/// How often to back off after an exchange that another thread was first with: `benches/peers` has two threads on one
-/// limiter at 58 ns a check with 1, at 24 with 4 and at 20 with 6, which makes a thread wait longer for little.
+/// How often to back off after another thread's swap came first: `benches/peers` has two threads on one limiter at
+/// 58 ns a check with 1, at 24 with 4 and at 20 with 6, which makes a thread wait longer for little.
 const SPINS: u32 = 4;
 
-/// A word and the quota that says what it means.
+/// A word, and the quota on whose line it is a position or counts windows. The drip says whether refunds move the line.
 #[derive(Debug)]
-pub(super) struct OneWord<L = ()> {
+pub(super) struct OneWord<L, D = ()> {
     word: AtomicU64,
     /// Beside the word, so that a check finds both in one cache line.
-    lead: L,
+    drip: D,
     quota: LiveQuota,
+    line: PhantomData<fn() -> L>,
 }
 
-/// What everything of a decision was read as, at one moment, under one quota.
+/// All that a decision depends on, as it was at one time and under one quota.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
-    pub(super) line: Timeline,
+pub(super) struct Observed<L> {
+    pub(super) line: L,
     pub(super) word: u64,
     /// The position of the clock's reading, offset included.
     pub(super) at: u64,
@@ -32,53 +33,55 @@ pub(super) struct Moment {
 /// What a decision does to the word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<T> {
-    /// Puts this in the word's place; the answer counts if nobody else was first.
+    /// Puts this in the word's place; the answer counts if no other thread was first.
     Put(u64, T),
     /// Leaves the word alone.
     Keep(T),
-    /// Leaves the word alone, unless it can only come from before a clock stepped back.
-    Refuse(T),
+    /// Puts this in the place of a word from before a clock stepped back, and decides again.
+    Heal(u64),
 }
 
-impl OneWord {
+impl<L> OneWord<L> {
     const_unless_loom! {
-        /// A word of 0 under `quota`, on a line that `measure` says, with `missing` tokens missing at the start.
-        pub(super) const fn new(quota: Quota, measure: Measure, missing: u32) -> Self {
-            Self { word: AtomicU64::new(0), lead: (), quota: LiveQuota::new(quota, measure, missing) }
+        /// A word of 0 under `quota`, on a line that begins as `start` says.
+        pub(super) const fn new(quota: Quota, start: LineStart) -> Self {
+            Self { word: AtomicU64::new(0), drip: (), quota: LiveQuota::new(quota, start), line: PhantomData }
         }
     }
 
-    const_unless_loom! {
-        /// The same, before its first use, on a line that `measure` says.
-        pub(super) const fn measured_in(self, measure: Measure) -> Self {
-            Self { word: self.word, lead: (), quota: self.quota.measured_in(measure) }
-        }
+    /// Sets where in time the line begins, before the first use.
+    pub(super) const fn align_to(&mut self, alignment: Alignment) {
+        self.quota.align_to(alignment);
     }
 }
 
-impl OneWord<Drip> {
+impl<L> OneWord<L, Drip> {
     const_unless_loom! {
-        /// As [`new`](OneWord::new), in tokens, on a line that refunds move.
-        pub(super) const fn refundable(quota: Quota, missing: u32) -> Self {
-            Self {
-                word: AtomicU64::new(0),
-                lead: Drip::new(),
-                quota: LiveQuota::new(quota, Measure::Tokens, missing),
-            }
+        /// As [`new`](OneWord::new), on a line that refunds move.
+        pub(super) const fn refundable(quota: Quota, start: LineStart) -> Self {
+            Self { word: AtomicU64::new(0), drip: Drip::new(), quota: LiveQuota::new(quota, start), line: PhantomData }
         }
     }
 
-    /// Moves the line forward by up to `n` tokens, no further than to the word; returns how many, rounded up.
-    pub(super) fn refund(&self, n: u32, clock: &impl Clock) -> u32 {
+    /// Makes room for the quota `largest`, before the first use.
+    pub(super) const fn make_room_for(&mut self, largest: Quota) {
+        self.quota.make_room_for(largest);
+    }
+}
+
+impl<L: Line> OneWord<L, Drip> {
+    /// Moves the line forward by as many units as `missing` says for its line, word and position; returns them with the
+    /// line.
+    pub(super) fn refund(&self, clock: &impl Clock, missing: impl Fn(&L, u64, u64) -> u64) -> (L, u64) {
         let backoff = Backoff::new();
         loop {
             let (epoch, line) = self.quota.read(clock);
             // Before the word: if the swap succeeds the offset was the same throughout.
-            let offset = self.lead.before_refund();
+            let offset = self.drip.before_refund();
             if let Some((line, word, at)) = self.read(epoch, line, clock) {
-                let units = line.refundable(word, at.wrapping_add(offset), n);
-                if units == 0 || self.lead.advance(offset, units) {
-                    return line.tokens(units);
+                let units = missing(&line, word, at.wrapping_add(offset));
+                if units == 0 || self.drip.advance(offset, units) {
+                    return (line, units);
                 }
             }
             for _ in 0..SPINS {
@@ -88,76 +91,65 @@ impl OneWord<Drip> {
     }
 }
 
-impl<L: Lead> OneWord<L> {
-    /// Makes room for the quota `largest`, before the first use.
-    pub(super) const fn make_room_for(&mut self, largest: Quota) {
-        self.quota.make_room_for(largest);
+impl<L: Line, D: Offset> OneWord<L, D> {
+    /// The quota in force.
+    pub(super) fn quota(&self) -> Quota {
+        self.quota.quota()
     }
 
-    pub(super) const fn quota(&self) -> &LiveQuota {
-        &self.quota
+    /// Puts another quota in force.
+    pub(super) fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.quota.set::<L>(quota, clock)
     }
 
-    /// One look, if the quota has a line and did not change meanwhile: for the straight path of a check, which does not
-    /// know the depths of debt.
+    /// One look for the fast path, if the quota has a line and a limit and did not change meanwhile.
     #[expect(
         clippy::inline_always,
         reason = "measured: out of line a check costs twice as much, and what nobody asks an \
         answer for is computed all the same"
     )]
     #[inline(always)]
-    pub(super) fn glance(&self, clock: &impl Clock) -> Option<Moment> {
-        let (epoch, line) = self.quota.read_straight()?;
-        self.look(epoch, line, clock)
-    }
-
-    /// As [`glance`](Self::glance), knowing the depths of debt.
-    #[expect(clippy::inline_always, reason = "as `glance`")]
-    #[inline(always)]
-    pub(super) fn glance_at_all(&self, clock: &impl Clock) -> Option<Moment> {
-        let (epoch, line) = self.quota.read_published()?;
+    pub(super) fn glance(&self, clock: &impl Clock) -> Option<Observed<L>> {
+        let (epoch, line) = self.quota.read_for_fast_path()?;
         self.look(epoch, line, clock)
     }
 
     #[inline]
-    fn look(&self, epoch: usize, line: Timeline, clock: &impl Clock) -> Option<Moment> {
+    fn look(&self, epoch: usize, line: L, clock: &impl Clock) -> Option<Observed<L>> {
         let (line, word, at) = self.read(epoch, line, clock)?;
-        // After the word and the clock, as `drip` says.
-        let offset = self.lead.offset();
-        Some(Moment { line, word, at: at.wrapping_add(offset), offset })
+        // After the word and the clock, as `Drip` says.
+        let offset = self.drip.offset();
+        Some(Observed { line, word, at: at.wrapping_add(offset), offset })
     }
 
     /// The line, the word and the position of the clock's reading, without the offset.
     #[inline]
-    fn read(&self, epoch: usize, mut line: Timeline, clock: &impl Clock) -> Option<(Timeline, u64, u64)> {
+    fn read(&self, epoch: usize, mut line: L, clock: &impl Clock) -> Option<(L, u64, u64)> {
         // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest
-        // debt, never a thread that was stopped between the two. loom-tests: bucket::a_stale_reading_heals_nothing.
+        // debt, never a thread that was stopped between the two. loom-tests: bucket::stale_reading_keeps_legal_debt.
         // ORDERING: Relaxed, because the Acquire fence in `is_current` follows it, and pairs with the Release of
-        // `replace`: who reads a word that was written in a later epoch sees that epoch there, and does not judge the
-        // word by the older quota. loom-tests: live_quota::an_old_record_heals_nothing.
+        // `replace`: a thread that reads a word written in a later epoch sees that epoch there, and does not judge the
+        // word by the older quota. loom-tests: live_quota::old_record_keeps_legal_debt.
         let word = self.word.load(Ordering::Relaxed);
         let at = line.reading(clock.now());
         self.quota.is_current(epoch).then_some((line, word, at))
     }
 
-    /// Decides by what is read at one moment, until a decision stands: nobody changed the quota or the word meanwhile.
-    pub(super) fn decide<T>(&self, clock: &impl Clock, decide: impl Fn(&Moment) -> Step<T>) -> T {
+    /// Decides by what it observes, until a decision stands: neither the quota nor the word changed meanwhile.
+    pub(super) fn decide<T>(&self, clock: &impl Clock, decide: impl Fn(&Observed<L>) -> Step<T>) -> T {
         let backoff = Backoff::new();
         loop {
             let (epoch, line) = self.quota.read(clock);
-            if let Some(moment) = self.look(epoch, line, clock) {
-                match decide(&moment) {
+            if let Some(observed) = self.look(epoch, line, clock) {
+                match decide(&observed) {
                     Step::Put(new, answer) => {
-                        if self.replace(moment.word, new) {
+                        if self.replace(observed.word, new) {
                             return answer;
                         }
                     }
                     Step::Keep(answer) => return answer,
-                    Step::Refuse(answer) => match moment.line.heal(moment.word, moment.at, clock) {
-                        None => return answer,
-                        // Whether this exchange brings the word back or another thread changed it first: look again.
-                        Some(healed) => _ = self.replace(moment.word, healed),
-                    },
+                    // Whether this swap brings the word back or another thread changed it first: look again.
+                    Step::Heal(healed) => _ = self.replace(observed.word, healed),
                 }
             }
             for _ in 0..SPINS {
@@ -169,10 +161,78 @@ impl<L: Lead> OneWord<L> {
     /// Puts `new` in the place of `old`, if that is still there.
     #[inline]
     pub(super) fn replace(&self, old: u64, new: u64) -> bool {
-        // ORDERING: Release pairs with the Acquire fence that follows the load in `look`. An exchange upon another's
-        // continues its release sequence, so whoever reads this word sees the epochs of all before it. Relaxed on
+        // ORDERING: Release pairs with the Acquire fence that follows the load in `read`. A swap upon another's continues
+        // its release sequence, so a thread that reads this word sees the epochs of all before it. Relaxed on
         // failure: the value read is dropped. loom-tests: bucket::burst_is_never_exceeded,
-        // live_quota::an_old_record_heals_nothing.
+        // live_quota::old_record_keeps_legal_debt.
         self.word.compare_exchange_weak(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// What moves a line forward besides time.
+pub(super) trait Offset {
+    /// How far ahead of its clock the line is, in units. Read after the Acquire fence of `LiveQuota::is_current`.
+    fn offset(&self) -> u64;
+}
+
+/// Nothing: the line of an algorithm without refunds.
+impl Offset for () {
+    #[inline]
+    fn offset(&self) -> u64 {
+        0
+    }
+}
+
+/// What all refunds added to a line, in units; wraps as positions do.
+///
+/// A refund moves the line of tokens forward instead of the word back. So waiters come earlier, a newcomer sees it too,
+/// and nobody overtakes. The position at a reading of the clock is `line(now) + offset`; the offset only grows.
+///
+/// - A decision reads the word, then the clock, then the offset. With an offset older than the word, a legal debt would
+///   look like one from before a clock stepped back, and be healed. With one older than the reading of the clock,
+///   refunds from before that reading would widen the envelope.
+/// - A refund reads the offset, then the word, then the clock, and swaps the offset if it is still the same. It adds no
+///   more than the distance from the position to the word, so that no bucket is filled beyond full.
+/// - A roll-back lowers the word, and measures what was repaid since on the line without the offset: a refund between
+///   the two repaid other tokens.
+/// - The line bends without the offset when the quota changes.
+///
+/// In any interval the tokens taken are at most the burst, what the line brings, and what was refunded between the
+/// first call's reading of the clock and the last one's reading of the offset.
+#[derive(Debug)]
+pub(super) struct Drip {
+    offset: AtomicU64,
+}
+
+impl Drip {
+    const_unless_loom! {
+        const fn new() -> Self {
+            Self { offset: AtomicU64::new(0) }
+        }
+    }
+
+    /// The offset that a refund starts from, read before the word.
+    fn before_refund(&self) -> u64 {
+        // ORDERING: Acquire pairs with the Release in `advance`: a refund that sees the offset of another also sees the
+        // word which that one saw, and does not take the difference for a full bucket. loom-tests:
+        // bucket::racing_refunds_all_arrive.
+        self.offset.load(Ordering::Acquire)
+    }
+
+    /// Adds `units` to the offset if it is still `old`.
+    fn advance(&self, old: u64, units: u64) -> bool {
+        // ORDERING: Release pairs with the Acquire in `before_refund`. Relaxed on failure: the value is dropped.
+        // loom-tests: bucket::refunds_fill_a_bucket_once, bucket::racing_refunds_all_arrive.
+        self.offset.compare_exchange_weak(old, old.wrapping_add(units), Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+}
+
+impl Offset for Drip {
+    #[inline]
+    fn offset(&self) -> u64 {
+        // ORDERING: Relaxed, because the Acquire fence in `is_current` comes between the word and this. It pairs with
+        // the Release of `OneWord::replace`: a thread that reads a word sees no older offset than the thread that wrote it.
+        // loom-tests: bucket::old_offset_keeps_legal_debt.
+        self.offset.load(Ordering::Relaxed)
     }
 }

@@ -1,7 +1,8 @@
 //! The algorithms as the keyed table has them: a bucket is 56 bits there, and all buckets of a tier share one quota.
 
+use super::token_bucket::TokenLine;
 use super::{Allowed, Denied, TokenBucket, Usage};
-use crate::quota::{LiveQuota, Quota, Timeline};
+use crate::quota::{Alignment, Line, LineStart, Quota};
 use crate::sync::signed;
 use crate::time::{Clock, Ticks};
 
@@ -20,94 +21,99 @@ pub trait KeyedAlgorithm: PerKey {}
 
 impl<A: PerKey> KeyedAlgorithm for A {}
 
-/// An algorithm on a word that somebody else keeps. A *level* is what the table keeps of it, a *word* what it is at a
+/// An algorithm on a word that the keyed table keeps. A *level* is what the table keeps of it, a *word* what it is at a
 /// reading of the clock.
 pub trait PerKey {
+    /// The line of its quotas.
+    type Line: Line;
+
     /// The largest limit that fits a level.
     const LARGEST_LIMIT: u32;
 
     /// Whether it counts by windows.
     const BY_WINDOWS: bool;
 
-    /// As much of the quota as the straight path of a check needs.
-    fn read_straight(quota: &LiveQuota) -> Option<(usize, Timeline)>;
+    /// How the line of a tier begins.
+    fn line_start(alignment: Alignment) -> LineStart;
 
-    /// The word of a level, unless that takes more of the quota than the straight path has.
-    fn word_straight(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> Option<u64>;
+    /// The word of a level, unless that takes more of the quota than the fast path has.
+    fn word_straight(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> Option<u64>;
 
     /// The word of a level; what is out of its range is that of an idle bucket.
-    fn word(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64;
+    fn word(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// As `word`, of a level that is kept in `SHARED_LEVEL_BITS`.
-    fn shared(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64;
+    fn shared(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// The word after taking `n` tokens; the same if nothing has to be written.
-    fn take(line: &Timeline, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied>;
+    fn take(line: &Self::Line, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied>;
 
     /// Where they were taken, for `roll_back`.
     fn receipt(after: u64, at: u64) -> u64;
 
     /// The word after giving back what was taken, less what has come back by itself.
-    fn roll_back(line: &Timeline, word: u64, at: u64, n: u32, receipt: u64) -> u64;
+    fn roll_back(line: &Self::Line, word: u64, at: u64, n: u32, receipt: u64) -> u64;
 
     /// How much of `n` can be booked after the fact, and the word after that.
-    fn charge(line: &Timeline, word: u64, at: u64, n: u32) -> (u32, u64);
+    fn charge(line: &Self::Line, word: u64, at: u64, n: u32) -> (u32, u64);
 
     /// How many of `n` tokens are given back, rounded up, and the word after that.
-    fn refund(line: &Timeline, word: u64, at: u64, n: u32) -> (u32, u64);
+    fn refund(line: &Self::Line, word: u64, at: u64, n: u32) -> (u32, u64);
 
     /// How much of the limit is used.
-    fn usage(line: &Timeline, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage;
+    fn usage(line: &Self::Line, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage;
 
     /// The wait until nothing is owed.
-    fn resets_in(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> Ticks;
+    fn resets_in(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Ticks;
 
     /// How much is owed, as parts of the time that it takes: 0 if nothing is. To compare buckets of one tier.
-    fn weight(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> u64;
+    fn weight(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// The word of a bucket that owes nothing.
-    fn idle(line: &Timeline, at: u64) -> u64;
+    fn idle(line: &Self::Line, at: u64) -> u64;
 
     /// What is owed, in terms that hold for another quota too.
-    fn owed(line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> Owed;
+    fn owed(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Owed;
 
     /// The word of a bucket that owes no less, up to a quarter of the circle of levels.
-    fn owing(line: &Timeline, at: u64, owed: Owed) -> u64;
+    fn owing(line: &Self::Line, at: u64, owed: Owed) -> u64;
 
     /// The most tokens (or windows) that such a bucket may owe.
-    fn reach(line: &Timeline, owed: Owed) -> u64;
+    fn reach(line: &Self::Line, owed: Owed) -> u64;
 }
 
 impl PerKey for TokenBucket {
+    type Line = TokenLine;
+
     const LARGEST_LIMIT: u32 = u32::MAX;
 
     const BY_WINDOWS: bool = false;
 
-    #[inline]
-    fn read_straight(quota: &LiveQuota) -> Option<(usize, Timeline)> {
-        quota.read_straight()
+    /// Tokens drip in from the first use on, however windows would be aligned.
+    fn line_start(_: Alignment) -> LineStart {
+        TokenLine::IN_LEVELS
     }
 
     #[inline]
-    fn word_straight(line: &Timeline, level: u64, at: u64, _: &impl Clock) -> Option<u64> {
+    fn word_straight(line: &TokenLine, level: u64, at: u64, _: &impl Clock) -> Option<u64> {
         line.word_near(ahead(level, at), at)
     }
 
     #[inline]
-    fn word(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64 {
+    fn word(line: &TokenLine, level: u64, at: u64, clock: &impl Clock) -> u64 {
         line.word_ahead(ahead(level, at), at, clock)
     }
 
-    fn shared(line: &Timeline, level: u64, at: u64, clock: &impl Clock) -> u64 {
+    fn shared(line: &TokenLine, level: u64, at: u64, clock: &impl Clock) -> u64 {
         line.word_ahead(signed(level.wrapping_sub(at), SHARED_LEVEL_BITS), at, clock)
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
-    fn take(line: &Timeline, word: u64, at: u64, n: u32, _: &impl Clock) -> Result<(u64, Allowed), Denied> {
+    fn take(line: &TokenLine, word: u64, at: u64, n: u32, _: &impl Clock) -> Result<(u64, Allowed), Denied> {
         match line.take(word, at, n) {
             Ok(after) => Ok((after, Allowed::new(line, after, at))),
-            Err(refusal) => Err(Denied::new(line, word, at, refusal)),
+            Err(error) => Err(Denied::new(line, word, at, error)),
         }
     }
 
@@ -116,47 +122,47 @@ impl PerKey for TokenBucket {
         at
     }
 
-    fn roll_back(line: &Timeline, word: u64, at: u64, n: u32, receipt: u64) -> u64 {
+    fn roll_back(line: &TokenLine, word: u64, at: u64, n: u32, receipt: u64) -> u64 {
         // Nobody waits in the table, so tokens can be given back below empty too.
         line.take_back(word, at, n, receipt)
     }
 
-    fn charge(line: &Timeline, word: u64, at: u64, n: u32) -> (u32, u64) {
+    fn charge(line: &TokenLine, word: u64, at: u64, n: u32) -> (u32, u64) {
         line.charge(word, at, n)
     }
 
-    fn refund(line: &Timeline, word: u64, at: u64, n: u32) -> (u32, u64) {
+    fn refund(line: &TokenLine, word: u64, at: u64, n: u32) -> (u32, u64) {
         line.give_back(word, at, n)
     }
 
-    fn usage(line: &Timeline, quota: Quota, word: u64, at: u64, _: &impl Clock) -> Usage {
+    fn usage(line: &TokenLine, quota: Quota, word: u64, at: u64, _: &impl Clock) -> Usage {
         Usage::of(quota, line.remaining(word, at), line.resets_in(word, at).duration(line.frequency()))
     }
 
-    fn resets_in(line: &Timeline, word: u64, at: u64, _: &impl Clock) -> Ticks {
+    fn resets_in(line: &TokenLine, word: u64, at: u64, _: &impl Clock) -> Ticks {
         line.resets_in(word, at)
     }
 
     #[inline]
-    fn weight(_: &Timeline, word: u64, at: u64, _: &impl Clock) -> u64 {
-        Timeline::debt(word, at)
+    fn weight(_: &TokenLine, word: u64, at: u64, _: &impl Clock) -> u64 {
+        TokenLine::debt(word, at)
     }
 
     #[inline]
-    fn idle(_: &Timeline, at: u64) -> u64 {
+    fn idle(_: &TokenLine, at: u64) -> u64 {
         at
     }
 
-    fn owed(line: &Timeline, word: u64, at: u64, _: &impl Clock) -> Owed {
-        Owed { wait: line.resets_in(word, at), tokens: u128::from(Timeline::debt(word, at)) << line.bits_below_units() }
+    fn owed(line: &TokenLine, word: u64, at: u64, _: &impl Clock) -> Owed {
+        Owed { wait: line.resets_in(word, at), tokens: u128::from(TokenLine::debt(word, at)) << bits_below_units(line) }
     }
 
-    fn owing(line: &Timeline, at: u64, owed: Owed) -> u64 {
+    fn owing(line: &TokenLine, at: u64, owed: Owed) -> u64 {
         at.wrapping_add(debt(line, owed))
     }
 
-    fn reach(line: &Timeline, owed: Owed) -> u64 {
-        debt(line, owed).div_ceil(1 << line.fraction_bits())
+    fn reach(line: &TokenLine, owed: Owed) -> u64 {
+        debt(line, owed).div_ceil(1 << line.timeline().fraction_bits())
     }
 }
 
@@ -188,15 +194,20 @@ impl Owed {
 }
 
 /// A debt in units of a line.
-fn debt(line: &Timeline, Owed { wait, tokens }: Owed) -> u64 {
+fn debt(line: &TokenLine, Owed { wait, tokens }: Owed) -> u64 {
     let units = if wait == Ticks::ZERO {
         0
-    } else if wait == Ticks::NEVER || line.refills_nothing() {
-        u64::try_from(tokens.div_ceil(1 << line.bits_below_units())).unwrap_or(u64::MAX)
+    } else if wait == Ticks::NEVER || line.timeline().refills_nothing() {
+        u64::try_from(tokens.div_ceil(1 << bits_below_units(line))).unwrap_or(u64::MAX)
     } else {
-        line.units_for(wait)
+        line.timeline().units_for(wait)
     };
     units.min(MOST_OWED)
+}
+
+/// How many bits a unit is above 2^-61, in tokens.
+fn bits_below_units(line: &TokenLine) -> u32 {
+    61 - line.timeline().fraction_bits()
 }
 
 /// How far a level is ahead of a position.

@@ -1,14 +1,8 @@
-//! One limit: an algorithm and a clock.
+//! One limit: an algorithm and a clock, and what a limiter asks of an algorithm.
 
-use super::{Acquire, Algorithm, Allowed, Denied, LeakyBucket, Reservation, TokenBucket, Usage};
-#[cfg(feature = "futures")]
-use super::{PacedSink, PacedStream};
+use super::{Acquire, Allowed, Denied, LeakyBucket, Reservation, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::const_unless_loom;
-#[cfg(feature = "futures")]
-use crate::time::Sleep;
-#[cfg(all(feature = "futures", feature = "tokio"))]
-use crate::time::TokioSleep;
 use crate::time::{Clock, DefaultClock};
 use core::time::Duration;
 
@@ -390,37 +384,8 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         Acquire::new(self, n)
     }
 
-    /// A stream whose items come no faster than the limit; it sleeps by tokio's timer.
-    #[cfg(all(feature = "futures", feature = "tokio"))]
-    pub fn pace<St: futures_core::Stream>(&self, stream: St) -> PacedStream<'_, St, C, TokioSleep> {
-        self.pace_by(stream, TokioSleep)
-    }
-
-    /// A stream whose items come no faster than the limit; it sleeps by `sleep`.
-    #[cfg(feature = "futures")]
-    pub fn pace_by<St: futures_core::Stream, S: Sleep>(&self, stream: St, sleep: S) -> PacedStream<'_, St, C, S> {
-        PacedStream::new(stream, self.acquire(1), sleep)
-    }
-
-    /// A sink that passes items on no faster than the limit; it sleeps by tokio's timer.
-    #[cfg(all(feature = "futures", feature = "tokio"))]
-    pub fn pace_sink<Si: futures_sink::Sink<Item>, Item>(&self, sink: Si) -> PacedSink<'_, Si, Item, C, TokioSleep> {
-        self.pace_sink_by(sink, TokioSleep)
-    }
-
-    /// A sink that passes items on no faster than the limit; it sleeps by `sleep`.
-    #[cfg(feature = "futures")]
-    pub fn pace_sink_by<Si: futures_sink::Sink<Item>, Item, S: Sleep>(
-        &self,
-        sink: Si,
-        sleep: S,
-    ) -> PacedSink<'_, Si, Item, C, S> {
-        PacedSink::new(sink, self.acquire(1), sleep)
-    }
-
     pub(super) fn reserve_at_most(&self, n: u32, longest: Option<Duration>) -> Result<Reservation<'_, C>, Denied> {
-        let reserved = self.algorithm.reserve(n, longest, &self.clock)?;
-        Ok(Reservation::new(&self.algorithm, &self.clock, reserved))
+        Reservation::new(&self.algorithm, n, longest, &self.clock)
     }
 }
 
@@ -429,4 +394,61 @@ impl<C: Clock> RateLimiter<LeakyBucket, C> {
     pub fn level(&self) -> u32 {
         self.algorithm.level(&self.clock)
     }
+}
+
+/// An algorithm with its state and its quota, of which a [`RateLimiter`] is made.
+///
+/// The algorithms are damper's own; this trait is for code that takes any of them.
+pub trait Algorithm: sealed::Sealed {
+    /// Takes `n` tokens if all of them are there, else none.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which says when to come back, or that `n` is more than can ever be there.
+    #[inline]
+    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
+        self.take_revocably(n, clock).map(|(allowed, _)| allowed)
+    }
+
+    /// Gives back the `n` tokens that were taken as `taken` says, as far as that mints nothing.
+    #[doc(hidden)]
+    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock);
+
+    /// As [`take`](Algorithm::take), with what [`roll_back`](Algorithm::roll_back) needs.
+    #[doc(hidden)]
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied>;
+
+    /// Returns the refusal that a check of `n` tokens would get now, if any. Writes nothing.
+    #[doc(hidden)]
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied>;
+
+    /// Returns how much is used, and takes nothing.
+    fn usage(&self, clock: &impl Clock) -> Usage;
+
+    /// The quota in force.
+    fn quota(&self) -> Quota;
+
+    /// Puts another quota in force.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`], and the quota stays.
+    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError>;
+}
+
+/// Where tokens were taken: the position, or the number of the window.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    pub(super) at: u64,
+}
+
+impl Taken {
+    /// Nothing was counted.
+    pub(super) const NOWHERE: Self = Self { at: u64::MAX };
+}
+
+pub(super) mod sealed {
+    /// Algorithms are damper's own, because their words and the live quota belong together.
+    pub trait Sealed {}
 }

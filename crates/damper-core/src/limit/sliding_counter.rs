@@ -8,17 +8,16 @@
 //! |---|---|---|---|
 //! | CURRENT | 16-24 | tokens | taken in that window |
 //! | PREVIOUS | the same | tokens | taken in the one before |
-//! | WINDOW NUMBER | the rest, 16-32 | windows | of the quota's line; wraps, see `standing` |
+//! | WINDOW NUMBER | the rest, 16-32 | windows | of the quota's line; wraps, see `CountedWindow` |
 //!
 //! The counts have as many bits as the limit needs that the counter is built with, and at least 16.
 
-use super::algorithm::{Algorithm, Taken, sealed};
 use super::one_word::OneWord;
 use super::per_key::LEVEL_BITS;
-use super::standing::Standing;
-use super::windows::{self, Windowed, part_of};
+use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::windows::{self, CountedWindow, WindowFields, WindowLine, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
-use crate::quota::{Alignment, Measure, Quota, SetQuotaError, Timeline};
+use crate::quota::{Alignment, Line, Quota, SetQuotaError};
 use crate::sync::{Field, const_unless_loom};
 use crate::time::{Clock, Ticks};
 use core::fmt;
@@ -66,8 +65,8 @@ const COUNT_BITS: core::ops::RangeInclusive<u32> = 16..=24;
 /// ```
 #[derive(Debug)]
 pub struct SlidingCounter {
-    word: OneWord,
-    layout: Layout,
+    word: OneWord<WindowLine>,
+    fields: SlidingCounterFields,
 }
 
 /// Why there is no sliding counter of a quota.
@@ -93,13 +92,13 @@ impl core::error::Error for SlidingCounterError {}
 
 /// Of a word, and of what the keyed table keeps of one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
+pub(super) struct SlidingCounterFields {
     current: Field,
     previous: Field,
     number: Field,
 }
 
-impl Layout {
+impl SlidingCounterFields {
     /// Of so many bits in all.
     const fn new(bits: u32, count_bits: u32) -> Self {
         let current = Field::lowest(count_bits);
@@ -109,14 +108,14 @@ impl Layout {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct View {
-    standing: Standing,
+pub(super) struct SlidingCounts {
+    window: CountedWindow,
     previous: u64,
     current: u64,
 }
 
-impl windows::Layout for Layout {
-    type View = View;
+impl WindowFields for SlidingCounterFields {
+    type Counts = SlidingCounts;
 
     #[inline]
     fn number(self) -> Field {
@@ -129,37 +128,37 @@ impl windows::Layout for Layout {
     }
 
     #[inline]
-    fn view(self, line: &Timeline, word: u64, at: u64, clock: &impl Clock) -> View {
-        let standing = Standing::of(line, at, self.number.get(word), self.number, clock);
-        let (previous, current) = match standing.passed {
+    fn counts(self, line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> SlidingCounts {
+        let window = CountedWindow::of(line, at, self.number.get(word), self.number, clock);
+        let (previous, current) = match window.passed {
             0 => (self.previous.get(word), self.current.get(word)),
             1 => (self.current.get(word), 0),
             _ => (0, 0),
         };
-        View { standing, previous, current }
+        SlidingCounts { window, previous, current }
     }
 
     #[inline]
-    fn put(self, view: &View) -> u64 {
-        self.number.put(view.standing.number) | self.previous.put(view.previous) | self.current.put(view.current)
+    fn put(self, counts: &SlidingCounts) -> u64 {
+        self.number.put(counts.window.number) | self.previous.put(counts.previous) | self.current.put(counts.current)
     }
 }
 
-impl View {
+impl SlidingCounts {
     /// What of the previous count counts, in 2^-F tokens: below 2^84.
     #[inline]
-    fn weighted(&self, line: &Timeline) -> u128 {
+    fn weighted(&self, line: &WindowLine) -> u128 {
         // All of it until the window begins. A position is rounded down to units, and so the rest up by less than one:
         // less than half a tick. Rounded down instead, nothing is late.
-        let rest = self.standing.ends_in.min(line.window()) - 1;
+        let rest = self.window.ends_in.min(line.window()) - 1;
         u128::from(self.previous) * u128::from(rest)
     }
 }
 
-impl windows::View for View {
+impl windows::Counts for SlidingCounts {
     #[inline]
-    fn standing(&self) -> Standing {
-        self.standing
+    fn window(&self) -> CountedWindow {
+        self.window
     }
 
     /// What fits the limit fits the field.
@@ -169,7 +168,7 @@ impl windows::View for View {
     }
 
     #[inline]
-    fn left(&self, line: &Timeline) -> u32 {
+    fn left(&self, line: &WindowLine) -> u32 {
         // Below 2^92.
         let limit = u128::from(line.limit()) << line.fraction_bits();
         let used = (u128::from(self.current) << line.fraction_bits()) + self.weighted(line);
@@ -177,22 +176,22 @@ impl windows::View for View {
     }
 
     #[inline]
-    fn resets_in(&self, line: &Timeline) -> Ticks {
+    fn resets_in(&self, line: &WindowLine) -> Ticks {
         match (self.previous, self.current) {
             (0, 0) => Ticks::ZERO,
-            (_, 0) => line.wait(self.standing.ends_in),
+            (_, 0) => line.wait(self.window.ends_in),
             // At most half a circle, and two windows of 2^60.
-            _ => line.wait(self.standing.ends_in + line.window()),
+            _ => line.wait(self.window.ends_in + line.window()),
         }
     }
 
-    fn wait(&self, line: &Timeline, n: u32) -> Ticks {
+    fn wait(&self, line: &WindowLine, n: u32) -> Ticks {
         let there = u64::from(line.limit() - n);
         // By the end of this window if the current count leaves room for them; else it is the previous one by then.
         let (count, room, end) = if self.current <= there {
-            (self.previous, there - self.current, self.standing.ends_in)
+            (self.previous, there - self.current, self.window.ends_in)
         } else {
-            (self.current, there, self.standing.ends_in + line.window())
+            (self.current, there, self.window.ends_in + line.window())
         };
         // Allowed from where `count · (rest - 1)` fits `room`. `count` is the larger of the two, or they would be
         // allowed now or when the next window begins at the latest: so `rest` is at most a window.
@@ -215,14 +214,15 @@ impl SlidingCounter {
             if bits > *COUNT_BITS.end() {
                 return Err(SlidingCounterError::LimitTooLarge);
             }
-            let word = OneWord::new(quota, Measure::Windows(Alignment::FirstRequest), 0);
-            Ok(Self { word, layout: Layout::new(u64::BITS, bits) })
+            let word = OneWord::new(quota, WindowLine::aligned_to(Alignment::FirstRequest));
+            Ok(Self { word, fields: SlidingCounterFields::new(u64::BITS, bits) })
         }
 
         /// Sets where windows begin. Default: with the first use.
         #[must_use]
-        pub const fn aligned_to(self, alignment: Alignment) -> Self {
-            Self { word: self.word.measured_in(Measure::Windows(alignment)), layout: self.layout }
+        pub const fn aligned_to(mut self, alignment: Alignment) -> Self {
+            self.word.align_to(alignment);
+            self
         }
     }
 }
@@ -232,48 +232,48 @@ impl sealed::Sealed for SlidingCounter {}
 impl Algorithm for SlidingCounter {
     #[inline]
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
-        windows::check(&self.word, self.layout, n, clock)
+        windows::check(&self.word, self.fields, n, clock)
     }
 
     fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
-        windows::roll_back(&self.word, self.layout, n, taken, clock);
+        windows::roll_back(&self.word, self.fields, n, taken, clock);
     }
 
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
-        windows::refusal(&self.word, self.layout, n, clock)
+        windows::refusal(&self.word, self.fields, n, clock)
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
-        windows::usage(&self.word, self.layout, clock)
+        windows::usage(&self.word, self.fields, clock)
     }
 
     fn quota(&self) -> Quota {
-        self.word.quota().quota()
+        self.word.quota()
     }
 
     fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        if u64::from(quota.limit()) > self.layout.current.max() && !quota.is_unlimited() {
+        if u64::from(quota.limit()) > self.fields.current.max() && !quota.is_unlimited() {
             // At most 2^24 - 1.
-            return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: self.layout.current.max() as u32 });
+            return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: self.fields.current.max() as u32 });
         }
-        self.word.quota().set(quota, clock)
+        self.word.set_quota(quota, clock)
     }
 }
 
 /// The bits of each count that the keyed table keeps.
-const LEVEL: Layout = Layout::new(LEVEL_BITS, 20);
+const LEVEL: SlidingCounterFields = SlidingCounterFields::new(LEVEL_BITS, 20);
 
 impl Windowed for SlidingCounter {
-    type Layout = Layout;
+    type Fields = SlidingCounterFields;
 
-    const LEVEL: Layout = LEVEL;
+    const LEVEL: SlidingCounterFields = LEVEL;
 
     const LARGEST_LIMIT: u32 = LEVEL.current.max() as u32 - 1;
 
     const COUNTS_FOR: u64 = 2;
 
-    fn weight(&View { standing, previous, current }: &View, line: &Timeline) -> u64 {
-        let (this, next) = (standing.ends_in, standing.ends_in + line.window());
+    fn weight(&SlidingCounts { window, previous, current }: &SlidingCounts, line: &WindowLine) -> u64 {
+        let (this, next) = (window.ends_in, window.ends_in + line.window());
         part_of(this, previous, line.limit()).saturating_add(part_of(next, current, line.limit()))
     }
 }

@@ -18,7 +18,8 @@
 //! Whoever goes to fetch tokens claims the room for them first, so that the stripes together never hold more than the
 //! budget, wherever a thread is stopped. One that is stopped for ever strands what it has in its hands.
 
-use super::{Algorithm, BudgetError, Denied, TokenBucket, Usage, budget};
+use super::lease::{set_aside, set_quota_beside, with_budget};
+use super::{Algorithm, BudgetError, Denied, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Field, Ordering, prefer, preference};
 use crate::time::{Clock, DefaultClock, Monotonic};
@@ -95,13 +96,13 @@ impl<C: Clock> Striped<C> {
     /// [`BudgetError`] if there are no stripes, more than 64, or more than tokens in the budget, or if that is no less
     /// than the burst.
     pub fn with_stripes(quota: Quota, budget: u32, stripes: usize, clock: C) -> Result<Self, BudgetError> {
-        let _whole = budget::set_aside(quota, budget)?;
+        let _whole = set_aside(quota, budget)?;
         if stripes == 0 || stripes > MOST_STRIPES || stripes > budget as usize {
             return Err(BudgetError::Stripes { budget, stripes });
         }
         let share = budget / stripes as u32;
         Ok(Self {
-            bucket: TokenBucket::new(budget::set_aside(quota, share * stripes as u32)?),
+            bucket: TokenBucket::new(set_aside(quota, share * stripes as u32)?),
             stripes: (0..stripes).map(|_| CachePadded::new(AtomicU64::new(0))).collect(),
             share,
             clock,
@@ -197,7 +198,7 @@ impl<C: Clock> Striped<C> {
 
     /// The quota in force.
     pub fn quota(&self) -> Quota {
-        budget::with_budget(&self.bucket, self.budget())
+        with_budget(&self.bucket, self.budget())
     }
 
     /// Puts another quota in force, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does. What the stripes
@@ -207,7 +208,7 @@ impl<C: Clock> Striped<C> {
     ///
     /// [`SetQuotaError`], and the quota stays.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
-        budget::set_quota(&self.bucket, quota, self.budget(), &self.clock)
+        set_quota_beside(&self.bucket, quota, self.budget(), &self.clock)
     }
 
     /// What all stripes hold, looked at one after another.

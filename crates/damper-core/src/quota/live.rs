@@ -2,8 +2,8 @@
 //!
 //! A reader loads the epoch, the record that the epoch points at, then whatever it decides about and the clock, and
 //! then asks whether the epoch is still the same; if not it starts over. A changer writes the idle record and moves the
-//! epoch, so no reader ever waits, and what a reader has validated was one record, whole. A second changer is told that
-//! one is busy. A changer that stops anywhere disturbs nobody but later changers.
+//! epoch, so no reader ever waits, and what a reader has validated was one record, whole. A second changer is refused as
+//! busy. A changer that stops anywhere disturbs nobody but later changers.
 //!
 //! The clock has to be read inside the validated stretch: a reading from after the change on the line of before it
 //! would write a word that lies far ahead on a line that has become slower.
@@ -22,10 +22,9 @@
 //!
 //! What a check needs is at the ends, where it costs least to get at.
 
-use super::measure::Measure;
-use super::pace::Pace;
-use super::{Quota, SetQuotaError, Timeline};
-use crate::sync::{AtomicU64, AtomicUsize, Field, Ordering, Versioned64, const_unless_loom, fence};
+use super::timeline::{Line, LineStart, Pace, Timeline};
+use super::{Alignment, Quota, SetQuotaError};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Field, Ordering, Versioned64, const_unless_loom, fence};
 use crate::time::{Clock, Frequency, Scale};
 use core::fmt;
 
@@ -45,40 +44,39 @@ const _: () = assert!(LIMIT.end() == u64::BITS, "fields must tile the word");
 const UNANCHORED: usize = 0;
 
 /// Epochs go up by this, the size of a record, so that the record of an epoch is found without a multiplication.
-const TURN: usize = 64;
+const PUBLICATION: usize = 64;
 
-/// Marks an epoch whose quota has no limit, which the straight path of a check leaves to the loop. As a signed number
+/// Marks an epoch whose quota has no limit, which the fast path of a check leaves to the slow path. As a signed number
 /// such an epoch is negative: with one comparison it is told from those that have a line and a limit.
 const UNLIMITED_EPOCH: usize = 1 << (usize::BITS - 1);
 
-/// A quota and its line on a clock, which can be changed.
-pub struct LiveQuota {
-    measure: Measure,
+/// A quota and its line on a clock, which can be changed. All calls must name the same line and pass the same clock.
+pub(crate) struct LiveQuota {
+    start: LineStart,
     initial: Quota,
     /// A quota that fits whatever the initial one is.
     largest: Quota,
-    /// Tokens that are missing from a full bucket at the start.
-    missing: u32,
     /// One more than the tick at which the line starts; 0 while that is not settled.
     first: AtomicU64,
-    /// Counts publications, in steps of `TURN`; tells which record is in force. Wraps, on 32 bits after 2^25 of them: who is
-    /// stopped in the middle of a decision for exactly that many changes of the quota takes the record for the same.
+    /// Counts publications, in steps of `PUBLICATION`; tells which record is in force. Wraps, on 32 bits after 2^25 of
+    /// them: a thread that is stopped in the middle of a decision for exactly that many changes of the quota takes the
+    /// record for the same.
     epoch: AtomicUsize,
-    /// 1 while somebody publishes.
-    claimed: AtomicU64,
+    /// Whether a thread is publishing.
+    claimed: AtomicBool,
     records: [Record; 2],
     rests: [Rest; 2],
 }
 
-/// A line with its quota.
-struct Record {
+/// A line as it is published.
+#[derive(Debug)]
+pub struct Record {
     origin: Versioned64,
     start: Versioned64,
     mult: Versioned64,
     pace: Versioned64,
     shape: Versioned64,
-    full: Versioned64,
-    deepest_debt: Versioned64,
+    sizes: [Versioned64; 2],
     deepest_ever: Versioned64,
 }
 
@@ -99,28 +97,25 @@ impl Record {
                 mult: Versioned64::new(0),
                 pace: Versioned64::new(0),
                 shape: Versioned64::new(0),
-                full: Versioned64::new(0),
-                deepest_debt: Versioned64::new(0),
+                sizes: [Versioned64::new(0), Versioned64::new(0)],
                 deepest_ever: Versioned64::new(0),
             }
         }
     }
 
-    // ORDERING: Relaxed, here and in `store`. What is loaded counts only if the epoch is then still the same:
+    // ORDERING: Relaxed, here and below. What is loaded counts only if the epoch is then still the same:
     // `LiveQuota::is_current` has the fence that pairs with the one in `LiveQuota::publish`.
     #[inline]
-    fn load(&self) -> Timeline {
-        Timeline {
-            deepest_debt: self.deepest_debt.load(Ordering::Relaxed),
-            deepest_ever: self.deepest_ever.load(Ordering::Relaxed),
-            unlimited: UNLIMITED.get(self.shape.load(Ordering::Relaxed)) != 0,
-            ..self.load_straight()
-        }
+    pub(crate) fn timeline(&self) -> Timeline {
+        let mut timeline = self.timeline_for_fast_path();
+        timeline.deepest_ever = self.deepest_ever.load(Ordering::Relaxed);
+        timeline.unlimited = UNLIMITED.get(self.shape.load(Ordering::Relaxed)) != 0;
+        timeline
     }
 
-    /// What the straight path of a check needs: of a quota with a limit, without the depths of debt.
+    /// As [`timeline`](Self::timeline), of a quota with a limit, without its deepest debt.
     #[inline]
-    fn load_straight(&self) -> Timeline {
+    pub(crate) fn timeline_for_fast_path(&self) -> Timeline {
         let shape = self.shape.load(Ordering::Relaxed);
         Timeline {
             origin: self.origin.load(Ordering::Relaxed),
@@ -129,8 +124,6 @@ impl Record {
             pace: Pace { mult: self.pace.load(Ordering::Relaxed), shift: PACE_SHIFT.get(shape) as u32 },
             fraction_bits: FRACTION_BITS.get(shape) as u32,
             frequency: Frequency::from_bits(FREQUENCY.get(shape) as u32),
-            full: self.full.load(Ordering::Relaxed),
-            deepest_debt: 0,
             deepest_ever: 0,
             unlimited: false,
             part: 0,
@@ -138,7 +131,13 @@ impl Record {
         }
     }
 
-    fn store(&self, line: &Timeline) {
+    /// One of the line's sizes.
+    #[inline]
+    pub(crate) fn size(&self, index: usize) -> u64 {
+        self.sizes[index].load(Ordering::Relaxed)
+    }
+
+    fn store(&self, line: &Timeline, sizes: [u64; 2]) {
         let shape = UNLIMITED.put(u64::from(line.unlimited))
             | FRACTION_BITS.put(line.fraction_bits.into())
             | PACE_SHIFT.put(line.pace.shift.into())
@@ -150,8 +149,8 @@ impl Record {
             (&self.mult, line.scale.mult),
             (&self.pace, line.pace.mult),
             (&self.shape, shape),
-            (&self.full, line.full),
-            (&self.deepest_debt, line.deepest_debt),
+            (&self.sizes[0], sizes[0]),
+            (&self.sizes[1], sizes[1]),
             (&self.deepest_ever, line.deepest_ever),
         ] {
             word.store(value, Ordering::Relaxed);
@@ -180,39 +179,35 @@ impl Rest {
         Quota::from_parts(LIMIT.get(sizes) as u32, window, BURST.get(sizes) as u32, max_debt)
     }
 
-    fn store(&self, quota: &Quota, line: &Timeline) {
+    fn store(&self, quota: &Quota, behind: u64) {
         let sizes = LIMIT.put(quota.limit().into()) | BURST.put(quota.burst_size().into());
         self.sizes.store(sizes, Ordering::Relaxed);
         self.window.store(quota.window_nanos(), Ordering::Relaxed);
         self.max_debt.store(quota.own_max_debt().map_or(u64::MAX, u64::from), Ordering::Relaxed);
-        self.behind.store(line.behind, Ordering::Relaxed);
+        self.behind.store(behind, Ordering::Relaxed);
     }
 }
 
 impl LiveQuota {
     const_unless_loom! {
-        /// A quota on a line that `measure` says; `missing` tokens are not there at the start.
-        pub(crate) const fn new(quota: Quota, measure: Measure, missing: u32) -> Self {
+        /// A quota on a line that begins as `start` says.
+        pub(crate) const fn new(quota: Quota, start: LineStart) -> Self {
             Self {
-                measure,
+                start,
                 initial: quota,
                 largest: quota,
-                missing,
                 first: AtomicU64::new(0),
                 epoch: AtomicUsize::new(UNANCHORED),
-                claimed: AtomicU64::new(0),
+                claimed: AtomicBool::new(false),
                 records: [Record::empty(), Record::empty()],
                 rests: [Rest::empty(), Rest::empty()],
             }
         }
     }
 
-    const_unless_loom! {
-        /// The same, before its first use, on a line that `measure` says.
-        pub(crate) const fn measured_in(mut self, measure: Measure) -> Self {
-            self.measure = measure;
-            self
-        }
+    /// Sets where in time the line begins, before the first use.
+    pub(crate) const fn align_to(&mut self, alignment: Alignment) {
+        self.start.alignment = alignment;
     }
 
     /// Makes room for `largest`, before the first use.
@@ -220,27 +215,22 @@ impl LiveQuota {
         self.largest = largest;
     }
 
-    /// The epoch and its line, which counts if [`is_current`](Self::is_current) says so afterwards. `clock` must be the
-    /// same one at every call.
-    pub(crate) fn read(&self, clock: &impl Clock) -> (usize, Timeline) {
-        // ORDERING: Acquire pairs with the Release in `publish`: who sees the epoch sees its record.
-        // loom-tests: bucket::first_users_agree_on_the_line, live_quota::a_record_is_never_torn.
+    /// The epoch and its line, which counts if [`is_current`](Self::is_current) says so afterwards.
+    pub(crate) fn read<L: Line>(&self, clock: &impl Clock) -> (usize, L) {
+        // ORDERING: Acquire pairs with the Release in `publish`: a thread that sees the epoch sees its record.
+        // loom-tests: bucket::first_users_agree_on_the_line, live_quota::record_is_read_whole.
         let epoch = self.epoch.load(Ordering::Acquire);
-        (epoch, if epoch == UNANCHORED { self.anchor(clock) } else { self.record(epoch).load() })
+        if epoch == UNANCHORED {
+            return (epoch, self.anchor(clock));
+        }
+        (epoch, L::load(self.record(epoch)))
     }
 
-    /// As [`read`](Self::read), if there is a line with a limit yet.
+    /// As [`read`](Self::read), if there is a line with a limit yet, and what the fast path needs of it.
     #[inline]
-    pub(crate) fn read_published(&self) -> Option<(usize, Timeline)> {
+    pub(crate) fn read_for_fast_path<L: Line>(&self) -> Option<(usize, L)> {
         let epoch = self.limited_epoch()?;
-        Some((epoch, self.record(epoch).load()))
-    }
-
-    /// As [`read_published`](Self::read_published), without the depths of debt: those are 0.
-    #[inline]
-    pub(crate) fn read_straight(&self) -> Option<(usize, Timeline)> {
-        let epoch = self.limited_epoch()?;
-        Some((epoch, self.record(epoch).load_straight()))
+        Some((epoch, L::load_for_fast_path(self.record(epoch))))
     }
 
     #[inline]
@@ -253,10 +243,10 @@ impl LiveQuota {
     /// Whether this is still the epoch. Asked after everything that the decision depends on was read.
     #[inline]
     pub(crate) fn is_current(&self, epoch: usize) -> bool {
-        // ORDERING: the Acquire fence pairs with the Release fence in `publish`: who read anything of what a changer
-        // wrote into this epoch's record sees the later epoch here. It pairs with the Release that the word of a
-        // limiter is exchanged with too, so that who read a word of a later epoch sees that epoch. loom-tests:
-        // live_quota::a_record_is_never_torn, live_quota::an_old_record_heals_nothing.
+        // ORDERING: the Acquire fence pairs with the Release fence in `publish`: a thread that read anything
+        // that a changer wrote into this epoch's record sees the later epoch here. It also pairs with the Release that
+        // the word of a limiter is swapped with, so that a thread that read a word of a later epoch sees that epoch.
+        // loom-tests: live_quota::record_is_read_whole, live_quota::old_record_keeps_legal_debt.
         fence(Ordering::Acquire);
         self.epoch.load(Ordering::Relaxed) == epoch
     }
@@ -266,7 +256,7 @@ impl LiveQuota {
         loop {
             // ORDERING: Acquire, as in `read`.
             let epoch = self.epoch.load(Ordering::Acquire);
-            let quota = if epoch == UNANCHORED { self.initial } else { self.rests[Self::turn(epoch)].load() };
+            let quota = if epoch == UNANCHORED { self.initial } else { self.rests[Self::index(epoch)].load() };
             if self.is_current(epoch) {
                 return quota;
             }
@@ -274,66 +264,67 @@ impl LiveQuota {
     }
 
     /// Puts `quota` in force.
-    pub(crate) fn set(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+    pub(crate) fn set<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
         if !self.claim() {
             return Err(SetQuotaError::Busy);
         }
-        let result = self.set_claimed(quota, clock);
+        let result = self.set_claimed::<L>(quota, clock);
         self.release();
         result
     }
 
-    fn set_claimed(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        // ORDERING: Relaxed: only who holds the claim moves the epoch, and the claim was acquired.
+    fn set_claimed<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        // ORDERING: Relaxed: only the thread that holds the claim moves the epoch, and the claim was acquired.
         let mut epoch = self.epoch.load(Ordering::Relaxed);
         if epoch == UNANCHORED {
-            let line = self.initial_line(clock);
+            let line = self.initial_line::<L>(clock);
             epoch = self.publish(epoch, &self.initial, &line);
         }
-        // ORDERING: Relaxed: only who holds the claim stores it.
-        let behind = self.rests[Self::turn(epoch)].behind.load(Ordering::Relaxed);
-        let old = Timeline { behind, ..self.record(epoch).load() };
-        let changed = old.changed(self.measure, &quota, clock.frequency())?;
+        // ORDERING: Relaxed: only the thread that holds the claim stores it.
+        let behind = self.rests[Self::index(epoch)].behind.load(Ordering::Relaxed);
+        let old = Timeline { behind, ..self.record(epoch).timeline() };
+        let changed = old.changed::<L>(&quota, clock.frequency(), self.start.debt_bits)?;
         let new = changed.starting(clock.now(), &old);
         if !new.is_slower_than(&old) {
-            self.publish(epoch, &quota, &new);
+            self.publish(epoch, &quota, &L::new(new, &quota));
             return Ok(());
         }
         // Until this is published checks read the clock on the old line, and the slower one falls behind them. So it is
         // bent again, from where the old line is afterwards: no word may lie ahead of what was produced. In between
         // nothing is healed, for what lies ahead of this line may have been taken on the old one.
-        let between = self.publish(epoch, &quota, &new.without_healing());
-        self.publish(between, &quota, &changed.starting(clock.now(), &old));
+        let between = self.publish(epoch, &quota, &L::new(new.without_healing(), &quota));
+        self.publish(between, &quota, &L::new(changed.starting(clock.now(), &old), &quota));
         Ok(())
     }
 
-    /// Puts a line in force in the epoch after `last`, which it returns. Who holds the claim alone publishes.
-    fn publish(&self, last: usize, quota: &Quota, line: &Timeline) -> usize {
-        let epoch = (last.wrapping_add(TURN) & !UNLIMITED_EPOCH) | if line.unlimited { UNLIMITED_EPOCH } else { 0 };
-        // ORDERING: the Release fence pairs with the Acquire fence in `is_current`: who reads one of the words that are
-        // stored below sees the epoch before this one there.
+    /// Publishes a line in the epoch after `last`, which it returns. Only the thread that holds the claim publishes.
+    fn publish<L: Line>(&self, last: usize, quota: &Quota, line: &L) -> usize {
+        let flag = if line.is_unlimited() { UNLIMITED_EPOCH } else { 0 };
+        let epoch = (last.wrapping_add(PUBLICATION) & !UNLIMITED_EPOCH) | flag;
+        // ORDERING: the Release fence pairs with the Acquire fence in `is_current`: a thread that reads one of the words
+        // that are stored below sees the epoch before this one there.
         fence(Ordering::Release);
-        self.record(epoch).store(line);
-        self.rests[Self::turn(epoch)].store(quota, line);
+        self.record(epoch).store(line.timeline(), line.sizes());
+        self.rests[Self::index(epoch)].store(quota, line.timeline().behind);
         // ORDERING: Release publishes the record; pairs with the Acquire in `read`.
         self.epoch.store(epoch, Ordering::Release);
         epoch
     }
 
     fn claim(&self) -> bool {
-        // ORDERING: Acquire pairs with the Release in `release`: who claims sees the epoch and the records that the
-        // one before published.
-        self.claimed.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        // ORDERING: Acquire pairs with the Release in `release`: a thread that claims sees the epoch and the records
+        // that the one before published.
+        self.claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     fn release(&self) {
         // ORDERING: Release, pairs with `claim`.
-        self.claimed.store(0, Ordering::Release);
+        self.claimed.store(false, Ordering::Release);
     }
 
-    /// The line of the initial quota, which is published if nobody else is about to.
+    /// The line of the initial quota. Publishes it unless another thread is about to.
     #[cold]
-    fn anchor(&self, clock: &impl Clock) -> Timeline {
+    fn anchor<L: Line>(&self, clock: &impl Clock) -> L {
         let line = self.initial_line(clock);
         if self.claim() {
             // ORDERING: Relaxed, as in `set_claimed`.
@@ -345,27 +336,28 @@ impl LiveQuota {
         line
     }
 
-    fn initial_line(&self, clock: &impl Clock) -> Timeline {
+    fn initial_line<L: Line>(&self, clock: &impl Clock) -> L {
         // Where the clock is just about to wrap, the line starts a tick earlier.
-        let first = self.measure.origin(&self.initial, clock, clock.now()).saturating_add(1);
+        let first = self.start.alignment.boundary(&self.initial, clock, clock.now()).saturating_add(1);
         // ORDERING: Relaxed: the start of the line is decided by this exchange alone, and nothing else is read of it.
         let first = match self.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => first,
             Err(settled) => settled,
         };
-        let start = first.wrapping_sub(1);
-        Timeline::new(self.measure, &self.initial, &self.largest, clock.frequency(), start, self.missing)
+        let origin = first.wrapping_sub(1);
+        let timeline = Timeline::new::<L>(&self.initial, &self.largest, clock.frequency(), origin, self.start);
+        L::new(timeline, &self.initial)
     }
 
     #[inline]
     const fn record(&self, epoch: usize) -> &Record {
-        &self.records[Self::turn(epoch)]
+        &self.records[Self::index(epoch)]
     }
 
-    /// Which of the records is in force.
+    /// Which of the two records is in force.
     #[inline]
-    const fn turn(epoch: usize) -> usize {
-        (epoch / TURN) & 1
+    const fn index(epoch: usize) -> usize {
+        (epoch / PUBLICATION) & 1
     }
 }
 

@@ -1,18 +1,18 @@
-//! What is allowed: a limit per window and a burst, and the line of tokens that it draws through time.
-//!
-//! [`Quota`] is the user's side. The rest is how it is computed with: `Timeline` is pure arithmetic on positions of
-//! the token line (`debt`: and on the words of buckets), `LiveQuota` pins the line to a clock at first use and bends it
-//! when the quota changes.
+//! What is allowed: a limit per window and a burst; and how a quota changes while it is used.
+
+// | file | idea |
+// |---|---|
+// | `quota` | `Quota`: the limit, the window, the burst |
+// | `text` | its text form |
+// | `error` | why a quota was refused |
+// | `alignment` | where in time a line begins |
+// | `timeline` | positions at the ticks of a clock: what the lines of tokens and of windows have in common |
+// | `live` | `LiveQuota`: publishes a line, and bends it when the quota changes |
 
 mod alignment;
-mod debt;
 mod error;
 mod live;
-mod measure;
-mod pace;
 mod quota;
-#[cfg(test)]
-mod tests;
 mod text;
 mod timeline;
 
@@ -21,7 +21,5 @@ pub use error::{QuotaError, SetQuotaError};
 pub use quota::Quota;
 pub use text::ParseQuotaError;
 
-pub(crate) use debt::Refusal;
-pub(crate) use live::LiveQuota;
-pub(crate) use measure::Measure;
-pub(crate) use timeline::Timeline;
+pub(crate) use live::{LiveQuota, Record};
+pub(crate) use timeline::{Line, LineStart, Timeline};

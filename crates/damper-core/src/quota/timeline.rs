@@ -1,15 +1,8 @@
-//! The token line: arithmetic on positions, free of atomics.
+//! Positions in time: the arithmetic that a line of tokens and a line of windows have in common, free of atomics.
 //!
-//! Think of the instants at which tokens are produced as a line measured in tokens, in fixed point with F fraction
-//! bits: a *unit* is 2^-F tokens. A *position* is a place on that line; the clock's reading is one, and so is the
-//! *word* of a bucket: the position at which it will be full again. Positions are 64 bits wide and wrap: only
-//! their differences mean anything, as signed numbers.
-//!
-//! With `debt = word - position`: a debt of 0 or less is a full bucket, and taking a cost moves the word to
-//! `max(word, position) + cost` if that is no further than the burst. Admissions are sound in whatever order and
-//! with however skewed readings they come: each satisfies `word <= position + burst` at its own reading and moves the
-//! word by at least its cost, so that the costs between two readings a and b are at most
-//! `burst + position(b) - position(a)`.
+//! Think of the instants at which tokens are produced (or at which windows begin) as a line measured in tokens (or
+//! windows), in fixed point with F fraction bits: a *unit* is 2^-F of one. A *position* is a place on that line, and the
+//! clock's reading is one. Positions are 64 bits wide and wrap: only their differences mean anything, as signed numbers.
 //!
 //! **F** is the largest with a tick of the clock at most 4 units and the deepest debt at most 2^61 (2^54 where
 //! positions are kept in 56 bits). A tick is then more than 2 units (unless the deepest debt takes decades to refill), so
@@ -27,11 +20,9 @@
 //! | a token | late by less than a tick after a change, and never otherwise | a line that is bent goes on from the part of a unit where the last one was, in whole ticks; what is less than a tick is kept in `behind` for the next change |
 //! | a token | early by less than a unit, and by less than a tick of the old line more where the quota changes in between | a full bucket is taken from at a position, which is rounded down; a changed line catches up on what is in `behind` |
 
-use super::measure::Measure;
-use super::pace::Pace;
-use super::{Quota, SetQuotaError};
+use super::live::Record;
+use super::{Alignment, Quota, SetQuotaError};
 use crate::time::{Clock, Frequency, Scale, Ticks};
-use core::time::Duration;
 
 /// The most units that a tick is worth, unless a tick is worth more whole tokens than that.
 const UNITS_PER_TICK: u128 = 4;
@@ -46,7 +37,91 @@ const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
 /// The most ticks by which the start of a line is put back, for a part of a unit that was brought before.
 const LONGEST_PART: u64 = 1 << 62;
 
-/// A quota's line on a clock.
+/// The longest wait that ends.
+const LONGEST_WAIT: u64 = u64::MAX - 1;
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// A line of tokens or of windows: a timeline, and what may be taken at its positions.
+///
+/// The line says how a quota is counted. A [`LiveQuota`](super::LiveQuota) builds it, publishes it and bends it.
+pub trait Line: Copy {
+    /// How much a window of the quota brings, in whole tokens or windows.
+    fn per_window(quota: &Quota) -> u32;
+
+    /// The deepest debt under the quota, in whole tokens or windows.
+    fn deepest_debt(quota: &Quota) -> u64;
+
+    /// The position at which a new line starts, where a word of 0 is that of a bucket in which `missing` tokens are
+    /// missing.
+    fn first_position(fraction_bits: u32, missing: u32) -> u64;
+
+    /// The error for a quota that is too fast for a line on which a token or window lasts `whole` units a second, and
+    /// at most `most` may pass in one.
+    fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError;
+
+    /// The line of a quota.
+    fn new(timeline: Timeline, quota: &Quota) -> Self;
+
+    /// Loads it from a record.
+    fn load(record: &Record) -> Self;
+
+    /// Loads as much of it as a check needs that leaves what is doubtful to the slow path.
+    #[inline]
+    fn load_for_fast_path(record: &Record) -> Self {
+        Self::load(record)
+    }
+
+    /// What [`load`](Self::load) finds in the record besides the timeline.
+    fn sizes(&self) -> [u64; 2];
+
+    /// Where it lies in time.
+    fn timeline(&self) -> &Timeline;
+
+    /// Where it lies in time, to be moved.
+    fn timeline_mut(&mut self) -> &mut Timeline;
+
+    /// The position of the tick `now`, from which waits are counted from here on.
+    #[inline]
+    fn reading(&mut self, now: u64) -> u64 {
+        self.timeline_mut().reading(now)
+    }
+
+    /// The shortest wait from the reading after which the position is `units` further.
+    #[inline]
+    fn wait(&self, units: u64) -> Ticks {
+        self.timeline().wait(units)
+    }
+
+    /// Whether everything is allowed, and the word left alone.
+    #[inline]
+    fn is_unlimited(&self) -> bool {
+        self.timeline().unlimited
+    }
+
+    /// The clock's.
+    #[inline]
+    fn frequency(&self) -> Frequency {
+        self.timeline().frequency
+    }
+
+    /// This line, on which a debt of so many tokens or windows is no sign that a clock stepped back.
+    #[must_use]
+    fn expecting_debt_of(self, whole: u64) -> Self;
+}
+
+/// How a line begins, at its first use.
+#[derive(Clone, Copy, Debug)]
+pub struct LineStart {
+    /// Where in time.
+    pub(crate) alignment: Alignment,
+    /// Tokens that are missing from a full bucket.
+    pub(crate) missing: u32,
+    /// The most bits that its deepest debt may have, in units.
+    pub(crate) debt_bits: u32,
+}
+
+/// The positions of a line at the ticks of a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// The tick at which the position was `start`.
@@ -59,11 +134,8 @@ pub struct Timeline {
     /// F.
     pub(super) fraction_bits: u32,
     pub(super) frequency: Frequency,
-    /// What can be there at once: of tokens the burst, in units; of windows the limit, as a number.
-    pub(super) full: u64,
-    /// In tokens, counted from a full bucket.
-    pub(super) deepest_debt: u64,
-    /// The deepest debt of all quotas there were: what lies beyond was not taken under any of them.
+    /// The deepest debt of all quotas there were, in whole tokens or windows. A clock that stepped back left what lies
+    /// further ahead.
     pub(super) deepest_ever: u64,
     /// Whether everything is allowed, and the word left alone.
     pub(super) unlimited: bool,
@@ -74,77 +146,47 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The line of `quota` on a clock of `frequency` ticks per second, starting at the tick `origin`, where a word of 0
-    /// is that of a bucket in which `missing` tokens are missing. It can be changed to `largest`.
-    pub(crate) const fn new(
-        measure: Measure,
-        quota: &Quota,
-        largest: &Quota,
-        frequency: u64,
-        origin: u64,
-        missing: u32,
-    ) -> Self {
-        let fraction_bits = fraction_bits(measure, quota, largest, frequency);
-        let line = Self::with_fraction_bits(measure, quota, frequency, fraction_bits);
-        Self { origin, start: measure.start(fraction_bits, missing), ..line }
+    /// The timeline of `quota` on a clock of `hertz` ticks per second, from the tick `origin` on, which can be changed
+    /// to `largest`.
+    pub(crate) fn new<L: Line>(quota: &Quota, largest: &Quota, hertz: u64, origin: u64, begin: LineStart) -> Self {
+        let fraction_bits = fraction_bits::<L>(quota, largest, hertz, begin.debt_bits);
+        let line = Self::with_fraction_bits::<L>(quota, hertz, fraction_bits);
+        Self { origin, start: L::first_position(fraction_bits, begin.missing), ..line }
     }
 
-    const fn with_fraction_bits(measure: Measure, quota: &Quota, frequency: u64, fraction_bits: u32) -> Self {
-        let (tokens, ticks) = rate(measure, quota, frequency);
-        let scale = Scale::ratio(tokens << fraction_bits, ticks);
+    fn with_fraction_bits<L: Line>(quota: &Quota, hertz: u64, fraction_bits: u32) -> Self {
+        let (brought, ticks) = rate::<L>(quota, hertz);
+        let scale = Scale::ratio(brought << fraction_bits, ticks);
         Self {
             origin: 0,
             start: 0,
             scale,
             pace: Pace::new(scale),
             fraction_bits,
-            frequency: Frequency::from_hertz(frequency),
-            full: measure.full(quota, fraction_bits),
-            deepest_debt: measure.deepest_debt(quota),
-            deepest_ever: measure.deepest_debt(quota),
+            frequency: Frequency::from_hertz(hertz),
+            deepest_ever: L::deepest_debt(quota),
             unlimited: quota.is_unlimited(),
             part: 0,
             behind: 0,
         }
     }
 
-    /// The line of another quota in the fixed point of this one, with no start yet.
-    pub(super) const fn changed(&self, measure: Measure, quota: &Quota, hertz: u64) -> Result<Self, SetQuotaError> {
-        let deepest_debt = measure.deepest_debt(quota);
-        if u64::BITS - deepest_debt.leading_zeros() + self.fraction_bits > measure.debt_bits() {
-            let most = (1 << (measure.debt_bits() - self.fraction_bits)) - 1;
+    /// The timeline of another quota in the fixed point of this one, with no start yet.
+    pub(super) fn changed<L: Line>(&self, quota: &Quota, hertz: u64, debt_bits: u32) -> Result<Self, SetQuotaError> {
+        let deepest_debt = L::deepest_debt(quota);
+        if u64::BITS - deepest_debt.leading_zeros() + self.fraction_bits > debt_bits {
+            let most = (1 << (debt_bits - self.fraction_bits)) - 1;
             return Err(SetQuotaError::TooLarge { tokens: deepest_debt, most });
         }
-        let (tokens, ticks) = rate(measure, quota, hertz);
+        let (brought, ticks) = rate::<L>(quota, hertz);
         // A tick may be worth more whole tokens than that from the start.
         let most = if self.fraction_bits == 0 { u64::MAX } else { MOST_UNITS_PER_TICK };
         // Shifted by at most 61, the tokens stay below 2^123.
-        if ticks > 0 && (tokens << self.fraction_bits).div_ceil(most as u128) > ticks {
-            return Err(self.too_fast(measure, quota, hertz));
+        if ticks > 0 && (brought << self.fraction_bits).div_ceil(most.into()) > ticks {
+            let whole = NANOS_PER_SECOND << self.fraction_bits;
+            return Err(L::too_fast(quota, whole, u128::from(MOST_UNITS_PER_TICK) * u128::from(hertz)));
         }
-        let mut line = Self::with_fraction_bits(measure, quota, hertz, self.fraction_bits);
-        if self.deepest_ever > line.deepest_ever {
-            line.deepest_ever = self.deepest_ever;
-        }
-        Ok(line)
-    }
-
-    /// The error for a quota whose tick would be worth more than `MOST_UNITS_PER_TICK`.
-    #[cold]
-    const fn too_fast(&self, measure: Measure, quota: &Quota, hertz: u64) -> SetQuotaError {
-        // What the units of a token, times so many tokens, may be in a window of so many ticks. The ticks are fewer than
-        // 2^111, or the quota would not be too fast.
-        let token = 1_000_000_000u128 << self.fraction_bits;
-        let most_per_tick = MOST_UNITS_PER_TICK as u128;
-        if let Measure::Windows(_) = measure {
-            // A clock that stands still makes no quota too fast.
-            let least = token.div_ceil(most_per_tick * hertz as u128);
-            let least = Duration::from_nanos(if least > u64::MAX as u128 { u64::MAX } else { least as u64 });
-            return SetQuotaError::WindowTooShort { window: quota.window(), least };
-        }
-        let ticks = quota.window_nanos() as u128 * hertz as u128;
-        // Fewer than the limit, or the quota would not be too fast.
-        SetQuotaError::TooFast { quota: *quota, most: (most_per_tick * ticks / token) as u32 }
+        Ok(Self::with_fraction_bits::<L>(quota, hertz, self.fraction_bits).expecting_debt_of(self.deepest_ever))
     }
 
     pub(super) const fn is_slower_than(&self, other: &Self) -> bool {
@@ -152,17 +194,7 @@ impl Timeline {
         (self.scale.mult as u128) << other.scale.shift < (other.scale.mult as u128) << self.scale.shift
     }
 
-    /// This line, taking no word for one from before a clock stepped back.
-    pub(super) const fn without_healing(self) -> Self {
-        Self { deepest_ever: u64::MAX >> self.fraction_bits, ..self }
-    }
-
-    /// This line, on which a debt of so many tokens (or windows) is no sign that a clock stepped back.
-    pub(crate) const fn expecting_debt_of(self, tokens: u64) -> Self {
-        Self { deepest_ever: if tokens > self.deepest_ever { tokens } else { self.deepest_ever }, ..self }
-    }
-
-    /// This line, going on at the tick `now` from where `old` is.
+    /// This timeline, going on at the tick `now` from where `old` is.
     pub(super) const fn starting(self, now: u64, old: &Self) -> Self {
         let mut old = *old;
         let position = old.reading(now);
@@ -184,6 +216,17 @@ impl Timeline {
         }
     }
 
+    /// This timeline, on which nothing is too far ahead to be healed.
+    pub(super) const fn without_healing(self) -> Self {
+        Self { deepest_ever: u64::MAX >> self.fraction_bits, ..self }
+    }
+
+    /// This timeline, on which a debt of so many tokens or windows is no sign that a clock stepped back.
+    #[inline]
+    pub(crate) const fn expecting_debt_of(self, whole: u64) -> Self {
+        Self { deepest_ever: if whole > self.deepest_ever { whole } else { self.deepest_ever }, ..self }
+    }
+
     /// The position of the tick `now`, rounded down to units.
     #[inline]
     pub(crate) const fn position(&self, now: u64) -> u64 {
@@ -195,6 +238,13 @@ impl Timeline {
     pub(crate) const fn reading(&mut self, now: u64) -> u64 {
         self.part = self.scale.part(now.wrapping_sub(self.origin) as i64);
         self.position(now)
+    }
+
+    /// The shortest wait from the [`reading`](Self::reading) after which the position is `units` further. (From its
+    /// position, of a line without a reading: that may be longer by a unit.)
+    #[inline]
+    pub(crate) const fn wait(&self, units: u64) -> Ticks {
+        self.pace.wait(units, self.part, self.scale)
     }
 
     /// The units that so many ticks bring, rounded up.
@@ -217,23 +267,16 @@ impl Timeline {
         self.scale.mult == 0
     }
 
-    /// How many bits a unit is above 2^-61, in tokens.
-    pub(crate) const fn bits_below_units(&self) -> u32 {
-        61 - self.fraction_bits
+    /// So many tokens or windows in units.
+    #[inline]
+    pub(crate) const fn units(&self, whole: u64) -> u64 {
+        whole << self.fraction_bits
     }
 
-    /// The shortest wait from the [`reading`](Self::reading) after which the position is `units` further. (From its
-    /// position, of a line without a reading: that may be longer by a unit.)
+    /// F.
     #[inline]
-    pub(crate) const fn wait(&self, units: u64) -> Ticks {
-        self.pace.wait(units, self.part, self.scale)
-    }
-
-    /// The tokens that a window brings.
-    #[inline]
-    pub(crate) const fn limit(&self) -> u32 {
-        // Of windows it was a `u32`.
-        self.full as u32
+    pub(crate) const fn fraction_bits(&self) -> u32 {
+        self.fraction_bits
     }
 
     #[inline]
@@ -241,66 +284,93 @@ impl Timeline {
         self.unlimited
     }
 
-    /// Whether a window that begins so many units ahead of a reading can only be from before the clock stepped back:
-    /// more than a window and what the clock may step back.
+    /// The units of the deepest debt of all quotas there were.
+    #[inline]
+    pub(crate) const fn deepest_ever(&self) -> u64 {
+        self.deepest_ever << self.fraction_bits
+    }
+
+    /// Whether what lies so many units ahead of a reading can only be from before the clock stepped back: more than the
+    /// deepest debt and what the clock may step back.
     #[cold]
-    pub(crate) fn is_beyond_next_window(&self, units: u64, clock: &impl Clock) -> bool {
-        units > (self.deepest_ever << self.fraction_bits).saturating_add(self.skew(clock))
-    }
-
-    /// The units of a window, on a line that is measured in windows.
-    #[inline]
-    pub(crate) const fn window(&self) -> u64 {
-        1 << self.fraction_bits
-    }
-
-    #[inline]
-    pub(crate) const fn fraction_bits(&self) -> u32 {
-        self.fraction_bits
-    }
-
-    /// The units by which the clock may step back, rounded up.
-    pub(super) fn skew(&self, clock: &impl Clock) -> u64 {
+    pub(crate) fn is_from_before_a_step_back(&self, units: u64, clock: &impl Clock) -> bool {
         let ticks = clock.max_step_back();
-        self.scale.saturating_units(ticks).saturating_add(u64::from(ticks > 0))
-    }
-
-    #[inline]
-    pub(crate) const fn frequency(&self) -> Frequency {
-        self.frequency
+        // Rounded up.
+        let skew = self.scale.saturating_units(ticks).saturating_add(u64::from(ticks > 0));
+        units > self.deepest_ever().saturating_add(skew)
     }
 }
 
-/// What a line brings, as a fraction: tokens (or what it is measured in) in so many ticks.
-const fn rate(measure: Measure, quota: &Quota, frequency: u64) -> (u128, u128) {
-    // per window / window · 10^9 / frequency; the numerator is below 2^62.
-    (measure.per_window(quota) as u128 * 1_000_000_000, quota.window_nanos() as u128 * frequency as u128)
+/// What a line brings, as a fraction: tokens or windows in so many ticks.
+fn rate<L: Line>(quota: &Quota, hertz: u64) -> (u128, u128) {
+    // per window / window · 10^9 / hertz; the numerator is below 2^62.
+    let brought = u128::from(L::per_window(quota)) * NANOS_PER_SECOND;
+    (brought, u128::from(quota.window_nanos()) * u128::from(hertz))
 }
 
 /// F for a line that starts with `quota` and can be changed to `largest`.
-const fn fraction_bits(measure: Measure, quota: &Quota, largest: &Quota, frequency: u64) -> u32 {
-    let (own, of_largest) =
-        (most_fraction_bits(measure, quota, frequency), most_fraction_bits(measure, largest, frequency));
-    let bits = if own < of_largest { own } else { of_largest };
-    let is_idle = is_idle(rate(measure, quota, frequency)) && is_idle(rate(measure, largest, frequency));
-    if is_idle && bits > IDLE_FRACTION_BITS { IDLE_FRACTION_BITS } else { bits }
+fn fraction_bits<L: Line>(quota: &Quota, largest: &Quota, hertz: u64, debt_bits: u32) -> u32 {
+    let most = |quota| most_fraction_bits::<L>(quota, hertz, debt_bits);
+    let bits = most(quota).min(most(largest));
+    if is_idle(rate::<L>(quota, hertz)) && is_idle(rate::<L>(largest, hertz)) {
+        bits.min(IDLE_FRACTION_BITS)
+    } else {
+        bits
+    }
 }
 
-const fn is_idle((tokens, ticks): (u128, u128)) -> bool {
-    tokens == 0 || ticks == 0
+const fn is_idle((brought, ticks): (u128, u128)) -> bool {
+    brought == 0 || ticks == 0
 }
 
 /// The largest F with which a tick of `quota` is at most 4 units, and its deepest debt fits.
-const fn most_fraction_bits(measure: Measure, quota: &Quota, frequency: u64) -> u32 {
-    let (tokens, ticks) = rate(measure, quota, frequency);
-    let debt_bits = u64::BITS - measure.deepest_debt(quota).leading_zeros();
-    let mut bits = measure.debt_bits() - debt_bits;
-    if is_idle((tokens, ticks)) {
+fn most_fraction_bits<L: Line>(quota: &Quota, hertz: u64, debt_bits: u32) -> u32 {
+    let (brought, ticks) = rate::<L>(quota, hertz);
+    let mut bits = debt_bits - (u64::BITS - L::deepest_debt(quota).leading_zeros());
+    if is_idle((brought, ticks)) {
         return bits;
     }
-    // tokens · 2^bits / ticks <= 4, rearranged so that nothing overflows: the left side stays below 2^123.
-    while bits > 0 && (tokens << bits).div_ceil(UNITS_PER_TICK) > ticks {
+    // brought · 2^bits / ticks <= 4, rearranged so that nothing overflows: the left side stays below 2^123.
+    while bits > 0 && (brought << bits).div_ceil(UNITS_PER_TICK) > ticks {
         bits -= 1;
     }
     bits
+}
+
+/// Ticks per unit, rounded up: `ticks = units · mult >> shift`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pace {
+    pub(super) mult: u64,
+    pub(super) shift: u32,
+}
+
+impl Pace {
+    /// The pace of `scale`.
+    const fn new(scale: Scale) -> Self {
+        let inverse = scale.inverse();
+        Self { mult: inverse.mult, shift: inverse.shift }
+    }
+
+    /// The fewest ticks that bring `units`, counted from a reading that lies `part` past its position, in 2^-64 units.
+    ///
+    /// Exact for waits of up to 2^62 ticks, where a unit is no longer than that. Beyond, a wait may be too long, but never
+    /// too short.
+    #[inline]
+    const fn wait(self, units: u64, part: u64, scale: Scale) -> Ticks {
+        if units == 0 {
+            return Ticks::ZERO;
+        }
+        if self.mult == 0 {
+            return Ticks::NEVER;
+        }
+        // Below 2^128; and a part is less than a unit.
+        let passed = (part as u128 * self.mult as u128) >> u64::BITS;
+        let ticks = (units as u128 * self.mult as u128 - passed) >> self.shift;
+        if ticks >= LONGEST_WAIT as u128 {
+            return Ticks::new(LONGEST_WAIT);
+        }
+        // `mult` is rounded up, by what is less than a tick in all: the result is enough, or one too few.
+        let ticks = ticks as u64;
+        Ticks::new(if scale.brings(ticks, units, part) { ticks } else { ticks + 1 })
+    }
 }

@@ -19,12 +19,12 @@ mod sectioned;
 #[cfg(feature = "std")]
 mod signal;
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use native::{AtomicU32, AtomicU64, AtomicUsize, Backoff, Versioned64, fence};
+pub(crate) use native::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Backoff, Versioned64, fence};
 
 #[cfg(any(loom, shuttle))]
 mod model;
 #[cfg(any(loom, shuttle))]
-pub(crate) use model::{AtomicU32, AtomicU64, AtomicU64 as Versioned64, AtomicUsize, Backoff, fence};
+pub(crate) use model::{AtomicBool, AtomicU32, AtomicU64, AtomicU64 as Versioned64, AtomicUsize, Backoff, fence};
 #[cfg(any(loom, shuttle))]
 pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 

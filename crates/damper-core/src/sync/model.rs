@@ -121,6 +121,38 @@ atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
 atomic!(AtomicUsize, usize);
 
+/// As the others, of what a flag needs.
+#[derive(Debug)]
+pub(crate) struct AtomicBool(sync::atomic::AtomicBool);
+
+impl AtomicBool {
+    pub(crate) fn new(value: bool) -> Self {
+        Self(sync::atomic::AtomicBool::new(value))
+    }
+
+    pub(crate) fn store(&self, value: bool, order: Ordering) {
+        let order = flawed(order);
+        if LOADS_AS_RMW.get() {
+            self.0.swap(value, order);
+        } else {
+            self.0.store(value, order);
+        }
+    }
+
+    pub(crate) fn compare_exchange(
+        &self,
+        current: bool,
+        new: bool,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<bool, bool> {
+        if FLAW.get() == Some(Flaw::BlindExchange) {
+            return Ok(self.0.swap(new, success));
+        }
+        self.0.compare_exchange(current, new, flawed(success), flawed(failure))
+    }
+}
+
 #[cfg(feature = "std")]
 pub(super) use sync::{Condvar, Mutex, MutexGuard};
 /// The checker's lock. A reader keeps the others out too: which of them comes first matters all the same.

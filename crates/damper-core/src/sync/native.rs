@@ -6,10 +6,14 @@ pub(crate) use super::halves::Versioned64;
 pub(crate) use super::sectioned::AtomicU64;
 #[cfg(target_has_atomic = "64")]
 pub(crate) use AtomicU64 as Versioned64;
+#[cfg(target_has_atomic = "8")]
+pub(crate) use core::sync::atomic::AtomicBool;
 #[cfg(target_has_atomic = "32")]
 pub(crate) use core::sync::atomic::AtomicU32;
 #[cfg(target_has_atomic = "64")]
 pub(crate) use core::sync::atomic::AtomicU64;
+#[cfg(not(target_has_atomic = "8"))]
+pub(crate) use portable_atomic::AtomicBool;
 #[cfg(not(target_has_atomic = "32"))]
 pub(crate) use portable_atomic::AtomicU32;
 // Threads are preempted, so its locks are not held for ever.

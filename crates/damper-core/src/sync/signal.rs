@@ -39,7 +39,7 @@ impl Signal {
     pub(crate) fn waiter(&self) -> Waiter<'_> {
         // ORDERING: Relaxed, with the SeqCst fence that pairs with the one in `raise_for_waiters`: either this thread
         // sees the change when it looks afterwards, or the other one sees that it waits. loom-tests:
-        // waiting::a_refund_wakes_who_waits.
+        // waiting::refund_wakes_a_waiter.
         self.waiters.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         Waiter(self)
@@ -48,7 +48,7 @@ impl Signal {
     /// As [`raise`](Self::raise), if a thread waits. Without one no lock is taken.
     pub(crate) fn raise_for_waiters(&self) {
         // ORDERING: the SeqCst fence comes between the change, which was made before, and this look at the waiters; it
-        // pairs with the one in `waiter`. loom-tests: waiting::a_refund_wakes_who_waits.
+        // pairs with the one in `waiter`. loom-tests: waiting::refund_wakes_a_waiter.
         fence(Ordering::SeqCst);
         if self.waiters.load(Ordering::Relaxed) > 0 {
             self.raise();

@@ -15,7 +15,7 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// that people choose (10^9, 32,768, 84 MHz); a measured one is at most 3·10^-8 too low, so that a wait converted
 /// with it is never too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frequency(u32);
+pub struct Frequency(u32);
 
 const EXPONENT_BITS: u32 = 6;
 const MANTISSA_BITS: u32 = u32::BITS - EXPONENT_BITS;

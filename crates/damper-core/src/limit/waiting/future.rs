@@ -37,23 +37,23 @@ pin_project! {
         acquire: Acquire<'a, C>,
         sleep: S,
         // Some while it waits.
-        place: Option<Place<'a, C>>,
+        progress: Option<Progress<'a, C>>,
         #[pin]
         sleeping: Option<S::Sleeping>,
     }
 
     impl<C: Clock, S: Sleep> PinnedDrop for AcquireFuture<'_, C, S> {
         fn drop(this: Pin<&mut Self>) {
-            if let Some(Place::Waiting(reservation)) = this.project().place.take() {
+            if let Some(Progress::Waiting(reservation)) = this.project().progress.take() {
                 reservation.cancel();
             }
         }
     }
 }
 
-/// A place in the order.
+/// How far a wait has come.
 #[derive(Debug)]
-enum Place<'a, C: Clock> {
+enum Progress<'a, C: Clock> {
     /// The tokens are not known to be there yet.
     Waiting(Reservation<'a, C>),
     /// They are there, and only the jitter is waited for.
@@ -62,7 +62,7 @@ enum Place<'a, C: Clock> {
 
 impl<'a, C: Clock, S: Sleep> AcquireFuture<'a, C, S> {
     pub(super) fn new(acquire: Acquire<'a, C>, sleep: S) -> Self {
-        Self { acquire, sleep, place: None, sleeping: None }
+        Self { acquire, sleep, progress: None, sleeping: None }
     }
 
     /// Sleeps as it sleeps itself.
@@ -82,23 +82,23 @@ impl<C: Clock, S: Sleep> Future for AcquireFuture<'_, C, S> {
                 ready!(sleeping.poll(context));
                 this.sleeping.set(None);
             }
-            let wait = match this.place {
+            let wait = match this.progress {
                 None => {
-                    *this.place = Some(Place::Waiting(this.acquire.reserve()?));
+                    *this.progress = Some(Progress::Waiting(this.acquire.reserve()?));
                     continue;
                 }
-                Some(Place::Waiting(reservation)) => match reservation.ready_in() {
+                Some(Progress::Waiting(reservation)) => match reservation.ready_in() {
                     Some(Duration::ZERO) => {
-                        *this.place = Some(Place::Lingering);
+                        *this.progress = Some(Progress::Lingering);
                         this.acquire.draw_jitter()
                     }
                     Some(wait) => wait.min(LONGEST_SLEEP),
                     None => LONGEST_SLEEP,
                 },
-                Some(Place::Lingering) => Duration::ZERO,
+                Some(Progress::Lingering) => Duration::ZERO,
             };
             if wait.is_zero() {
-                *this.place = None;
+                *this.progress = None;
                 return Poll::Ready(Ok(()));
             }
             this.sleeping.set(Some(this.sleep.sleep(wait)));
@@ -110,7 +110,7 @@ impl<C: Clock + core::fmt::Debug, S: Sleep> core::fmt::Debug for AcquireFuture<'
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("AcquireFuture")
             .field("acquire", &self.acquire)
-            .field("place", &self.place)
+            .field("progress", &self.progress)
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,9 @@
 //! Streams and sinks whose items wait for tokens.
 
 use super::{Acquire, AcquireFuture};
+use crate::limit::{RateLimiter, TokenBucket};
+#[cfg(feature = "tokio")]
+use crate::time::TokioSleep;
 use crate::time::{Clock, Sleep};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -11,6 +14,31 @@ use pin_project_lite::pin_project;
 
 /// When to ask again at the latest after a refusal.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Pacing: streams and sinks whose items wait for tokens of the limiter.
+impl<C: Clock> RateLimiter<TokenBucket, C> {
+    /// A stream whose items come no faster than the limit; it sleeps by tokio's timer.
+    #[cfg(feature = "tokio")]
+    pub fn pace<St: Stream>(&self, stream: St) -> PacedStream<'_, St, C, TokioSleep> {
+        self.pace_by(stream, TokioSleep)
+    }
+
+    /// A stream whose items come no faster than the limit; it sleeps by `sleep`.
+    pub fn pace_by<St: Stream, S: Sleep>(&self, stream: St, sleep: S) -> PacedStream<'_, St, C, S> {
+        PacedStream::new(stream, self.acquire(1), sleep)
+    }
+
+    /// A sink that passes items on no faster than the limit; it sleeps by tokio's timer.
+    #[cfg(feature = "tokio")]
+    pub fn pace_sink<Si: Sink<Item>, Item>(&self, sink: Si) -> PacedSink<'_, Si, Item, C, TokioSleep> {
+        self.pace_sink_by(sink, TokioSleep)
+    }
+
+    /// A sink that passes items on no faster than the limit; it sleeps by `sleep`.
+    pub fn pace_sink_by<Si: Sink<Item>, Item, S: Sleep>(&self, sink: Si, sleep: S) -> PacedSink<'_, Si, Item, C, S> {
+        PacedSink::new(sink, self.acquire(1), sleep)
+    }
+}
 
 pin_project! {
     /// Waits for one token after another, however long that takes.

@@ -1,0 +1,405 @@
+//! The sliding log: a ring of the moments at which the last tokens were taken.
+//!
+//! As many slots as the limit has tokens, and a head that counts what was taken. To take `n` is one exchange of the
+//! head, which makes the next `n` slots one's own; then the moment is written into each.
+//!
+//! **Why never too many.** A slot is taken only when what it holds was taken a whole window ago. So two tokens of one
+//! slot are a window apart, and of all slots together no more than the limit lie within one.
+//!
+//! **To give back** tokens is to move the head back, if they are still the last. Their stamps stay until somebody takes
+//! the tokens again. `ring` has the fields, and what a slot may hold.
+
+// | file | idea |
+// |---|---|
+// | `mod` | `SlidingLog`: how tokens are taken and given back |
+// | `ring` | the words of the head and of the slots |
+
+mod ring;
+
+use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::windows::WindowLine;
+use super::{Allowed, Denied, Usage};
+use crate::quota::{Alignment, Line, LiveQuota, Quota, SetQuotaError};
+use crate::sync::{AtomicU64, Backoff, Ordering};
+use crate::time::{Clock, Ticks};
+use core::fmt;
+use ring::{Stamp, StampRing, TokenNumber, age, age_of, freed, restamped, stamped};
+
+const LARGEST_LIMIT: u32 = 1 << 24;
+
+/// The sliding log: at most the quota's limit in *any* stretch of time that is as long as its window. Exact, and the
+/// dearest.
+///
+/// Every token's moment is remembered: 8 bytes of memory for each token of the limit, allocated at construction, and
+/// `check_n(n)` looks at and writes `n` of them. There is no boundary, no assumption and no rounding: a token comes
+/// back exactly one window after it was taken. For small limits that were promised to somebody word by word.
+///
+/// What counts is the quota's limit, at most 2^24 (16,777,216); its burst means nothing here, and "more than the burst"
+/// is said of a call that asks for more than the limit. `set_quota` changes the window, and the tokens taken are as
+/// many parts of a window old as they were; the limit is fixed.
+///
+/// A clock that steps back by more than it should locks nobody out for longer than one window. A limiter that nobody
+/// used for years may do so too.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::{ManualClock, Quota, RateLimiter, SlidingLog};
+///
+/// let clock = ManualClock::new();
+/// let limiter = RateLimiter::with_algorithm(SlidingLog::new(Quota::per_minute(3))?, &clock);
+/// assert!(limiter.check().is_ok());
+/// clock.advance(Duration::from_secs(50));
+/// assert!(limiter.check_n(2).is_ok());
+/// assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_secs(10)));
+/// clock.advance(Duration::from_secs(10));
+/// assert!(limiter.check().is_ok(), "a minute after the first");
+/// assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_secs(50)));
+/// # Ok::<(), damper::SlidingLogError>(())
+/// ```
+pub struct SlidingLog {
+    head: AtomicU64,
+    ring: StampRing,
+    quota: LiveQuota,
+}
+
+/// Why there is no sliding log of a quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum SlidingLogError {
+    /// The limit is more than 2^24, or the quota is unlimited: so many moments are not remembered.
+    LimitTooLarge,
+}
+
+impl fmt::Display for SlidingLogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LimitTooLarge => {
+                f.write_str("the limit is too large for a sliding log, it must be at most 16777216 (2^24)")
+            }
+        }
+    }
+}
+
+impl core::error::Error for SlidingLogError {}
+
+impl SlidingLog {
+    /// Nothing is taken yet. Allocates 8 bytes for each token of the limit.
+    ///
+    /// # Errors
+    ///
+    /// [`SlidingLogError::LimitTooLarge`] beyond a limit of 2^24.
+    pub fn new(quota: Quota) -> Result<Self, SlidingLogError> {
+        if quota.limit() > LARGEST_LIMIT || quota.is_unlimited() {
+            return Err(SlidingLogError::LimitTooLarge);
+        }
+        let ring = StampRing::new(quota.limit());
+        let quota = LiveQuota::new(quota, WindowLine::aligned_to(Alignment::FirstRequest));
+        Ok(Self { head: AtomicU64::new(0), ring, quota })
+    }
+
+    fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        let mut healed = false;
+        let backoff = Backoff::new();
+        loop {
+            match self.try_check(n, clock) {
+                Attempt::Done(answer) => return answer,
+                Attempt::FromTheFuture(_) if !healed => {
+                    self.heal(clock);
+                    healed = true;
+                }
+                Attempt::FromTheFuture(denied) => return Err(denied),
+                Attempt::Again => backoff.spin(),
+            }
+        }
+    }
+
+    fn try_check(&self, n: u32, clock: &impl Clock) -> Attempt {
+        let (epoch, mut line) = self.quota.read::<WindowLine>(clock);
+        // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees what was seen of the
+        // slots when it was put there, and takes no stamp for a later one that has the same two bits. loom-tests:
+        // sliding_log::head_publishes_the_slots.
+        let head = self.head.load(Ordering::Acquire);
+        let place = TokenNumber::of(head);
+        if n == 0 || line.is_unlimited() {
+            let at = line.reading(clock.now());
+            if !self.quota.is_current(epoch) {
+                return Attempt::Again;
+            }
+            let remaining =
+                if line.is_unlimited() { u32::MAX } else { self.ring.free(line.window(), at, place, self.ring.len()) };
+            let resets_in = self.resets_in(&line, at, place);
+            let allowed = Allowed::counted_by(line.frequency(), remaining, resets_in);
+            return Attempt::Done(Ok((allowed, Taken::NOWHERE)));
+        }
+        let limit = self.ring.len();
+        // Of what is more than the limit, the limit is looked at.
+        let wanted = (n as usize).min(limit);
+        let window = line.window() as i64;
+        let mut newest = None;
+        let mut given_back = None;
+        let mut is_one_moment = true;
+        for next in (0..wanted).map(|n| self.ring.after(place, n)) {
+            // ORDERING: Relaxed, because the fence in `is_current` follows.
+            let word = self.ring.slot(next).load(Ordering::Relaxed);
+            let stamp = match Stamp::of(word, next.lap) {
+                Stamp::LapBefore(stamp) => stamp,
+                // Due when it was taken.
+                Stamp::SameLap(stamp) => {
+                    is_one_moment &= given_back.is_none_or(|other| other == stamp);
+                    given_back = Some(stamp);
+                    stamp.wrapping_sub(line.window())
+                }
+                Stamp::Older | Stamp::Newer => {
+                    self.stamp_on_behalf(word, next, head, epoch, &line, clock);
+                    return Attempt::Again;
+                }
+            };
+            if newest.is_none_or(|newest| age(stamp, newest) > 0) {
+                newest = Some(stamp);
+            }
+        }
+        // The slots first, then the clock: then only a clock that stepped back finds a stamp far ahead of it.
+        let at = line.reading(clock.now());
+        if !self.quota.is_current(epoch) {
+            return Attempt::Again;
+        }
+        let age = newest.map_or(window, |newest| age(at, newest));
+        if n as usize <= limit && age >= window {
+            if given_back.is_some_and(|stamp| !is_one_moment || self::age(at, stamp) != 0) {
+                self.take_off_stamps(head, place, wanted, at, &line);
+                return Attempt::Again;
+            }
+            let end = self.ring.after(place, wanted);
+            let new = end.after(head);
+            // ORDERING: Release pairs with the Acquire above; an exchange upon another's continues its release
+            // sequence. Relaxed on failure: the value read is dropped. loom-tests:
+            // sliding_log::last_token_is_taken_once, sliding_log::head_publishes_the_slots.
+            if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
+                return Attempt::Again;
+            }
+            for mine in (0..wanted).map(|n| self.ring.after(place, n)) {
+                self.ring.stamp(mine, at, window);
+            }
+            let remaining = self.ring.free(line.window(), at, end, limit - wanted);
+            let allowed = Allowed::counted_by(line.frequency(), remaining, line.wait(line.window()));
+            return Attempt::Done(Ok((allowed, Taken { at: new })));
+        }
+        // Wherever the head is by now, the tokens after these are back no earlier.
+        let wait = if n as usize > limit { Ticks::ZERO } else { line.wait((window - age) as u64) };
+        // Fewer than were asked for, whatever others do meanwhile.
+        let most = if n as usize > limit { limit } else { wanted - 1 };
+        let remaining = self.ring.free(line.window(), at, place, most);
+        let resets_in = self.resets_in(&line, at, place);
+        let denied = Denied::counted_by(line.frequency(), remaining, resets_in, wait);
+        if age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) {
+            return Attempt::FromTheFuture(denied);
+        }
+        Attempt::Done(Err(denied))
+    }
+
+    /// Whether a check of `n` tokens would be refused now; `None` if others came between. A token that was
+    /// taken and has no stamp yet counts as taken now.
+    fn try_refusal(&self, n: u32, clock: &impl Clock) -> Option<Result<(), Denied>> {
+        let (epoch, mut line) = self.quota.read::<WindowLine>(clock);
+        // ORDERING: Acquire, as in `try_check`.
+        let place = TokenNumber::of(self.head.load(Ordering::Acquire));
+        let (limit, window) = (self.ring.len(), line.window());
+        let (mut newest, mut is_unstamped) = (None, false);
+        for next in (0..(n as usize).min(limit)).map(|n| self.ring.after(place, n)) {
+            // ORDERING: Relaxed, because the fence in `is_current` follows.
+            let stamp = match Stamp::of(self.ring.slot(next).load(Ordering::Relaxed), next.lap) {
+                Stamp::LapBefore(stamp) => stamp,
+                Stamp::SameLap(stamp) => stamp.wrapping_sub(window),
+                Stamp::Older => {
+                    is_unstamped = true;
+                    continue;
+                }
+                Stamp::Newer => return None,
+            };
+            if newest.is_none_or(|newest| age(stamp, newest) > 0) {
+                newest = Some(stamp);
+            }
+        }
+        // The slots first, then the clock, as in `try_check`.
+        let at = line.reading(clock.now());
+        if !self.quota.is_current(epoch) {
+            return None;
+        }
+        if n == 0 || line.is_unlimited() {
+            return Some(Ok(()));
+        }
+        let age = match newest {
+            _ if is_unstamped => 0,
+            None => window as i64,
+            Some(newest) => match age(at, newest) {
+                // A check would heal the stamp first.
+                age if age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) => 0,
+                age => age,
+            },
+        };
+        let wait = match (window as i64).saturating_sub(age) {
+            _ if n as usize > limit => Ticks::ZERO,
+            ..=0 => return Some(Ok(())),
+            units => line.wait(units as u64),
+        };
+        let remaining = self.ring.free(window, at, place, (n as usize - 1).min(limit));
+        let resets_in = self.resets_in(&line, at, place);
+        Some(Err(Denied::counted_by(line.frequency(), remaining, resets_in, wait)))
+    }
+
+    /// Stamps the slot of the token at `next`, which holds `word`, on behalf of the thread that took it a lap before;
+    /// unless the head has moved on.
+    #[cold]
+    fn stamp_on_behalf(
+        &self,
+        word: u64,
+        next: TokenNumber,
+        head: u64,
+        epoch: usize,
+        line: &WindowLine,
+        clock: &impl Clock,
+    ) {
+        let now = line.timeline().position(clock.now());
+        // ORDERING: as in `try_check`: whoever sees a stamp of a later lap sees, after the fence, that the head has
+        // moved on.
+        if !self.quota.is_current(epoch) || self.head.load(Ordering::Relaxed) != head {
+            return;
+        }
+        if let Stamp::Older = Stamp::of(word, next.lap) {
+            let stamp = stamped(now, next.lap.wrapping_sub(1));
+            _ = self.ring.slot(next).compare_exchange(word, stamp, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts the stamps of tokens that were given back before `at` into the lap before.
+    #[cold]
+    fn take_off_stamps(&self, head: u64, place: TokenNumber, n: usize, at: u64, line: &WindowLine) {
+        // Another version first: who looks at the head from here on reads the clock after that, and puts no stamp there
+        // which is the same as one of these.
+        let new = place.back(head);
+        // ORDERING: Release, as in `try_check`.
+        if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
+            return;
+        }
+        for next in (0..n).map(|n| self.ring.after(place, n)) {
+            let slot = self.ring.slot(next);
+            // ORDERING: Relaxed: a stamp of before `at` can only be of a token that was given back.
+            let word = slot.load(Ordering::Relaxed);
+            let Stamp::SameLap(stamp) = Stamp::of(word, next.lap) else { continue };
+            if age(at, stamp) <= 0 {
+                continue;
+            }
+            let due = freed(stamp.wrapping_sub(line.window()), next.lap.wrapping_sub(1));
+            // ORDERING: Release, as in `StampRing::stamp`.
+            _ = slot.compare_exchange(word, due, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
+    /// Brings stamps that lie further ahead than a window and what the clock may step back to where the clock is now:
+    /// they can only be from before it stepped back.
+    #[cold]
+    fn heal(&self, clock: &impl Clock) {
+        for slot in self.ring.slots() {
+            let (epoch, line) = self.quota.read::<WindowLine>(clock);
+            // ORDERING: as in `try_check`; the stamp first, then the clock.
+            let word = slot.load(Ordering::Relaxed);
+            let at = line.timeline().position(clock.now());
+            let age = age_of(at, word);
+            if self.quota.is_current(epoch) && age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) {
+                _ = slot.compare_exchange(word, restamped(word, at), Ordering::Release, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The wait until nothing counts: until the newest token is back.
+    fn resets_in(&self, line: &WindowLine, at: u64, place: TokenNumber) -> Ticks {
+        if self.ring.len() == 0 || line.is_unlimited() {
+            return Ticks::ZERO;
+        }
+        let newest = self.ring.before(place, 1);
+        // ORDERING: Relaxed, as in `free`.
+        let age = match Stamp::of(self.ring.slot(newest).load(Ordering::Relaxed), newest.lap) {
+            Stamp::SameLap(stamp) => age(at, stamp),
+            _ => 0,
+        };
+        line.wait((line.window() as i64).saturating_sub(age).max(0) as u64)
+    }
+}
+
+/// What came of one look at the log.
+enum Attempt {
+    Done(Result<(Allowed, Taken), Denied>),
+    /// Refused by a stamp that can only be from before the clock stepped back.
+    FromTheFuture(Denied),
+    /// Others came between.
+    Again,
+}
+
+/// Without the slots, of which there may be millions.
+impl fmt::Debug for SlidingLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SlidingLog").field("quota", &self.quota).finish_non_exhaustive()
+    }
+}
+
+impl sealed::Sealed for SlidingLog {}
+
+impl Algorithm for SlidingLog {
+    #[inline]
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        self.check(n, clock)
+    }
+
+    fn roll_back(&self, n: u32, taken: Taken, _: &impl Clock) {
+        if taken == Taken::NOWHERE {
+            return;
+        }
+        let end = TokenNumber::of(taken.at);
+        let start = self.ring.before(end, n as usize);
+        let slots = || (0..n as usize).map(|n| self.ring.after(start, n));
+        // ORDERING: Acquire, as in `try_check`.
+        let mut head = self.head.load(Ordering::Acquire);
+        // Only what is the last can be given back: its tokens are the next ones again. Unless a window has passed, and
+        // their slots held others meanwhile, which were given back before these.
+        while TokenNumber::of(head) == end && slots().all(|mine| self.ring.is_stamped(mine)) {
+            // ORDERING: Release, as in `try_check`.
+            match self.head.compare_exchange_weak(head, start.back(head), Ordering::Release, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(newer) => head = newer,
+            }
+        }
+    }
+
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        let backoff = Backoff::new();
+        loop {
+            if let Some(answer) = self.try_refusal(n, clock) {
+                return answer.err();
+            }
+            backoff.spin();
+        }
+    }
+
+    fn usage(&self, clock: &impl Clock) -> Usage {
+        let (remaining, resets_in) = match self.check(0, clock) {
+            Ok((allowed, _)) => (allowed.remaining(), allowed.resets_in()),
+            Err(denied) => (denied.remaining(), denied.resets_in()),
+        };
+        Usage::of_windows(self.quota(), remaining, resets_in)
+    }
+
+    fn quota(&self) -> Quota {
+        self.quota.quota()
+    }
+
+    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        if quota.limit() as usize != self.ring.len() && !quota.is_unlimited() {
+            return Err(SetQuotaError::FixedLimit);
+        }
+        self.quota.set::<WindowLine>(quota, clock)
+    }
+}

@@ -1,0 +1,202 @@
+//! The ring of a sliding log: the words of its head and of its slots.
+//!
+//! ```text
+//! head    63     40 39 24 23   0        slot    63   3 2     2 1   0
+//!        | VERSION | LAP | INDEX |             | STAMP | FREED | LAP |
+//! ```
+//!
+//! | field | bits | unit | |
+//! |---|---|---|---|
+//! | head: INDEX | 24 | slots | that of the next token |
+//! | head: LAP | 16 | rounds of the ring | wraps |
+//! | head: VERSION | 24 | tokens given back | so that no head of before is there again; wraps |
+//! | slot: LAP | 2 | rounds of the ring | in which the slot was stamped, the lowest bits |
+//! | slot: FREED | 1 | | the stamp is that of a token which was given back, put into the lap before |
+//! | slot: STAMP | 61 | units of the quota's line | where the token was taken; wraps |
+//!
+//! **The lap** of a slot tells whether its stamp is of the token before the next one (the lap before the head's), or
+//! else:
+//!
+//! | laps behind the head | means | and so |
+//! |---|---|---|
+//! | 1 | it was stamped | it is due a window after its stamp |
+//! | 2 | who took the token before was stopped before stamping it, for a whole round | it is stamped on their behalf, with a reading made now, which their call lasts beyond (on a core whose clock is behind theirs, early by so much) |
+//! | 0 | the token was given back | it is due when it was taken. Who takes it at that very moment leaves the stamp as it is. Before it is taken later, that stamp is put into the lap before, so that nobody takes it for the next owner's |
+//!
+//! Two bits are enough, because who sees a head sees all slots as they were when it was put there, or later.
+
+use crate::sync::{AtomicU64, Field, Ordering};
+use alloc::boxed::Box;
+
+const INDEX: Field = Field::lowest(24);
+const LAP: Field = INDEX.then(16);
+const VERSION: Field = LAP.then(24);
+const _: () = assert!(VERSION.end() == u64::BITS, "fields must tile the word");
+
+const STAMPED_LAP: Field = Field::lowest(2);
+const FREED: Field = STAMPED_LAP.then(1);
+const STAMP: Field = FREED.then(61);
+const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
+
+/// What a slot holds before its first token: a stamp of the lap before the first, due even to a clock that is behind
+/// the one which started the line. (A window has at most 2^57 units, and the line starts at the end of its first.)
+const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
+
+/// What a slot holds, seen from the next token that it is to hold.
+pub(super) enum Stamp {
+    /// Stamped in the lap before.
+    LapBefore(u64),
+    /// Stamped in the lap of the token itself, which was given back.
+    SameLap(u64),
+    /// Not stamped in the lap before.
+    Older,
+    /// Stamped in a later lap: the token was taken long ago.
+    Newer,
+}
+
+impl Stamp {
+    pub(super) fn of(word: u64, lap: u64) -> Self {
+        let stamp = STAMP.get(word);
+        match STAMPED_LAP.get(lap.wrapping_sub(STAMPED_LAP.get(word))) {
+            0 => Self::SameLap(stamp),
+            1 => Self::LapBefore(stamp),
+            2 => Self::Older,
+            _ => Self::Newer,
+        }
+    }
+}
+
+/// The number of a token, as the head has it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct TokenNumber {
+    pub(super) lap: u64,
+    pub(super) index: usize,
+}
+
+impl TokenNumber {
+    pub(super) fn of(head: u64) -> Self {
+        Self { lap: LAP.get(head), index: INDEX.get(head) as usize }
+    }
+
+    /// The head that comes after another one, when tokens are taken.
+    pub(super) fn after(self, head: u64) -> u64 {
+        VERSION.put(VERSION.get(head)) | LAP.put(self.lap) | INDEX.put(self.index as u64)
+    }
+
+    /// The head that comes after another one, when tokens are given back.
+    pub(super) fn back(self, head: u64) -> u64 {
+        VERSION.put(VERSION.get(head).wrapping_add(1)) | LAP.put(self.lap) | INDEX.put(self.index as u64)
+    }
+}
+
+/// How far `at` is past `stamp`, as a signed number of units.
+pub(super) fn age(at: u64, stamp: u64) -> i64 {
+    STAMP.ahead(at, stamp)
+}
+
+/// How far `at` is past the stamp in a slot.
+pub(super) fn age_of(at: u64, word: u64) -> i64 {
+    age(at, STAMP.get(word))
+}
+
+/// A stamp of the lap, as it stands in a slot.
+pub(super) fn stamped(at: u64, lap: u64) -> u64 {
+    STAMP.put(at) | STAMPED_LAP.put(lap)
+}
+
+/// As [`stamped`], of a token of the next lap that was given back.
+pub(super) fn freed(at: u64, lap: u64) -> u64 {
+    stamped(at, lap) | FREED.put(1)
+}
+
+/// Another stamp in the place of that in a slot.
+pub(super) fn restamped(word: u64, at: u64) -> u64 {
+    word & !STAMP.put(u64::MAX) | STAMP.put(at)
+}
+
+pub(super) struct StampRing(Box<[AtomicU64]>);
+
+impl StampRing {
+    pub(super) fn new(limit: u32) -> Self {
+        Self((0..limit).map(|_| AtomicU64::new(LONG_AGO)).collect())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn slots(&self) -> &[AtomicU64] {
+        &self.0
+    }
+
+    pub(super) fn slot(&self, place: TokenNumber) -> &AtomicU64 {
+        &self.0[place.index]
+    }
+
+    /// The place `n` tokens after one; `n` is at most the limit.
+    pub(super) fn after(&self, place: TokenNumber, n: usize) -> TokenNumber {
+        match place.index + n {
+            index if index < self.len() => TokenNumber { index, ..place },
+            index => TokenNumber { lap: place.lap.wrapping_add(1), index: index - self.len() },
+        }
+    }
+
+    /// The place `n` tokens before one; `n` is at most the limit.
+    pub(super) fn before(&self, place: TokenNumber, n: usize) -> TokenNumber {
+        match place.index.checked_sub(n) {
+            Some(index) => TokenNumber { index, ..place },
+            None => TokenNumber { lap: place.lap.wrapping_sub(1), index: place.index + self.len() - n },
+        }
+    }
+
+    /// Stamps a slot that is one's own, unless somebody did it on one's behalf.
+    pub(super) fn stamp(&self, mine: TokenNumber, at: u64, window: i64) {
+        let slot = self.slot(mine);
+        // ORDERING: Relaxed: a stamp that is due at `at` can only be the one that was seen there. Release pairs with
+        // the fence in `is_current`: who sees the stamp sees the head that it belongs to, and the epoch of its line.
+        // loom-tests: sliding_log::stamp_on_behalf_of_another_publishes_the_head.
+        let mut word = slot.load(Ordering::Relaxed);
+        loop {
+            let is_missing = match Stamp::of(word, mine.lap) {
+                Stamp::LapBefore(stamp) => age(at, stamp) >= window,
+                Stamp::SameLap(stamp) => age(at, stamp) > 0,
+                Stamp::Older | Stamp::Newer => false,
+            };
+            if !is_missing {
+                return;
+            }
+            match slot.compare_exchange(word, stamped(at, mine.lap), Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(newer) => word = newer,
+            }
+        }
+    }
+
+    /// Whether the slot holds a stamp of this token.
+    pub(super) fn is_stamped(&self, mine: TokenNumber) -> bool {
+        // ORDERING: Relaxed: who has seen the head that others put there sees what they put into the slots before.
+        matches!(Stamp::of(self.slot(mine).load(Ordering::Relaxed), mine.lap), Stamp::SameLap(_))
+    }
+
+    /// How many of the next tokens are there, up to `most`. They come back in the order in which they were taken.
+    pub(super) fn free(&self, window: u64, at: u64, place: TokenNumber, most: usize) -> u32 {
+        let (mut free, mut end) = (0, most);
+        while free < end {
+            let middle = usize::midpoint(free, end);
+            let next = self.after(place, middle);
+            // ORDERING: Relaxed: what is told counts for the moment of the decision, and others go on.
+            let is_due = match Stamp::of(self.slot(next).load(Ordering::Relaxed), next.lap) {
+                Stamp::LapBefore(stamp) => age(at, stamp) >= window as i64,
+                Stamp::SameLap(_) => true,
+                Stamp::Older | Stamp::Newer => false,
+            };
+            if is_due {
+                free = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        // At most the limit.
+        free as u32
+    }
+}

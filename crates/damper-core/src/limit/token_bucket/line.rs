@@ -1,0 +1,328 @@
+//! The line of tokens: what a bucket owes, and what becomes of its word. Arithmetic, free of atomics.
+//!
+//! A position on the line counts the tokens that were produced up to then. The *word* of a bucket is the position at
+//! which it will be full again.
+//!
+//! With `debt = word - position`: a debt of 0 or less is a full bucket, and taking a cost moves the word to
+//! `max(word, position) + cost` if that is no further than the burst. Admissions are sound in whatever order and
+//! with however skewed readings they come: each satisfies `word <= position + burst` at its own reading and moves the
+//! word by at least its cost, so that the costs between two readings a and b are at most
+//! `burst + position(b) - position(a)`.
+
+use crate::quota::{Alignment, Line, LineStart, Quota, Record, SetQuotaError, Timeline};
+use crate::time::{Clock, Ticks};
+
+/// The position at which the line of a new limiter starts, if its bucket is to be full.
+///
+/// A word of 0 lies far enough behind it to read as full even to a thread whose clock is behind the one that
+/// started the line.
+const FULL_FOR_LONG: u64 = 1 << 60;
+
+/// Why tokens were not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TakeError {
+    /// More tokens than the burst: waiting does not help.
+    ExceedsBurst,
+    /// So many units too few.
+    Short(u64),
+    /// So many ticks too early.
+    Later(Ticks),
+}
+
+/// The line of tokens of a quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenLine {
+    timeline: Timeline,
+    /// The burst, in units.
+    full: u64,
+    /// In tokens, counted from a full bucket.
+    deepest_debt: u64,
+}
+
+impl Line for TokenLine {
+    fn per_window(quota: &Quota) -> u32 {
+        quota.limit()
+    }
+
+    fn deepest_debt(quota: &Quota) -> u64 {
+        if quota.is_unlimited() { 0 } else { quota.deepest_debt() }
+    }
+
+    fn first_position(fraction_bits: u32, missing: u32) -> u64 {
+        match missing {
+            0 => FULL_FOR_LONG,
+            _ => (u64::from(missing) << fraction_bits).wrapping_neg(),
+        }
+    }
+
+    #[cold]
+    fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError {
+        // The window has fewer than 2^111 ticks, or the quota would not be too fast; and `most` is those of a second
+        // times 2^12. The result is less than the limit.
+        SetQuotaError::TooFast { quota: *quota, most: (most * u128::from(quota.window_nanos()) / whole) as u32 }
+    }
+
+    fn new(timeline: Timeline, quota: &Quota) -> Self {
+        let full = if quota.is_unlimited() { 0 } else { timeline.units(quota.burst_size().into()) };
+        Self { timeline, full, deepest_debt: Self::deepest_debt(quota) }
+    }
+
+    #[inline]
+    fn load(record: &Record) -> Self {
+        Self { timeline: record.timeline(), full: record.size(0), deepest_debt: record.size(1) }
+    }
+
+    /// Without the depths of debt, which are 0.
+    #[inline]
+    fn load_for_fast_path(record: &Record) -> Self {
+        Self { timeline: record.timeline_for_fast_path(), full: record.size(0), deepest_debt: 0 }
+    }
+
+    fn sizes(&self) -> [u64; 2] {
+        [self.full, self.deepest_debt]
+    }
+
+    #[inline]
+    fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    #[inline]
+    fn timeline_mut(&mut self) -> &mut Timeline {
+        &mut self.timeline
+    }
+
+    #[inline]
+    fn expecting_debt_of(self, whole: u64) -> Self {
+        Self { timeline: self.timeline.expecting_debt_of(whole), ..self }
+    }
+}
+
+impl TokenLine {
+    /// A line whose positions are kept in 56 bits: the deepest debt is a quarter of their circle at the most.
+    pub(crate) const IN_LEVELS: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 54 };
+
+    /// A line that begins with `missing` tokens missing.
+    pub(crate) const fn missing(missing: u32) -> LineStart {
+        LineStart { alignment: Alignment::FirstRequest, missing, debt_bits: 61 }
+    }
+
+    /// How far the word lies ahead of the position `at`, in units; 0 for a full bucket.
+    #[inline]
+    pub(crate) const fn debt(word: u64, at: u64) -> u64 {
+        let ahead = word.wrapping_sub(at) as i64;
+        if ahead > 0 { ahead as u64 } else { 0 }
+    }
+
+    #[inline]
+    const fn units(&self, tokens: u32) -> u64 {
+        self.timeline.units(tokens as u64)
+    }
+
+    /// The word after taking `n` tokens at the position `at`, all or none.
+    #[inline]
+    pub(crate) const fn take(&self, word: u64, at: u64, n: u32) -> Result<u64, TakeError> {
+        if n == 0 || self.timeline.is_unlimited() {
+            return Ok(word);
+        }
+        // Tested in tokens: shifted, a large `n` would lose its high bits. One token does not, and is within every
+        // burst but none at all, which is told apart below.
+        if n > 1 && n as u64 > self.full >> self.timeline.fraction_bits() {
+            return Err(TakeError::ExceedsBurst);
+        }
+        // At most 2^63 + 2^61: no overflow.
+        let after = Self::debt(word, at) + self.units(n);
+        if after <= self.full {
+            Ok(at.wrapping_add(after))
+        } else if self.full == 0 {
+            Err(TakeError::ExceedsBurst)
+        } else {
+            Err(TakeError::Short(after - self.full))
+        }
+    }
+
+    /// The word after taking `n` tokens, of which a full bucket gives more than its burst: as deep as debt may be.
+    #[inline]
+    pub(crate) const fn take_oversized(&self, word: u64, at: u64, n: u32) -> Result<u64, TakeError> {
+        match self.take(word, at, n) {
+            Err(TakeError::ExceedsBurst) if n as u64 <= self.deepest_debt => match Self::debt(word, at) {
+                0 => Ok(at.wrapping_add(self.units(n))),
+                missing => Err(TakeError::Short(missing)),
+            },
+            result => result,
+        }
+    }
+
+    /// The word after giving back `n` tokens that were taken at the position `since`, less what has been refilled
+    /// since: the line has repaid that already. Nothing is given back while somebody waits, or tokens are owed.
+    #[inline]
+    pub(crate) const fn roll_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
+        if self.is_below_zero(word, at) { word } else { self.take_back(word, at, n, since) }
+    }
+
+    /// The same, also while tokens are owed: where nobody waits.
+    #[inline]
+    pub(crate) const fn take_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
+        let owed = Self::debt(word, at);
+        let passed = at.wrapping_sub(since) as i64;
+        let repaid = if passed > 0 { passed as u64 } else { 0 };
+        let back = self.units(n).saturating_sub(repaid);
+        word.wrapping_sub(if back < owed { back } else { owed })
+    }
+
+    /// The most of `n` tokens that can be taken at the position `at`, and the word after taking them.
+    #[inline]
+    pub(crate) const fn take_up_to(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
+        if self.timeline.is_unlimited() {
+            return (n, word);
+        }
+        let there = self.remaining(word, at);
+        let n = if there < n { there } else { n };
+        (n, if n == 0 { word } else { at.wrapping_add(Self::debt(word, at) + self.units(n)) })
+    }
+
+    /// The most of `n` tokens that can be booked before the deepest debt, and the word after booking them.
+    #[inline]
+    pub(crate) const fn charge(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
+        if self.timeline.is_unlimited() {
+            return (n, word);
+        }
+        let owed = Self::debt(word, at);
+        let room = self.timeline.units(self.deepest_debt).saturating_sub(owed) >> self.timeline.fraction_bits();
+        let n = if room < n as u64 { room as u32 } else { n };
+        (n, if n == 0 { word } else { at.wrapping_add(owed + self.units(n)) })
+    }
+
+    /// What a bucket has room for of `n` tokens, in units.
+    #[inline]
+    pub(crate) const fn refundable(&self, word: u64, at: u64, n: u32) -> u64 {
+        let missing = Self::debt(word, at);
+        // Tested in tokens: shifted, a large `n` would lose its high bits.
+        if n as u64 > missing >> self.timeline.fraction_bits() { missing } else { self.units(n) }
+    }
+
+    /// So many units in tokens, rounded up; of no more than a `u32` of tokens.
+    #[inline]
+    pub(crate) const fn tokens(&self, units: u64) -> u32 {
+        units.div_ceil(1 << self.timeline.fraction_bits()) as u32
+    }
+
+    /// How many of `n` tokens are given back, rounded up, and the word after that, whatever is owed; a full bucket gets
+    /// no fuller.
+    #[inline]
+    pub(crate) const fn give_back(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
+        let back = self.refundable(word, at, n);
+        (self.tokens(back), word.wrapping_sub(back))
+    }
+
+    /// The word after reserving `n` tokens, which may lead into debt but for no longer than `longest`.
+    #[inline]
+    pub(crate) fn reserve(&self, word: u64, at: u64, n: u32, longest: Ticks) -> Result<u64, TakeError> {
+        if n == 0 || self.timeline.is_unlimited() {
+            return Ok(word);
+        }
+        if u64::from(n) > self.full >> self.timeline.fraction_bits() {
+            return Err(TakeError::ExceedsBurst);
+        }
+        let after = Self::debt(word, at) + self.units(n);
+        let deepest = self.timeline.units(self.deepest_debt);
+        if after > deepest {
+            return Err(TakeError::Short(after - deepest));
+        }
+        let wait = self.timeline.wait(after.saturating_sub(self.full));
+        if wait > longest { Err(TakeError::Later(wait.less(longest))) } else { Ok(at.wrapping_add(after)) }
+    }
+
+    /// The wait from the position `at` until what the word owes below zero is repaid: when a reservation is ready.
+    #[inline]
+    pub(crate) const fn ready_in(&self, word: u64, at: u64) -> Ticks {
+        if self.timeline.is_unlimited() {
+            Ticks::ZERO
+        } else {
+            self.timeline.wait(Self::debt(word, at).saturating_sub(self.full))
+        }
+    }
+
+    /// The word without the last `n` tokens taken.
+    #[inline]
+    pub(crate) const fn without(&self, word: u64, n: u32) -> u64 {
+        word.wrapping_sub(self.units(n))
+    }
+
+    /// The tokens that are missing from an empty bucket, rounded up; 0 for one that is not in debt.
+    #[inline]
+    pub(crate) const fn below_zero(&self, word: u64, at: u64) -> u64 {
+        let below = Self::debt(word, at).saturating_sub(self.full);
+        below.div_ceil(1 << self.timeline.fraction_bits())
+    }
+
+    /// What to put in the place of a word that lies beyond the deepest legal debt by more than the clock may step back.
+    ///
+    /// Such a word can only mean that the clock did step back, or that the word went unseen for half a circle. It is
+    /// brought to the deepest debt; never to full, which would mint tokens.
+    #[inline]
+    pub(crate) fn heal(&self, word: u64, at: u64, clock: &impl Clock) -> Option<u64> {
+        if self.is_beyond_deepest_debt(word, at) { self.heal_slow(word, at, clock) } else { None }
+    }
+
+    /// The word that lies so far `ahead` of a position: what is out of the range of debts is a full bucket, for what is
+    /// kept in few bits circles while nobody looks at it.
+    #[inline]
+    pub(crate) fn word_ahead(&self, ahead: i64, at: u64, clock: &impl Clock) -> u64 {
+        let word = at.wrapping_add_signed(ahead.max(0));
+        if self.is_beyond_deepest_debt(word, at) && self.heal_slow(word, at, clock).is_some() { at } else { word }
+    }
+
+    /// As [`word_ahead`](Self::word_ahead) of a bucket that is not below empty; `None` if it may be.
+    #[inline]
+    pub(crate) fn word_near(&self, ahead: i64, at: u64) -> Option<u64> {
+        let ahead = ahead.max(0) as u64;
+        (ahead <= self.full).then(|| at.wrapping_add(ahead))
+    }
+
+    /// Whether the bucket is in debt.
+    #[inline]
+    pub(crate) const fn is_below_zero(&self, word: u64, at: u64) -> bool {
+        Self::debt(word, at) > self.full
+    }
+
+    const fn is_beyond_deepest_debt(&self, word: u64, at: u64) -> bool {
+        Self::debt(word, at) > self.timeline.deepest_ever()
+    }
+
+    #[cold]
+    fn heal_slow(&self, word: u64, at: u64, clock: &impl Clock) -> Option<u64> {
+        let is_stale = self.timeline.is_from_before_a_step_back(Self::debt(word, at), clock);
+        is_stale.then(|| at.wrapping_add(self.timeline.deepest_ever()))
+    }
+
+    /// The tokens that can be taken at once, rounded down.
+    #[inline]
+    pub(crate) const fn remaining(&self, word: u64, at: u64) -> u32 {
+        if self.timeline.is_unlimited() {
+            return u32::MAX;
+        }
+        let left = self.full.saturating_sub(Self::debt(word, at));
+        // At most the burst.
+        (left >> self.timeline.fraction_bits()) as u32
+    }
+
+    /// The tokens that are missing from a full bucket, rounded up.
+    #[inline]
+    pub(crate) const fn level(&self, word: u64, at: u64) -> u32 {
+        let level = Self::debt(word, at).div_ceil(1 << self.timeline.fraction_bits());
+        if self.timeline.is_unlimited() {
+            0
+        } else if level > u32::MAX as u64 {
+            u32::MAX
+        } else {
+            level as u32
+        }
+    }
+
+    /// The wait until the bucket is full.
+    #[inline]
+    pub(crate) const fn resets_in(&self, word: u64, at: u64) -> Ticks {
+        if self.timeline.is_unlimited() { Ticks::ZERO } else { self.timeline.wait(Self::debt(word, at)) }
+    }
+}

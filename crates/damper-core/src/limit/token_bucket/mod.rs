@@ -1,0 +1,239 @@
+//! The token bucket: one compare-and-swap on one word.
+
+// | file | idea |
+// |---|---|
+// | `mod` | `TokenBucket`: its word, and what is done to it |
+// | `line` | `TokenLine`: the arithmetic of tokens and debt |
+// | `reservation` | tokens taken now, to be used when they are there |
+
+mod line;
+mod reservation;
+#[cfg(test)]
+mod tests;
+
+pub(super) use line::TakeError;
+pub(crate) use line::TokenLine;
+pub use reservation::Reservation;
+
+use super::one_word::{Drip, Observed, OneWord, Step};
+use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::{Allowed, Denied, Usage};
+use crate::quota::{Line, Quota, SetQuotaError};
+#[cfg(feature = "std")]
+use crate::sync::Signal;
+use crate::sync::const_unless_loom;
+use crate::time::Clock;
+
+/// The token bucket, the algorithm of a [`RateLimiter`](super::RateLimiter) that names none.
+///
+/// Tokens drip in evenly, up to the burst; a request takes its cost or is refused. In any stretch of time at most the
+/// burst plus what drips in meanwhile is allowed.
+///
+/// Beside the quota its state is one word of 8 bytes: the position on the quota's line of tokens at which the
+/// bucket will be full again, whole tokens in the high bits, the fraction of the next one in the low bits. (The same
+/// bookkeeping as GCRA's theoretical arrival time, in tokens instead of time.) A second word counts what was refunded.
+#[derive(Debug)]
+pub struct TokenBucket {
+    word: OneWord<TokenLine, Drip>,
+    /// Raised by a change of the quota or a refund, for threads whose tokens may come earlier then.
+    #[cfg(feature = "std")]
+    changes: Signal,
+}
+
+impl TokenBucket {
+    const_unless_loom! {
+        /// A full bucket.
+        #[must_use]
+        pub const fn new(quota: Quota) -> Self {
+            Self::starting(quota, 0)
+        }
+
+        /// A bucket with this many tokens; more than the burst are the burst.
+        #[must_use]
+        pub const fn with_level(quota: Quota, tokens: u32) -> Self {
+            Self::starting(quota, quota.burst_size().saturating_sub(tokens))
+        }
+
+        const fn starting(quota: Quota, missing: u32) -> Self {
+            Self {
+                word: OneWord::refundable(quota, TokenLine::missing(missing)),
+                #[cfg(feature = "std")]
+                changes: Signal::new(),
+            }
+        }
+    }
+
+    const_unless_loom! {
+        /// Makes room for the quota `largest`, as [`RateLimiter::up_to`](super::RateLimiter::up_to) does.
+        #[must_use]
+        pub const fn up_to(mut self, largest: Quota) -> Self {
+            self.word.make_room_for(largest);
+            self
+        }
+    }
+
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        // The fast path, once. All that is in its way, and taking nothing, is left to the slow path.
+        if n > 0
+            && let Some(Observed { line, word, at, offset }) = self.word.glance(clock)
+        {
+            match line.take(word, at, n) {
+                Ok(after) if self.word.replace(word, after) => {
+                    return Ok((Allowed::new(&line, after, at), Taken { at: at.wrapping_sub(offset) }));
+                }
+                // A bucket in debt may have to be healed.
+                Err(error) if !line.is_below_zero(word, at) => {
+                    return Err(Denied::new(&line, word, at, error));
+                }
+                _ => {}
+            }
+        }
+        self.check_slow(n, clock)
+    }
+
+    #[cold]
+    fn check_slow(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, offset }| match line.take(word, at, n) {
+            Ok(after) if after == word => Step::Keep(Ok((Allowed::new(line, word, at), Taken::NOWHERE))),
+            Ok(after) => Step::Put(after, Ok((Allowed::new(line, after, at), Taken { at: at.wrapping_sub(offset) }))),
+            Err(error) => seen.deny(clock, error),
+        })
+    }
+
+    /// As `take`, but a full bucket allows more than its burst, into debt.
+    pub(super) fn take_oversized(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_oversized(word, at, n) {
+            Ok(taken) => Step::Put(taken, Ok(Allowed::new(line, taken, at))),
+            Err(error) => seen.deny(clock, error),
+        })
+    }
+
+    pub(super) fn take_up_to(&self, n: u32, clock: &impl Clock) -> u32 {
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_up_to(word, at, n) {
+            (0, _) => seen.refuse(clock, 0),
+            (taken, after) => Step::Put(after, taken),
+        })
+    }
+
+    /// Whether `n` tokens are there; takes none.
+    #[cfg(feature = "std")]
+    pub(super) fn has(&self, n: u32, clock: &impl Clock) -> Result<(), Denied> {
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take(word, at, n) {
+            Ok(_) => Step::Keep(Ok(())),
+            Err(error) => seen.deny(clock, error),
+        })
+    }
+
+    /// Takes what there is of `most` tokens, if that is no less than `least`, else none.
+    pub(super) fn take_between(&self, least: u32, most: u32, clock: &impl Clock) -> Result<u32, Denied> {
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_up_to(word, at, most) {
+            (taken, after) if taken >= least && after != word => Step::Put(after, Ok(taken)),
+            (taken, _) => match line.take(word, at, least) {
+                // No tokens, or no limit.
+                Ok(_) => Step::Keep(Ok(taken)),
+                Err(error) => seen.deny(clock, error),
+            },
+        })
+    }
+
+    /// Gives back `n` tokens that were taken and held, and that nobody used.
+    pub(super) fn give_back(&self, n: u32, clock: &impl Clock) {
+        self.word.decide(clock, |&Observed { ref line, word, at, .. }| match line.give_back(word, at, n) {
+            (_, same) if same == word => Step::Keep(()),
+            (_, after) => Step::Put(after, ()),
+        });
+    }
+
+    pub(super) fn charge(&self, n: u32, clock: &impl Clock) -> u32 {
+        self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.charge(word, at, n) {
+            (0, _) => seen.refuse(clock, 0),
+            (booked, after) => Step::Put(after, booked),
+        })
+    }
+
+    /// Gives back up to `n` tokens to those who wait, or else to the bucket; returns how many, rounded up.
+    pub(super) fn refund(&self, n: u32, clock: &impl Clock) -> u32 {
+        let (line, units) = self.word.refund(clock, |line: &TokenLine, word, at| line.refundable(word, at, n));
+        let given = line.tokens(units);
+        #[cfg(feature = "std")]
+        if given > 0 {
+            self.changes.raise_for_waiters();
+        }
+        given
+    }
+
+    pub(super) fn debt(&self, clock: &impl Clock) -> u32 {
+        self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
+            if line.is_unlimited() {
+                return Step::Keep(0);
+            }
+            // At most `max_debt`, but for a clock that steps back.
+            Step::Keep(u32::try_from(line.below_zero(word, at)).unwrap_or(u32::MAX))
+        })
+    }
+}
+
+impl Observed<TokenLine> {
+    /// Leaves the word alone, unless it can only come from before a clock stepped back.
+    pub(super) fn refuse<T>(&self, clock: &impl Clock, answer: T) -> Step<T> {
+        match self.line.heal(self.word, self.at, clock) {
+            None => Step::Keep(answer),
+            Some(healed) => Step::Heal(healed),
+        }
+    }
+
+    /// As [`refuse`](Self::refuse), with the refusal as the answer.
+    pub(super) fn deny<T>(&self, clock: &impl Clock, error: TakeError) -> Step<Result<T, Denied>> {
+        self.refuse(clock, Err(Denied::new(&self.line, self.word, self.at, error)))
+    }
+}
+
+impl sealed::Sealed for TokenBucket {}
+
+impl Algorithm for TokenBucket {
+    #[inline]
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+        self.check(n, clock)
+    }
+
+    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+        if taken == Taken::NOWHERE {
+            return;
+        }
+        self.word.decide(clock, |&Observed { ref line, word, at, offset }| {
+            // As if the offset had been the same when they were taken: only the line has repaid them since.
+            match line.roll_back(word, at, n, taken.at.wrapping_add(offset)) {
+                same if same == word => Step::Keep(()),
+                after => Step::Put(after, ()),
+            }
+        });
+    }
+
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
+        self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
+            // A check would heal the word first.
+            let word = line.heal(word, at, clock).unwrap_or(word);
+            Step::Keep(line.take(word, at, n).err().map(|error| Denied::new(line, word, at, error)))
+        })
+    }
+
+    fn usage(&self, clock: &impl Clock) -> Usage {
+        let (remaining, resets_in) = self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
+            Step::Keep((line.remaining(word, at), line.resets_in(word, at).duration(line.frequency())))
+        });
+        Usage::of(self.quota(), remaining, resets_in)
+    }
+
+    fn quota(&self) -> Quota {
+        self.word.quota()
+    }
+
+    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.word.set_quota(quota, clock)?;
+        #[cfg(feature = "std")]
+        self.changes.raise();
+        Ok(())
+    }
+}

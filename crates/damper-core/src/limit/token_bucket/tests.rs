@@ -1,0 +1,308 @@
+//! The envelope, over histories of threads that are stopped anywhere: exhaustively for small ones, at random for longer
+//! ones.
+//!
+//! A thread that takes tokens makes four steps: it loads the word, reads the clock (with skew), loads the offset, and
+//! swaps the word if that is still what it loaded. One that gives back loads the offset, then the word, reads the clock,
+//! and swaps the offset. Any other step may come between them.
+
+use super::{TokenBucket, TokenLine};
+use crate::limit::Algorithm;
+use crate::quota::{Line, Quota, Timeline};
+use crate::time::ManualClock;
+use core::time::Duration;
+use proptest::prelude::*;
+use std::vec::Vec;
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Take(u32),
+    Refund(u32),
+}
+
+/// The position of a thread within its decision.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Begin,
+    Offset {
+        offset: u64,
+    },
+    Word {
+        offset: u64,
+        word: u64,
+    },
+    /// A reading of the clock, and the step of the history at which it was read.
+    Clock {
+        offset: u64,
+        word: u64,
+        now: u64,
+        step: usize,
+    },
+    Swap {
+        offset: u64,
+        word: u64,
+        now: u64,
+        step: usize,
+        last: usize,
+    },
+}
+
+/// What a thread may do otherwise, which the search has to notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bug {
+    /// It loads the offset before the word.
+    EarlyOffset,
+    /// It adds to the offset whatever that is by then.
+    BlindRefund,
+}
+
+/// Tokens that were taken.
+#[derive(Clone, Copy, Debug)]
+struct Spend {
+    /// The reading of the clock, and the step at which it was read.
+    now: u64,
+    step: usize,
+    /// The step at which the offset was loaded.
+    last: usize,
+    cost: u32,
+}
+
+/// A bucket, threads in the middle of decisions, and what was admitted.
+#[derive(Clone, Debug)]
+struct World {
+    line: TokenLine,
+    quota: Quota,
+    word: u64,
+    offset: u64,
+    now: u64,
+    steps: usize,
+    threads: Vec<(Stage, Operation)>,
+    admitted: Vec<Spend>,
+    /// The step of each refund, and its units.
+    refunded: Vec<(usize, u64)>,
+    bug: Option<Bug>,
+    /// What went wrong, if anything did.
+    complaint: Option<&'static str>,
+}
+
+/// Ticks per second, so that a tick brings a part of a token or several.
+const FREQUENCY: u64 = 1_000;
+
+impl World {
+    fn new(quota: Quota, calls: &[Operation]) -> Self {
+        Self {
+            line: TokenLine::new(
+                Timeline::new::<TokenLine>(&quota, &quota, FREQUENCY, 0, TokenLine::missing(0)),
+                &quota,
+            ),
+            quota,
+            word: 0,
+            offset: 0,
+            now: 1_000,
+            steps: 0,
+            threads: calls.iter().map(|call| (Stage::Begin, *call)).collect(),
+            admitted: Vec::new(),
+            refunded: Vec::new(),
+            bug: None,
+            complaint: None,
+        }
+    }
+
+    /// One step of a thread; a reading of the clock is `skew` ticks old.
+    fn step(&mut self, thread: usize, skew: u64) {
+        self.steps += 1;
+        let (stage, call) = self.threads[thread];
+        self.threads[thread].0 = match (stage, call) {
+            (Stage::Begin, Operation::Take(_)) if self.bug != Some(Bug::EarlyOffset) => {
+                Stage::Word { offset: 0, word: self.word }
+            }
+            (Stage::Begin, _) => Stage::Offset { offset: self.offset },
+            (Stage::Offset { offset }, _) => Stage::Word { offset, word: self.word },
+            (Stage::Word { offset, word }, _) => Stage::Clock { offset, word, now: self.now - skew, step: self.steps },
+            (Stage::Clock { offset, word, now, step }, Operation::Take(_)) => {
+                let offset = if self.bug == Some(Bug::EarlyOffset) { offset } else { self.offset };
+                Stage::Swap { offset, word, now, step, last: self.steps }
+            }
+            (Stage::Clock { offset, word, now, .. }, Operation::Refund(n)) => {
+                self.refund(offset, word, now, n);
+                Stage::Begin
+            }
+            (Stage::Swap { offset, word, now, step, last }, Operation::Take(cost) | Operation::Refund(cost)) => {
+                self.take(offset, word, cost, Spend { now, step, last, cost }, skew);
+                Stage::Begin
+            }
+        };
+    }
+
+    fn take(&mut self, offset: u64, word: u64, cost: u32, admitted: Spend, skew: u64) {
+        let at = self.line.timeline().position(admitted.now).wrapping_add(offset);
+        match self.line.take(word, at, cost) {
+            Ok(next) if word == self.word => {
+                self.word = next;
+                self.admitted.push(admitted);
+            }
+            Err(_) if skew == 0 && TokenLine::debt(word, at) > self.line.timeline().deepest_ever() => {
+                self.complaint = Some("a legal debt is healed");
+            }
+            _ => {}
+        }
+    }
+
+    fn refund(&mut self, offset: u64, word: u64, now: u64, n: u32) {
+        let at = self.line.timeline().position(now).wrapping_add(offset);
+        let units = self.line.refundable(word, at, n);
+        if units > 0 && (offset == self.offset || self.bug == Some(Bug::BlindRefund)) {
+            let at = self.line.timeline().position(now).wrapping_add(self.offset);
+            self.offset = self.offset.wrapping_add(units);
+            self.refunded.push((self.steps, units));
+            // Words only grow here.
+            if TokenLine::debt(self.word, at) < units {
+                self.complaint = Some("more is given back than was missing");
+            }
+        }
+    }
+
+    /// In any interval of readings at most `burst + rate · (t + 1 tick)`, and what was refunded between the first reading
+    /// of the clock and the last one of the offset.
+    fn check(&self) {
+        assert_eq!(self.complaint, None, "{self:?}");
+        let (limit, burst) = (u64::from(self.quota.limit()), u64::from(self.quota.burst_size()));
+        let token = self.line.timeline().units(1);
+        for from in self.admitted.iter().map(|first| first.now) {
+            for to in self.admitted.iter().map(|last| last.now).filter(|to| *to >= from) {
+                let within = || self.admitted.iter().filter(|call| (from..=to).contains(&call.now));
+                let sum: u64 = within().map(|call| u64::from(call.cost)).sum();
+                let first = within().map(|call| call.step).min().unwrap();
+                let last = within().map(|call| call.last).max().unwrap();
+                let between = self.refunded.iter().filter(|(step, _)| (first..=last).contains(step));
+                let refunded: u64 = between.map(|(_, units)| units).sum();
+                let beyond = (sum.saturating_sub(burst) * token).saturating_sub(refunded);
+                assert!(beyond * FREQUENCY <= limit * (to - from + 1) * token, "{sum} in {from}..={to}: {self:?}");
+            }
+        }
+    }
+}
+
+/// Every order of so many steps of each thread, with the clock standing still or going on a tick before each reading.
+fn search<const N: usize>(world: &World, left: &mut [u32; N], histories: &mut u64) {
+    let mut last = true;
+    for thread in 0..N {
+        if left[thread] == 0 {
+            continue;
+        }
+        last = false;
+        left[thread] -= 1;
+        // Only a reading sees the clock.
+        let ticks = if matches!(world.threads[thread].0, Stage::Word { .. }) { 0..=1 } else { 0..=0 };
+        for tick in ticks {
+            let mut next = world.clone();
+            next.now += tick;
+            next.step(thread, 0);
+            search(&next, left, histories);
+        }
+        left[thread] += 1;
+    }
+    if last {
+        world.check();
+        *histories += 1;
+    }
+}
+
+#[test]
+fn every_small_history_stays_in_the_envelope() {
+    let mut histories = 0;
+    let mut noticed = false;
+    for (limit, burst) in [(1_000, 1), (500, 2)] {
+        let world = World::new(Quota::per_second(limit).burst(burst), &[1, 1, burst].map(Operation::Take));
+        search(&world, &mut [4, 4, 4], &mut histories);
+        // The search would notice: one admission more than the burst in one tick is outside.
+        let mut outside = world.clone();
+        let admitted = |_| Spend { now: 1_000, step: 0, last: 0, cost: 1 };
+        outside.admitted = (0..=burst + limit / 500).map(admitted).collect();
+        noticed |= std::panic::catch_unwind(|| outside.check()).is_err();
+    }
+    assert!(noticed);
+    // 12! / 4!^3 orders, 2^3 movements of the clock, two quotas.
+    assert_eq!(histories, 2 * 34_650 * 8);
+}
+
+/// What threads do to an empty bucket that may have no debt.
+fn refunding(limit: u32, burst: u32, calls: [Operation; 3]) -> World {
+    let mut world = World::new(Quota::per_second(limit).burst(burst).max_debt(0), &calls);
+    world.word = world.line.take(0, world.line.timeline().position(world.now), burst).unwrap();
+    world.admitted.push(Spend { now: world.now, step: 0, last: 0, cost: burst });
+    world
+}
+
+/// Two threads take and one gives back, or two give back while one takes: nothing is minted, no bucket is filled beyond
+/// full, and no debt is healed.
+#[test]
+fn every_small_history_with_refunds_stays_in_the_envelope() {
+    let mut histories = 0;
+    for (limit, burst) in [(1_000, 1), (500, 2)] {
+        let one = refunding(limit, burst, [Operation::Take(1), Operation::Take(burst), Operation::Refund(1)]);
+        let two = refunding(limit, burst, [Operation::Take(burst), Operation::Refund(1), Operation::Refund(burst)]);
+        for world in [one, two] {
+            search(&world, &mut [4, 4, 4], &mut histories);
+        }
+    }
+    // As above, of two calls each.
+    assert_eq!(histories, 4 * 34_650 * 8);
+}
+
+#[test]
+#[should_panic(expected = "a legal debt is healed")]
+fn search_notices_an_offset_older_than_its_word() {
+    let mut world = refunding(500, 2, [Operation::Take(2), Operation::Take(2), Operation::Refund(2)]);
+    world.bug = Some(Bug::EarlyOffset);
+    search(&world, &mut [5, 5, 4], &mut 0);
+}
+
+#[test]
+#[should_panic(expected = "more is given back than was missing")]
+fn search_notices_a_refund_without_a_comparison() {
+    let mut world = refunding(500, 2, [Operation::Take(2), Operation::Refund(2), Operation::Refund(2)]);
+    world.bug = Some(Bug::BlindRefund);
+    search(&world, &mut [4, 4, 4], &mut 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    /// Fifty steps in any order are a prefix of many histories: each step ends one.
+    #[test]
+    fn random_histories_stay_in_the_envelope(
+        limit in 1..5_000u32,
+        burst in 1..10u32,
+        costs in proptest::collection::vec(1..4u32, 1..5),
+        refunds in proptest::collection::vec(1..4u32, 0..3),
+        steps in proptest::collection::vec((any::<u8>(), 0..3u64, 0..20u64), 50),
+    ) {
+        let calls: Vec<_> = costs.into_iter().map(Operation::Take).chain(refunds.into_iter().map(Operation::Refund)).collect();
+        let mut world = World::new(Quota::per_second(limit).burst(burst), &calls);
+        for (thread, skew, pass) in steps {
+            // Mostly nothing passes between two steps, so that threads overlap.
+            world.now += pass.saturating_sub(15);
+            world.step(usize::from(thread) % calls.len(), skew);
+        }
+        world.check();
+    }
+}
+
+/// A refund between taking and rolling back repaid other tokens than those that are rolled back.
+#[test]
+fn roll_back_measures_on_the_line_without_refunds() {
+    let clock = ManualClock::new();
+    let bucket = TokenBucket::new(Quota::per_second(10).burst(9));
+    let (_, taken) = bucket.take_revocably(3, &clock).unwrap();
+    bucket.take(5, &clock).unwrap();
+    assert_eq!(bucket.refund(2, &clock), 2);
+    clock.advance(Duration::from_millis(100));
+    bucket.roll_back(3, taken, &clock);
+    // One of the three was repaid by the line: 9 - 3 - 5, two refunded, one dripped in, and two rolled back.
+    assert_eq!(bucket.usage(&clock).remaining(), 6);
+    // The same, taken after a refund.
+    let (_, taken) = bucket.take_revocably(3, &clock).unwrap();
+    clock.advance(Duration::from_millis(200));
+    bucket.roll_back(3, taken, &clock);
+    assert_eq!(bucket.usage(&clock).remaining(), 6);
+}

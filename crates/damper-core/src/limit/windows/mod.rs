@@ -1,0 +1,306 @@
+//! What the algorithms share that count by windows: the decision on a word, whether a limiter keeps it or the keyed
+//! table.
+
+// | file | idea |
+// |---|---|
+// | `mod` | a word that counts windows, and the decision on it |
+// | `line` | `WindowLine`: the arithmetic of windows; `CountedWindow`: which of them counts |
+
+mod line;
+#[cfg(test)]
+mod tests;
+
+pub(super) use line::{CountedWindow, WindowLine};
+
+use super::one_word::{Observed, OneWord, Step};
+use super::per_key::{Owed, PerKey};
+use super::rate_limiter::Taken;
+use super::{Allowed, Denied, Usage};
+use crate::quota::{Alignment, Line, LineStart, Quota};
+use crate::sync::Field;
+use crate::time::{Clock, Ticks};
+
+/// Where an algorithm has its fields, in a word or in a level.
+pub(super) trait WindowFields: Copy {
+    type Counts: Counts;
+
+    /// The number of the window.
+    fn number(self) -> Field;
+
+    /// What was taken in it: the lowest bits.
+    fn current(self) -> Field;
+
+    /// What counts of a word at a reading.
+    fn counts(self, line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Self::Counts;
+
+    /// The word of these counts.
+    fn put(self, counts: &Self::Counts) -> u64;
+}
+
+/// What counts at a reading.
+pub(super) trait Counts: Sized {
+    /// The window that counts.
+    fn window(&self) -> CountedWindow;
+
+    /// With `n` more, which the limit allows.
+    #[must_use]
+    fn and(self, n: u32) -> Self;
+
+    /// How many more the limit allows, of a quota that has one.
+    fn left(&self, line: &WindowLine) -> u32;
+
+    /// The wait until nothing counts.
+    fn resets_in(&self, line: &WindowLine) -> Ticks;
+
+    /// The wait until `n` are allowed, which they are not now but are no more than the limit.
+    fn wait(&self, line: &WindowLine, n: u32) -> Ticks;
+
+    #[inline]
+    fn remaining(&self, line: &WindowLine) -> u32 {
+        if line.is_unlimited() { u32::MAX } else { self.left(line) }
+    }
+
+    /// With `n` more, which are not 0, of a quota with a limit.
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn take(self, line: &WindowLine, n: u32) -> Result<(Self, Allowed), Denied> {
+        let remaining = self.left(line);
+        if n <= remaining {
+            let after = self.and(n);
+            let allowed = Allowed::counted_by(line.frequency(), remaining - n, after.resets_in(line));
+            return Ok((after, allowed));
+        }
+        let wait = if n > line.limit() { Ticks::ZERO } else { self.wait(line, n) };
+        Err(Denied::counted_by(line.frequency(), remaining, self.resets_in(line), wait))
+    }
+
+    /// The answer of a call that takes nothing.
+    #[inline]
+    fn allowed(&self, line: &WindowLine) -> Allowed {
+        Allowed::counted_by(line.frequency(), self.remaining(line), self.resets_in(line))
+    }
+
+    fn usage(&self, line: &WindowLine, quota: Quota) -> Usage {
+        Usage::of_windows(quota, self.remaining(line), self.resets_in(line).duration(line.frequency()))
+    }
+}
+
+/// Takes `n` tokens of a limiter's word.
+#[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+#[inline(always)]
+pub(super) fn check(
+    word: &OneWord<WindowLine>,
+    fields: impl WindowFields,
+    n: u32,
+    clock: &impl Clock,
+) -> Result<(Allowed, Taken), Denied> {
+    // The fast path, once. All that is in its way is left to the slow path.
+    if let Some(seen) = word.glance(clock) {
+        let (after, answer) = decide(fields, &seen, n, clock);
+        if after == seen.word || word.replace(seen.word, after) {
+            return answer;
+        }
+    }
+    check_slow(word, fields, n, clock)
+}
+
+#[cold]
+fn check_slow(
+    word: &OneWord<WindowLine>,
+    fields: impl WindowFields,
+    n: u32,
+    clock: &impl Clock,
+) -> Result<(Allowed, Taken), Denied> {
+    word.decide(clock, |seen| match decide(fields, seen, n, clock) {
+        (after, answer) if after == seen.word => Step::Keep(answer),
+        (after, answer) => Step::Put(after, answer),
+    })
+}
+
+/// The word after the decision, and the answer.
+#[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+#[inline(always)]
+fn decide(
+    fields: impl WindowFields,
+    &Observed { ref line, word, at, .. }: &Observed<WindowLine>,
+    n: u32,
+    clock: &impl Clock,
+) -> (u64, Result<(Allowed, Taken), Denied>) {
+    let counts = fields.counts(line, word, at, clock);
+    if n == 0 || line.is_unlimited() {
+        return (word, Ok((counts.allowed(line), Taken::NOWHERE)));
+    }
+    let CountedWindow { number, passed, .. } = counts.window();
+    // A refusal writes nothing, unless the clock stepped back: then the window has to stay the same one from here on.
+    let is_moved = passed == 0 && number != fields.number().get(word);
+    let unmoved = if is_moved { fields.put(&counts) } else { word };
+    match counts.take(line, n) {
+        Ok((counts, allowed)) => (fields.put(&counts), Ok((allowed, Taken { at: number }))),
+        Err(denied) => (unmoved, Err(denied)),
+    }
+}
+
+/// Gives back what was taken in a window, if that is still the one that counts.
+pub(super) fn roll_back(
+    word: &OneWord<WindowLine>,
+    fields: impl WindowFields,
+    n: u32,
+    taken: Taken,
+    clock: &impl Clock,
+) {
+    word.decide(clock, |&Observed { word, .. }| {
+        if n == 0 || fields.number().get(word) != taken.at {
+            return Step::Keep(());
+        }
+        Step::Put(less(fields, word, n), ())
+    });
+}
+
+/// The refusal that a check of `n` tokens would get now, if any.
+pub(super) fn refusal(
+    word: &OneWord<WindowLine>,
+    fields: impl WindowFields,
+    n: u32,
+    clock: &impl Clock,
+) -> Option<Denied> {
+    word.decide(clock, |seen| Step::Keep(decide(fields, seen, n, clock).1.err()))
+}
+
+pub(super) fn usage(word: &OneWord<WindowLine>, fields: impl WindowFields, clock: &impl Clock) -> Usage {
+    let quota = word.quota();
+    word.decide(clock, |&Observed { ref line, word, at, .. }| {
+        Step::Keep(fields.counts(line, word, at, clock).usage(line, quota))
+    })
+}
+
+/// A word in which less was taken by `n`, or by all that was.
+fn less(fields: impl WindowFields, word: u64, n: u32) -> u64 {
+    word - fields.current().get(word).min(n.into())
+}
+
+/// An algorithm by windows as the keyed table has it.
+pub(super) trait Windowed {
+    type Fields: WindowFields;
+
+    /// Where a level has its fields.
+    const LEVEL: Self::Fields;
+
+    /// The count never fills its field, for a level is never all ones.
+    const LARGEST_LIMIT: u32;
+
+    /// For how many windows a count counts, that of its own included.
+    const COUNTS_FOR: u64;
+
+    /// How much counts, as parts of the time that it does.
+    fn weight(counts: &<Self::Fields as WindowFields>::Counts, line: &WindowLine) -> u64;
+}
+
+impl<W: Windowed> PerKey for W {
+    type Line = WindowLine;
+
+    const LARGEST_LIMIT: u32 = W::LARGEST_LIMIT;
+
+    const BY_WINDOWS: bool = true;
+
+    fn line_start(alignment: Alignment) -> LineStart {
+        WindowLine::aligned_to(alignment)
+    }
+
+    #[inline]
+    fn word_straight(line: &WindowLine, level: u64, at: u64, clock: &impl Clock) -> Option<u64> {
+        Some(Self::word(line, level, at, clock))
+    }
+
+    #[inline]
+    fn word(line: &WindowLine, level: u64, at: u64, clock: &impl Clock) -> u64 {
+        W::LEVEL.put(&W::LEVEL.counts(line, level, at, clock))
+    }
+
+    fn shared(line: &WindowLine, level: u64, at: u64, clock: &impl Clock) -> u64 {
+        Self::word(line, level, at, clock)
+    }
+
+    #[inline]
+    fn take(line: &WindowLine, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied> {
+        let counts = W::LEVEL.counts(line, word, at, clock);
+        if n == 0 || line.is_unlimited() {
+            return Ok((word, counts.allowed(line)));
+        }
+        counts.take(line, n).map(|(counts, allowed)| (W::LEVEL.put(&counts), allowed))
+    }
+
+    #[inline]
+    fn receipt(after: u64, _: u64) -> u64 {
+        W::LEVEL.number().get(after)
+    }
+
+    fn roll_back(_: &WindowLine, word: u64, _: u64, n: u32, receipt: u64) -> u64 {
+        if W::LEVEL.number().get(word) == receipt { less(W::LEVEL, word, n) } else { word }
+    }
+
+    fn charge(line: &WindowLine, word: u64, _: u64, n: u32) -> (u32, u64) {
+        if line.is_unlimited() {
+            return (n, word);
+        }
+        // No more than a window may have: there is no debt.
+        let booked = n.min(line.limit().saturating_sub(W::LEVEL.current().get(word) as u32));
+        (booked, word + u64::from(booked))
+    }
+
+    fn refund(_: &WindowLine, word: u64, _: u64, n: u32) -> (u32, u64) {
+        let after = less(W::LEVEL, word, n);
+        // At most `n`.
+        ((word - after) as u32, after)
+    }
+
+    fn usage(line: &WindowLine, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage {
+        W::LEVEL.counts(line, word, at, clock).usage(line, quota)
+    }
+
+    fn resets_in(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Ticks {
+        W::LEVEL.counts(line, word, at, clock).resets_in(line)
+    }
+
+    fn weight(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> u64 {
+        W::weight(&W::LEVEL.counts(line, word, at, clock), line)
+    }
+
+    fn idle(line: &WindowLine, at: u64) -> u64 {
+        W::LEVEL.number().put(line.number(at))
+    }
+
+    fn owed(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Owed {
+        Owed::for_windows(Self::resets_in(line, word, at, clock))
+    }
+
+    fn owing(line: &WindowLine, at: u64, Owed { wait, .. }: Owed) -> u64 {
+        if wait == Ticks::ZERO {
+            return Self::idle(line, at);
+        }
+        let (here, number) = (line.number(at), W::LEVEL.number());
+        // A full count in this window, or in the one to come that counts for so long.
+        let until = u128::from(at & (line.window() - 1)) + u128::from(line.timeline().units_in(wait)) - 1;
+        let last = (until >> line.fraction_bits()) as u64;
+        let ahead = last.saturating_sub(W::COUNTS_FOR - 1).min(most_ahead(line, number));
+        number.put(here.wrapping_add(ahead)) | W::LEVEL.current().put(line.limit().into())
+    }
+
+    fn reach(line: &WindowLine, Owed { wait, .. }: Owed) -> u64 {
+        // The window that is ahead, and the one it lies in.
+        (line.timeline().units_in(wait) >> line.fraction_bits())
+            .saturating_add(1)
+            .min(most_ahead(line, W::LEVEL.number()))
+    }
+}
+
+/// How many windows a number may be ahead: a quarter of the circle of numbers, and of positions.
+fn most_ahead(line: &WindowLine, number: Field) -> u64 {
+    1 << (line.number_bits(number) - 2)
+}
+
+/// That part of a time which a count is of the limit, but not nothing of something.
+pub(super) fn part_of(time: u64, count: u64, limit: u32) -> u64 {
+    // At most the time, for a count is at most the limit, or was under another quota.
+    let part = u128::from(time) * u128::from(count) / u128::from(limit.max(1));
+    u64::try_from(part).unwrap_or(u64::MAX).max(count.min(1))
+}
