@@ -38,7 +38,7 @@ fn user(head: &Head<'_>) -> Option<User> {
 fn app() -> Result<Router, Box<dyn Error>> {
     let report = RateLimitLayer::global(Quota::per_minute(1).burst(2)).named("report")?;
     let each_user =
-        RateLimitLayer::by_key(user, Quota::per_hour(60).burst(4)).headers(Headers::OnAllResponses).named("user")?;
+        RateLimitLayer::by(user, Quota::per_hour(60).burst(4)).headers(Headers::OnAllResponses).named("user")?;
     let each_client = RateLimitLayer::per_client(Quota::per_hour(120).burst(10))
         .exempt(|head| head.uri.path() == "/healthz")
         .on_limited(|head, limited| println!("    {:?} of {}: {limited}", head.peer(), head.uri));

@@ -64,7 +64,7 @@ fn allowed_request_allocates_nothing() {
     let per_client = RateLimitLayer::per_client(quota).behind(TrustedProxies::new(["10.0.0.0/8"]).unwrap());
     let per_client = per_client.exempt(|head| head.uri.path() == "/healthz").on_limited(|_, _| ()).problem_json();
     assert_eq!(allocations(per_client.layer(respond)), 0);
-    assert_eq!(allocations(RateLimitLayer::by_key(|head| head.version, quota).layer(respond)), 0);
+    assert_eq!(allocations(RateLimitLayer::by(|head| head.version, quota).layer(respond)), 0);
     let name = http::HeaderName::from_static("x-forwarded-for");
     assert_eq!(allocations(RateLimitLayer::by_header(name, quota).layer(respond)), 0);
     #[cfg(feature = "tokio")]

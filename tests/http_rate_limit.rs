@@ -274,7 +274,7 @@ async fn key_churn_stays_within_capacity() {
 /// Requests without a key share a bucket that requests with a key do not use.
 #[tokio::test]
 async fn requests_without_a_key_share_a_bucket() {
-    let by_user = RateLimitLayer::by_key(|head| head.headers.get("x-user").cloned(), Quota::per_hour(1).burst(2));
+    let by_user = RateLimitLayer::by(|head| head.headers.get("x-user").cloned(), Quota::per_hour(1).burst(2));
     let by_header = RateLimitLayer::by_header(http::HeaderName::from_static("x-user"), Quota::per_hour(1).burst(2));
     let servers = [
         serve(move |_| by_user.layer(service_fn(hello))).await,

@@ -277,7 +277,7 @@ async fn metadata_value_is_a_key() {
 #[tokio::test]
 async fn full_method_is_a_key() {
     let key = |head: &Head<'_>| (head.uri.path().to_owned(), head.headers.get("x-api-key").cloned());
-    let layer = RateLimitLayer::by_key(key, Quota::per_hour(1));
+    let layer = RateLimitLayer::by(key, Quota::per_hour(1));
     let mut client = client(serve(Server::builder().layer(layer).add_service(Upstream::default().echo())));
     call(&mut client).await.unwrap();
     assert_limited(&call(&mut client).await.unwrap_err());

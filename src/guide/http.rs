@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | [`RateLimitLayer::global`](crate::http::RateLimitLayer::global) | all requests together | what the server can bear |
 //! | [`per_client`](crate::http::RateLimitLayer::per_client) | those of each address | fairness between strangers |
-//! | [`by_header`](crate::http::RateLimitLayer::by_header), [`by_key`](crate::http::RateLimitLayer::by_key) | those of each API key, user, tenant, path | fairness between those you know |
+//! | [`by_header`](crate::http::RateLimitLayer::by_header), [`by`](crate::http::RateLimitLayer::by) | those of each API key, user, tenant, path | fairness between those you know |
 //!
 //! They go together, one around the other, and a request passes if all let it pass. The cheapest and the widest belong
 //! outside: a client who floods is stopped before anybody asks who he is. What a request took of an outer limit stays
@@ -31,7 +31,7 @@
 //! let app: Router = Router::new()
 //!     .route("/", get(home))
 //!     .route("/report", get(report).layer(RateLimitLayer::global(Quota::per_minute(10)))) // expensive, whoever asks
-//!     .layer(RateLimitLayer::by_key(|head| head.extensions.get::<User>().cloned(), Quota::per_second(20)))
+//!     .layer(RateLimitLayer::by(|head| head.extensions.get::<User>().cloned(), Quota::per_second(20)))
 //!     .route("/healthz", get(healthz)) // added after: only what follows is around it
 //!     .layer(RateLimitLayer::per_client(Quota::per_second(50).burst(100)).exempt(|head| head.uri.path() == "/healthz"))
 //!     .layer(RateLimitLayer::global(Quota::per_second(5_000)));

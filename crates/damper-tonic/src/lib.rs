@@ -29,7 +29,7 @@
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let each_client = RateLimitLayer::per_client(Quota::per_second(50).burst(100))
 //!     .exempt(|head| head.uri.path() == "/grpc.health.v1.Health/Check");
-//! let greetings = RateLimitLayer::by_key(|head| head.uri.path().to_owned(), Quota::per_second(500)); // each method
+//! let greetings = RateLimitLayer::by(|head| head.uri.path().to_owned(), Quota::per_second(500)); // each method
 //! tonic::transport::Server::builder()
 //!     .layer(each_client) // all services
 //!     .add_service(greetings.layer(GreeterServer)) // this one

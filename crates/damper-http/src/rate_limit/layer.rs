@@ -147,13 +147,13 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, K>> {
     /// #[derive(Clone, Hash)]
     /// struct User(u64);
     ///
-    /// let layer = RateLimitLayer::by_key(
+    /// let layer = RateLimitLayer::by(
     ///     |head| (head.extensions.get::<User>().cloned(), head.uri.path().to_owned()),
     ///     Quota::per_minute(30),
     /// );
     /// # let _ = layer;
     /// ```
-    pub fn by_key(key: F, quota: Quota) -> Self {
+    pub fn by(key: F, quota: Quota) -> Self {
         Self::new(ByKey::new(key, limits_for_each(quota)))
     }
 }
