@@ -8,7 +8,10 @@ mod models {
 }
 
 use damper::time::Seed;
-use damper::{ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, WhenFull};
+use damper::{
+    ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, SetQuotaError, TierError,
+    WhenFull,
+};
 use models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
 use models::seed::seed;
 use models::skewed::Skewed;
@@ -510,10 +513,15 @@ fn tiers_and_overrides() {
     limits.clear_tier(&10);
     let usage = limits.peek(&10);
     assert_eq!((usage.limit(), usage.remaining()), (10, 4));
-    assert_eq!(limits.set_tier(&10, 3), Err(KeyedLimiterError::Tier(3)));
-    assert_eq!(limits.set_tier_quota(2, Quota::per_second(6).burst(60)), Some(Ok(())));
+    let missing = TierError::Missing { tier: 3, tiers: 3 };
+    assert_eq!(limits.set_tier(&10, 3), Err(missing));
+    assert_eq!(limits.set_tier_quota(2, Quota::per_second(6).burst(60)), Ok(()));
     assert_eq!(limits.tier_quota(2), Some(Quota::per_second(6).burst(60)));
-    assert_eq!((limits.tier_quota(3), limits.set_tier_quota(3, Quota::per_second(1))), (None, None));
+    assert_eq!((limits.tier_quota(3), limits.set_tier_quota(3, Quota::per_second(1))), (None, Err(missing)));
+    let too_large = Quota::per_second(6).burst(u32::MAX).max_debt(u32::MAX);
+    let refused = limits.set_tier_quota(2, too_large).unwrap_err();
+    assert!(matches!(refused, TierError::Quota(SetQuotaError::TooLarge { .. })), "{refused:?}");
+    assert_eq!(limits.tier_quota(2), Some(Quota::per_second(6).burst(60)));
     // An override outlives the slot.
     limits.set_tier(&20, 1).unwrap();
     limits.clear();
@@ -765,7 +773,7 @@ proptest! {
                     model.give_tier(key, None);
                 }
                 Step::SetQuota(tier, settings) => {
-                    prop_assert_eq!(limits.set_tier_quota(tier, settings.quota()), Some(Ok(())));
+                    prop_assert_eq!(limits.set_tier_quota(tier, settings.quota()), Ok(()));
                     model.set_quota(tier, settings);
                 }
                 Step::Clear => {

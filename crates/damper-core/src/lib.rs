@@ -84,7 +84,9 @@ pub use breaker::{
     BreakerConfig, BreakerConfigError, BreakerStatus, CallError, Cause, CircuitBreaker, CircuitOpen, OnStateChange,
     Permit, State, StateChange, Verdict, Window, WindowError,
 };
-pub use keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError, WhenFull};
+#[cfg(feature = "alloc")]
+pub use keyed::KeyedLimiterError;
+pub use keyed::{ClientAddress, KeyedLimiter, TierError, WhenFull};
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{

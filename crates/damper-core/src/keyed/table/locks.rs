@@ -1,19 +1,18 @@
 //! The locks of first sights and shared buckets, and what they counted.
 
-use super::shared::Bucket;
 use crate::sync::{Guarded, const_unless_loom};
 #[cfg(feature = "alloc")]
 use {alloc::boxed::Box, crossbeam_utils::CachePadded};
 
-/// What happened to keys.
+/// What happened to the keys of a lock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counts {
-    /// Of the slots that this lock gave away, those that are taken. It wraps: who takes a slot from its owner does so
-    /// under another lock.
-    pub(super) keys: u64,
-    pub(super) evictions: u64,
-    pub(super) overflows: u64,
-    pub(super) refused_newcomers: u64,
+pub(in crate::keyed) struct Counts {
+    /// Of the slots that keys of this lock got, those that are still taken. It wraps: a slot may change its owner under
+    /// another lock.
+    pub(in crate::keyed) keys: u64,
+    pub(in crate::keyed) evictions: u64,
+    pub(in crate::keyed) overflows: u64,
+    pub(in crate::keyed) refused_newcomers: u64,
     /// How often a shared bucket of this lock was cleared; wraps.
     pub(super) clears: u32,
 }
@@ -44,11 +43,11 @@ impl Locks {
 
     /// The lock of a shared bucket, and of the keys that would share it.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one lock only"))]
-    pub(super) fn of(&self, bucket: Bucket) -> &Guarded<Counts> {
+    pub(super) fn of(&self, bucket: usize) -> &Guarded<Counts> {
         match self {
             Self::One(lock) => lock,
             #[cfg(feature = "alloc")]
-            Self::Many(locks) => &locks[bucket.number() % locks.len()],
+            Self::Many(locks) => &locks[bucket % locks.len()],
         }
     }
 
