@@ -98,12 +98,14 @@ impl<A: KeyedAlgorithm> Table<A> {
         clock: &impl Clock,
         tier: impl FnOnce() -> usize,
     ) -> Option<TakeResult> {
-        self.lock_of(key).write(|counts| self.take_first_locked(key, tier(), n, clock, counts))
+        let share = self.shared.share_of(key);
+        self.shared.lock(share).write(|counts| self.take_first_locked(key, share, tier(), n, clock, counts))
     }
 
     fn take_first_locked(
         &self,
         key: Fingerprint,
+        share: Share,
         tier: usize,
         n: u32,
         clock: &impl Clock,
@@ -114,7 +116,7 @@ impl<A: KeyedAlgorithm> Table<A> {
             if self.slots.slot_of(key).is_some() {
                 return None;
             }
-            if let Some(taken) = self.try_take_first(key, tier, n, clock, counts) {
+            if let Some(taken) = self.try_take_first(key, share, tier, n, clock, counts) {
                 return Some(taken);
             }
             backoff.spin();
@@ -125,13 +127,13 @@ impl<A: KeyedAlgorithm> Table<A> {
     fn try_take_first(
         &self,
         key: Fingerprint,
+        share: Share,
         tier: usize,
         n: u32,
         clock: &impl Clock,
         counts: &mut Counts,
     ) -> Option<TakeResult> {
         let (tier, _) = self.tiers.at(|| tier);
-        let share = self.shared.share_of(key);
         let others = self.shared.debt_in_other_tiers::<A>(share, tier, &self.tiers, clock);
         let (quota, (epoch, line)) = self.tiers.read(tier, clock);
         let shared = self.shared.word(share, tier);
@@ -142,9 +144,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         // Once, after the words.
         let at = line.reading(clock.now());
         let now = Reading { tier, line: &line, at, clock };
-        let [first, second] =
-            [(first, &words[0]), (second, &words[1])].map(|(set, words)| self.candidates(set, words, &now));
-        let candidate = choose(first, second)?;
+        let candidate = choose(self.candidates(first, &words[0], &now), self.candidates(second, &words[1], &now))?;
         if !quota.is_current(epoch) {
             return None;
         }

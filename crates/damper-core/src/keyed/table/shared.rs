@@ -198,21 +198,24 @@ impl SharedBuckets {
         }
     }
 
+    #[inline]
     fn buckets(&self) -> usize {
         self.words().len() / self.tiers
     }
 
-    /// The words of a bucket, one for each tier.
-    fn words_of(&self, bucket: usize) -> &[AtomicU64] {
-        &self.words()[bucket * self.tiers..][..self.tiers]
+    #[inline]
+    fn word_of(&self, bucket: usize, tier: usize) -> &AtomicU64 {
+        &self.words()[bucket * self.tiers + tier]
     }
 
     /// The bucket that a key would share, and its part of it.
+    #[inline]
     pub(super) fn share_of(&self, key: Fingerprint) -> Share {
         Share { bucket: key.shared_bucket(self.buckets()), tag: key.tag(TAG.max()) }
     }
 
     /// The lock of a bucket, and of the first sights of the keys that would share it.
+    #[inline]
     pub(super) fn lock(&self, share: Share) -> &Guarded<Counts> {
         self.locks.of(share.bucket)
     }
@@ -223,16 +226,18 @@ impl SharedBuckets {
     }
 
     /// The word of a bucket in a tier. The decision that follows has to be validated by `LiveQuota::is_current`.
+    #[inline]
     pub(super) fn word(&self, share: Share, tier: usize) -> SharedWord {
         // ORDERING: Relaxed. A thread that decides holds the lock, which orders the words and their quotas. A `peek` has no
         // lock: it reports one instant or the next. loom-tests: keyed::an_old_quota_forgets_no_overflow.
-        SharedWord(self.words_of(share.bucket)[tier].load(Ordering::Relaxed))
+        SharedWord(self.word_of(share.bucket, tier).load(Ordering::Relaxed))
     }
 
     /// Called with the bucket's lock held.
+    #[inline]
     pub(super) fn store(&self, share: Share, tier: usize, word: SharedWord) {
         // ORDERING: Relaxed, as in `word`.
-        self.words_of(share.bucket)[tier].store(word.0, Ordering::Relaxed);
+        self.word_of(share.bucket, tier).store(word.0, Ordering::Relaxed);
     }
 
     /// What all tiers' words but one owe. Read before the clock is read for that one's line.
@@ -342,9 +347,9 @@ impl SharedBuckets {
         for bucket in 0..self.buckets() {
             self.locks.of(bucket).write(|counts| {
                 counts.clears = counts.clears.wrapping_add(1);
-                for word in self.words_of(bucket) {
+                for tier in 0..self.tiers {
                     // ORDERING: Relaxed, as in `word`.
-                    word.store(SharedWord::UNUSED.0, Ordering::Relaxed);
+                    self.word_of(bucket, tier).store(SharedWord::UNUSED.0, Ordering::Relaxed);
                 }
             });
         }

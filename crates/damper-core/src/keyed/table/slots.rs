@@ -239,6 +239,7 @@ impl Slots {
     }
 
     /// The slot of a key, unless another key is taking it, and its word.
+    #[inline]
     pub(super) fn slot_of<'a>(&'a self, key: Fingerprint) -> Option<(&'a Slot, SlotWord)> {
         let with_word = |slot: &'a Slot| Some((slot, slot.word_of(key)?));
         // A slot that is being taken from the key may stand before the one that it got since.
