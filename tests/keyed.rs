@@ -78,7 +78,7 @@ fn borrowed_keys_of_any_kind() {
 }
 
 #[test]
-fn capacities_out_of_range_are_named() {
+fn error_names_a_capacity_out_of_range() {
     for keys in [0, (1 << 28) + 1, usize::MAX] {
         let error = KeyedLimiter::<u64>::builder(Quota::per_second(1)).capacity(keys).build().unwrap_err();
         assert_eq!(error, KeyedLimiterError::Capacity(keys));
@@ -110,7 +110,7 @@ fn admitted_of_many(
 
 /// Whoever takes the slot of an exhausted key owes what that owed.
 #[test]
-fn an_exhausted_key_gets_no_fresh_burst_by_being_evicted() {
+fn evicted_key_passes_its_debt_to_the_newcomer() {
     let (admitted, limits) = admitted_of_many(WhenFull::EvictLeastIndebted, 1_000);
     assert_eq!(admitted, 4 * 5, "what the four slots of the set hold, once");
     assert_eq!((limits.len(), limits.overflows()), (4, 0));
@@ -127,7 +127,7 @@ fn keys_without_a_slot_share_a_bucket() {
 
 /// By default there are two shared buckets for each key of the capacity, and a debt in one leaves the others full.
 #[test]
-fn there_are_many_shared_buckets() {
+fn shared_buckets_default_to_two_per_key() {
     let build = |buckets: Option<usize>| {
         let builder = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5)).capacity(2).clock(ManualClock::new());
         if let Some(buckets) = buckets { builder.shared_buckets(buckets) } else { builder }
@@ -187,7 +187,7 @@ fn moves_from_and_to_a_tier_without_refill_keep_the_tokens() {
 
 /// However often a key is moved, its debt takes as long to be repaid, to the tick.
 #[test]
-fn moves_between_tiers_add_no_debt() {
+fn moves_between_tiers_keep_the_time_to_repay() {
     for (hertz, fast) in [(1, 3), (1_000, 10), (32_768, 7), (1_000_000_000, 1_000)] {
         let clock = ManualClock::with_frequency(hertz);
         let (slow, fast) = (Quota::per_second(1).burst(10), Quota::per_second(fast).burst(10));
@@ -203,7 +203,7 @@ fn moves_between_tiers_add_no_debt() {
 
 /// A debt for ever that is moved to a tier does not change what a clock that stepped back costs the other keys there.
 #[test]
-fn a_debt_for_ever_keeps_no_tier_from_forgetting() {
+fn permanent_debt_leaves_clock_recovery_of_a_tier_unchanged() {
     let lockout = |is_moved: bool| {
         let clock = ManualClock::new();
         clock.advance(Duration::from_secs(10_000));
@@ -225,9 +225,9 @@ fn a_debt_for_ever_keeps_no_tier_from_forgetting() {
 }
 
 /// Calls back once, at a reading of the clock.
-struct Meanwhile<F>(Cell<Option<F>>);
+struct CallbackClock<F>(Cell<Option<F>>);
 
-impl<F: FnOnce()> Clock for Meanwhile<F> {
+impl<F: FnOnce()> Clock for CallbackClock<F> {
     fn now(&self) -> u64 {
         if let Some(call) = self.0.take() {
             call();
@@ -240,23 +240,23 @@ impl<F: FnOnce()> Clock for Meanwhile<F> {
 }
 
 /// Refuses a call that the limit for all refuses, while something else happens.
-fn refused_meanwhile<K: ?Sized + std::hash::Hash>(
+fn refused_during<K: ?Sized + std::hash::Hash>(
     limits: &KeyedLimiter<K, &ManualClock>,
     (key, n): (&K, u32),
-    meanwhile: impl FnOnce(),
+    callback: impl FnOnce(),
 ) {
-    let clock = Meanwhile(Cell::new(None));
+    let clock = CallbackClock(Cell::new(None));
     let all = RateLimiter::with_clock(Quota::per_hour(1).burst(5), &clock);
     all.check().unwrap();
-    clock.0.set(Some(meanwhile));
+    clock.0.set(Some(callback));
     assert!(limits.check_n_with(key, n, &all).is_err());
 }
 
 #[test]
-fn what_was_free_is_not_given_back() {
+fn roll_back_of_a_free_call_returns_nothing() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::UNLIMITED).clock(&clock).build().unwrap();
-    refused_meanwhile(&limits, (&1, 5), || {
+    refused_during(&limits, (&1, 5), || {
         limits.set_quota(Quota::per_hour(1).burst(5)).unwrap();
         assert!(limits.check_n(&1, 5).is_ok());
     });
@@ -264,7 +264,7 @@ fn what_was_free_is_not_given_back() {
 }
 
 #[test]
-fn what_was_forgotten_is_not_given_back() {
+fn roll_back_after_clear_returns_nothing() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(1).burst(5))
         .capacity(1)
@@ -274,7 +274,7 @@ fn what_was_forgotten_is_not_given_back() {
         .unwrap();
     let fill = || (100..104).for_each(|key| assert!(limits.check(&key).is_ok()));
     fill();
-    refused_meanwhile(&limits, (&1, 5), || {
+    refused_during(&limits, (&1, 5), || {
         limits.clear();
         fill();
         assert!(limits.check_n(&2, 5).is_ok());
@@ -285,7 +285,7 @@ fn what_was_forgotten_is_not_given_back() {
 
 /// What one key alone owes in a shared bucket costs no other newcomer anything.
 #[test]
-fn newcomers_do_not_inherit_the_debt_of_one_other_key() {
+fn newcomer_ignores_the_debt_of_a_single_other_key() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(10))
         .shared_buckets(1)
@@ -305,7 +305,7 @@ fn newcomers_do_not_inherit_the_debt_of_one_other_key() {
 
 /// A fast tier does not forgive what a key owes for longer than a key of that tier ever could.
 #[test]
-fn a_debt_survives_a_stay_in_a_faster_tier() {
+fn debt_survives_a_stay_in_a_faster_tier() {
     fn moved<A: damper::limit::KeyedAlgorithm>(slow: Quota, fast: Quota) -> [Option<Duration>; 2] {
         let clock = ManualClock::new();
         let builder = KeyedLimiter::<u64>::builder(slow).tiers([fast], |_| 0).clock(&clock).algorithm::<A>();
@@ -337,7 +337,7 @@ fn a_debt_survives_a_stay_in_a_faster_tier() {
 }
 
 #[test]
-fn newcomers_are_refused_until_somebody_is_idle() {
+fn deny_new_refuses_newcomers_until_a_slot_is_idle() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5))
         .capacity(2)
@@ -358,7 +358,7 @@ fn newcomers_are_refused_until_somebody_is_idle() {
 
 /// What is always allowed, or never, does not depend on whether there is a slot.
 #[test]
-fn newcomers_are_told_when_no_wait_helps() {
+fn deny_new_reports_costs_above_the_burst() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5))
         .tiers([Quota::UNLIMITED], |key| usize::from(*key > 100))
         .capacity(2)
@@ -376,7 +376,7 @@ fn newcomers_are_told_when_no_wait_helps() {
 
 /// A debt that is never repaid is not forgotten in a tier where it would be.
 #[test]
-fn a_debt_for_ever_is_owed_in_every_tier() {
+fn permanent_debt_is_inherited_in_every_tier() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(0).burst(5))
         .tiers([Quota::per_second(1_000_000).burst(5)], |key| usize::from(*key > 100))
         .capacity(2)
@@ -391,7 +391,7 @@ fn a_debt_for_ever_is_owed_in_every_tier() {
 
 /// Who spent of the shared bucket and then gets a slot owes what that owes.
 #[test]
-fn from_overflow_to_a_slot_of_ones_own_is_no_fresh_burst() {
+fn slot_after_overflow_starts_with_the_shared_debt() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5)).capacity(2).clock(&clock).build().unwrap();
     for key in 0..4 {
@@ -408,7 +408,7 @@ fn from_overflow_to_a_slot_of_ones_own_is_no_fresh_burst() {
 
 /// A flood of keys is bounded in memory, and what each slot admits is bounded too.
 #[test]
-fn a_flood_of_keys_admits_no_more_than_the_slots_hold() {
+fn flood_admits_at_most_what_the_slots_hold() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(3))
         .capacity(64)
@@ -422,7 +422,7 @@ fn a_flood_of_keys_admits_no_more_than_the_slots_hold() {
 }
 
 #[test]
-fn an_idle_victim_loses_nothing() {
+fn evicted_idle_key_returns_with_a_full_bucket() {
     let clock = ManualClock::new();
     let limits = aimed(Quota::per_second(1).burst(2), 1, &clock);
     limits.check_n(&1, 2).unwrap();
@@ -477,7 +477,7 @@ fn all_operations_of_a_key() {
 }
 
 #[test]
-fn what_the_limit_for_all_refuses_the_key_gets_back() {
+fn refusal_by_the_limit_for_all_returns_the_keys_tokens() {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(100));
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(10)).clock(&clock).build().unwrap();
@@ -556,7 +556,7 @@ fn client_addresses_are_grouped() {
 
 /// All those whose low bits are the same.
 #[test]
-fn clients_of_different_groups_have_limits_of_their_own() {
+fn client_groups_have_separate_limits() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<ClientAddress>::builder(Quota::per_second(1)).clock(&clock).build().unwrap();
     for group in 0..64u16 {
@@ -572,7 +572,7 @@ fn clients_of_different_groups_have_limits_of_their_own() {
 
 /// What a key owes at most, and what the clock may step back by: more than that can only be a word of long ago.
 #[test]
-fn a_clock_that_steps_back_as_told_forgives_nothing() {
+fn clock_step_within_its_bound_keeps_the_debt() {
     let clock = Skewed(ManualClock::new(), Duration::from_secs(2));
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).max_debt(3)).clock(&clock).build().unwrap();
     clock.0.advance(Duration::from_secs(100));
@@ -588,7 +588,7 @@ fn a_clock_that_steps_back_as_told_forgives_nothing() {
 /// Threads check and flood while the quota changes: no key gets more than its envelope. Where keys are evicted, that holds
 /// for all slots together: a key that returns through its other set has a fresh burst.
 #[test]
-fn threads_and_floods_stay_in_the_envelope() {
+fn each_key_stays_in_its_envelope_under_threads_and_floods() {
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
         let clock = ManualClock::new();
         let (fast, slow) = (Quota::per_second(1_000).burst(20), Quota::per_second(100).burst(10));
@@ -632,7 +632,7 @@ fn threads_and_floods_stay_in_the_envelope() {
 }
 
 #[test]
-fn hashes_of_zero_are_keys_too() {
+fn key_with_hash_zero_is_limited() {
     let clock = ManualClock::new();
     let limits = aimed(Quota::per_second(1), 8, &clock);
     assert!(limits.check(&0).is_ok());
@@ -640,7 +640,7 @@ fn hashes_of_zero_are_keys_too() {
 }
 
 #[test]
-fn racing_threads_take_exactly_what_there_is() {
+fn racing_threads_take_exactly_the_burst() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(1_000)).clock(&clock).build().unwrap();
     let admitted: usize = std::thread::scope(|scope| {
@@ -653,7 +653,7 @@ fn racing_threads_take_exactly_what_there_is() {
 }
 
 #[test]
-fn the_default_hasher_is_seeded() {
+fn default_hasher_is_seeded() {
     let [one, other] = [Seed::random(), Seed::random()];
     assert_ne!(one.hash_one(7), other.hash_one(7));
 }
@@ -661,7 +661,7 @@ fn the_default_hasher_is_seeded() {
 proptest! {
     /// While the keys fit, each is limited as if it had a limiter of its own.
     #[test]
-    fn each_key_is_a_limiter(calls in proptest::collection::vec((1..=40u64, 0..200_000_000u64, 0..4u32), 1..400)) {
+    fn each_key_matches_a_limiter_of_its_own(calls in proptest::collection::vec((1..=40u64, 0..200_000_000u64, 0..4u32), 1..400)) {
         let clock = ManualClock::new();
         let quota = Quota::per_second(10).burst(3);
         // The identity spreads 40 keys evenly, two or three to a set.
@@ -725,7 +725,7 @@ fn answer(found: Result<damper::Allowed, damper::Denied>, expected: Answer) -> A
 proptest! {
     /// A table that is large enough answers as a map of slow buckets does, whatever is done to keys and quotas.
     #[test]
-    fn a_large_table_is_a_map_of_buckets(
+    fn large_table_matches_a_map_of_buckets(
         tiers in [settings(), settings(), settings()],
         shares in any::<bool>(),
         steps in proptest::collection::vec((1..=13u64, prop_oneof![4 => 0..5i64, 1 => 0..1_000i64], step()), 1..300),
@@ -791,7 +791,7 @@ proptest! {
     /// but where they come back within one refill of the deepest debt before their level has gone full circle, as if
     /// they owed what is left of the circle.
     #[test]
-    fn a_year_of_rare_keys(
+    fn keys_that_return_after_months_have_full_buckets(
         rate_log2 in 0..=6u32,
         (burst, max_debt) in (1..50u32, 0..200u32),
         calls in proptest::collection::vec((0..6u64, gaps(), 0..20u32), 1..300),
@@ -853,7 +853,7 @@ fn gaps() -> impl Strategy<Value = Gap> {
 
 /// With as many busy keys as the capacity, about 3 in 10,000 find no slot.
 #[test]
-fn few_of_as_many_busy_keys_as_the_capacity_find_no_slot() {
+fn few_keys_find_no_slot_at_capacity() {
     let (mut keys, mut overflows) = (0, 0);
     for (capacity, tables) in [(100, 500), (1_000, 100), (8_192, 20), (100_000, 2)] {
         let mut of_these = 0;
@@ -880,7 +880,7 @@ fn few_of_as_many_busy_keys_as_the_capacity_find_no_slot() {
 /// While an attacker rotates a hundred times as many keys as the table is built for, a key that asks all the time gets
 /// its burst and its rate, exactly.
 #[test]
-fn a_busy_key_keeps_its_rate_under_a_flood() {
+fn busy_key_keeps_its_rate_under_a_flood() {
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew] {
         let clock = ManualClock::new();
         let limits = KeyedLimiter::<u64>::builder(Quota::per_second(10).burst(5))
@@ -904,7 +904,7 @@ fn a_busy_key_keeps_its_rate_under_a_flood() {
 /// Threads check, give back, roll back and move keys between tiers of one quota, among more keys than there are slots:
 /// what is net taken of a key, in its own slot and in the shared bucket, stays in the envelope.
 #[test]
-fn threads_that_give_back_stay_in_the_envelope_of_each_key() {
+fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
     const KEYS: usize = 40;
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew] {
         let clock = ManualClock::new();

@@ -138,37 +138,37 @@ fn flood(when_full: WhenFull) {
 /// More keys than slots push one another out: all together get no more than four bursts and their rate.
 /// [A newcomer that owes nothing.]
 #[test]
-fn evictions_mint_nothing() {
+fn evictions_keep_all_slots_in_one_envelope() {
     check(3_000, || flood(WhenFull::EvictLeastIndebted));
 }
 
 #[test]
 #[should_panic]
-fn evictions_mint_nothing_unless_flawed() {
+fn evictions_keep_all_slots_in_one_envelope_unless_flawed() {
     check_flawed(|| flood(WhenFull::EvictLeastIndebted));
 }
 
 /// Keys without a slot share a bucket: each key gets its burst and its rate, wherever it is. [A newcomer that does not owe what the shared bucket does.]
 #[test]
-fn no_key_from_the_overflow_has_a_fresh_burst() {
+fn keys_from_overflow_stay_in_their_envelope() {
     check(3_000, || flood(WhenFull::SharedOverflow));
 }
 
 #[test]
 #[should_panic]
-fn no_key_from_the_overflow_has_a_fresh_burst_unless_flawed() {
+fn keys_from_overflow_stay_in_their_envelope_unless_flawed() {
     check_flawed(|| flood(WhenFull::SharedOverflow));
 }
 
 /// The same where keys without a slot are refused. [A first sight that does not look again under the lock.]
 #[test]
-fn no_key_has_two_slots() {
+fn each_key_has_one_slot() {
     check(3_000, || flood(WhenFull::DenyNew));
 }
 
 #[test]
 #[should_panic]
-fn no_key_has_two_slots_unless_flawed() {
+fn each_key_has_one_slot_unless_flawed() {
     check_flawed(|| flood(WhenFull::DenyNew));
 }
 
@@ -190,27 +190,27 @@ fn everything(when_full: WhenFull) {
 /// All that can be done to keys, while the quota changes: each is in the envelope of what was in force. [A newcomer
 /// that owes nothing.]
 #[test]
-fn no_key_leaves_its_envelope_while_the_quota_changes() {
+fn each_key_stays_in_its_envelope_while_the_quota_changes() {
     check(3_000, || everything(WhenFull::EvictLeastIndebted));
     check(3_000, || everything(WhenFull::SharedOverflow));
 }
 
 #[test]
 #[should_panic]
-fn no_key_leaves_its_envelope_while_the_quota_changes_unless_flawed() {
+fn each_key_stays_in_its_envelope_while_the_quota_changes_unless_flawed() {
     check_flawed(|| everything(WhenFull::SharedOverflow));
 }
 
 /// All is forgotten again and again, while keys come and push one another out: the slots that are taken are counted.
 /// [A `clear` that claims what is claimed.]
 #[test]
-fn clears_beside_evictions_count_the_slots() {
+fn clears_beside_evictions_keep_the_slot_count() {
     check(10_000, clears);
 }
 
 #[test]
 #[should_panic]
-fn clears_beside_evictions_count_the_slots_unless_flawed() {
+fn clears_beside_evictions_keep_the_slot_count_unless_flawed() {
     check_flawed(clears);
 }
 

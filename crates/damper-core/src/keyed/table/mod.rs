@@ -138,7 +138,7 @@ impl Tiers {
             Self::One(_) => 0,
             // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of` left
             // for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
-            // loom-tests: keyed::a_debt_survives_a_move_beside_a_check.
+            // loom-tests: keyed::debt_survives_a_move_beside_a_check.
             #[cfg(feature = "alloc")]
             Self::Several(tiers) => tiers[tier].deepest_moved.load(Ordering::Relaxed),
         })

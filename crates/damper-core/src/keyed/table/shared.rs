@@ -229,7 +229,7 @@ impl SharedBuckets {
     #[inline]
     pub(super) fn word(&self, share: Share, tier: usize) -> SharedWord {
         // ORDERING: Relaxed. A thread that decides holds the lock, which orders the words and their quotas. A `peek` has no
-        // lock: it reports one instant or the next. loom-tests: keyed::an_old_quota_forgets_no_overflow.
+        // lock: it reports one instant or the next. loom-tests: keyed::shared_debt_survives_a_stale_quota.
         SharedWord(self.word_of(share.bucket, tier).load(Ordering::Relaxed))
     }
 

@@ -114,7 +114,7 @@ impl Slot {
     #[inline]
     pub(super) fn word(&self) -> SlotWord {
         // ORDERING: Acquire pairs with the Release in `publish`: a thread that sees a word sees its owner's fingerprint, or
-        // a later one. loom-tests: keyed::nobody_is_refused_on_another_s_word.
+        // a later one. loom-tests: keyed::refusal_uses_only_its_own_keys_word.
         SlotWord(self.word.load(Ordering::Acquire))
     }
 
@@ -123,7 +123,7 @@ impl Slot {
     pub(super) fn owner(&self) -> Option<Fingerprint> {
         // ORDERING: Relaxed: the Acquire fence in `LiveQuota::is_current` follows, and pairs with the Release of the
         // fingerprint in `publish`. A thread that has seen the new fingerprint then sees that the word was claimed, and
-        // that an older one has changed. loom-tests: keyed::nobody_is_refused_on_another_s_word.
+        // that an older one has changed. loom-tests: keyed::refusal_uses_only_its_own_keys_word.
         Fingerprint::from_stored(self.fingerprint.load(Ordering::Relaxed))
     }
 

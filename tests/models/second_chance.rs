@@ -1,18 +1,18 @@
 //! A shard of the store with a plain list, for the rule by which it evicts.
 
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct SecondChanceModel {
     capacity: usize,
     hand: usize,
     /// From where marked entries are looked at again.
     review: usize,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ModelEntry>,
     pub(crate) evictions: u64,
     pub(crate) kept_evictions: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ModelEntry {
     pub(crate) key: u8,
     pub(crate) value: u32,
     uses: u32,
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     is_marked: bool,
 }
 
-impl Ring {
+impl SecondChanceModel {
     const LOOKS: usize = 64;
 
     pub(crate) fn new(capacity: usize) -> Self {
@@ -42,7 +42,7 @@ impl Ring {
         if let Some(value) = self.get(key) {
             return value;
         }
-        let entry = Entry { key, value, uses: 0, is_marked: false };
+        let entry = ModelEntry { key, value, uses: 0, is_marked: false };
         if self.entries.len() < self.capacity {
             self.entries.push(entry);
         } else {

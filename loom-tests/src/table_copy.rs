@@ -29,7 +29,7 @@ pub enum Bug {
 
 /// What becomes of a newcomer for whom there is no idle slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenFull {
+pub enum CopyWhenFull {
     Share,
     Evict,
 }
@@ -37,7 +37,7 @@ pub enum WhenFull {
 const CLAIMED: u64 = u32::MAX as u64;
 
 #[derive(Debug)]
-struct Slot {
+struct SlotCopy {
     /// Whose it is; 0 for nobody's.
     key: AtomicU64,
     /// The version, and below it what is used.
@@ -49,21 +49,21 @@ fn used(word: u64) -> u64 {
 }
 
 #[derive(Debug)]
-pub struct Slots {
+pub struct TableCopy {
     bug: Bug,
-    when_full: WhenFull,
+    when_full: CopyWhenFull,
     versions: u64,
     burst: u64,
-    slots: [Slot; 2],
+    slots: [SlotCopy; 2],
     /// What the keys without a slot used.
     shared: AtomicU64,
     locks: [Mutex<()>; 4],
 }
 
-impl Slots {
-    /// Slots of which nothing is used.
-    pub fn new(bug: Bug, when_full: WhenFull, versions: u64, burst: u64) -> Self {
-        let slot = |()| Slot { key: AtomicU64::new(0), word: AtomicU64::new(0) };
+impl TableCopy {
+    /// TableCopy of which nothing is used.
+    pub fn new(bug: Bug, when_full: CopyWhenFull, versions: u64, burst: u64) -> Self {
+        let slot = |()| SlotCopy { key: AtomicU64::new(0), word: AtomicU64::new(0) };
         Self {
             bug,
             when_full,
@@ -75,9 +75,9 @@ impl Slots {
         }
     }
 
-    fn find(&self, key: u64) -> Option<&Slot> {
-        let is_its = |slot: &&Slot| slot.key.load(Ordering::Relaxed) == key;
-        let is_free = |slot: &&Slot| used(slot.word.load(Ordering::Acquire)) != CLAIMED;
+    fn find(&self, key: u64) -> Option<&SlotCopy> {
+        let is_its = |slot: &&SlotCopy| slot.key.load(Ordering::Relaxed) == key;
+        let is_free = |slot: &&SlotCopy| used(slot.word.load(Ordering::Acquire)) != CLAIMED;
         if self.bug == Bug::Hidden {
             self.slots.iter().find(is_its).filter(is_free)
         } else {
@@ -122,7 +122,7 @@ impl Slots {
                 return taken;
             }
         }
-        panic!("pushed out again and again");
+        panic!("evicted again and again");
     }
 
     fn take_first(&self, key: u64, n: u64) -> Option<bool> {
@@ -137,7 +137,7 @@ impl Slots {
             if used(word) == CLAIMED {
                 continue;
             }
-            if used(word) > 0 && self.when_full == WhenFull::Share {
+            if used(word) > 0 && self.when_full == CopyWhenFull::Share {
                 return Some(self.take_shared(n));
             }
             let owed = if self.bug == Bug::FreshFromOverflow { used(word) } else { used(word).max(shared) };
@@ -157,7 +157,7 @@ impl Slots {
     }
 
     /// Gives a slot to another owner, if its word is still the same.
-    fn hand_over(&self, slot: &Slot, word: u64, key: u64, spent: u64) -> bool {
+    fn hand_over(&self, slot: &SlotCopy, word: u64, key: u64, spent: u64) -> bool {
         let version = (((word >> 32) + 1) % self.versions) << 32;
         if slot.word.compare_exchange(word, version | CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
