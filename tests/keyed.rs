@@ -108,7 +108,7 @@ fn admitted_of_many(
     (admitted, limits)
 }
 
-/// Whoever takes the slot of an exhausted key owes what that owed.
+/// A newcomer that takes the slot of an exhausted key inherits its debt.
 #[test]
 fn evicted_key_passes_its_debt_to_the_newcomer() {
     let (admitted, limits) = admitted_of_many(WhenFull::EvictLeastIndebted, 1_000);
@@ -120,7 +120,7 @@ fn evicted_key_passes_its_debt_to_the_newcomer() {
 #[test]
 fn keys_without_a_slot_share_a_bucket() {
     let (admitted, limits) = admitted_of_many(WhenFull::SharedOverflow, 1_000);
-    assert_eq!(admitted, 4 * 5 + 5, "a bucket more, for all the others");
+    assert_eq!(admitted, 4 * 5 + 5, "one more bucket, shared by all the other keys");
     assert_eq!((limits.len(), limits.evictions(), limits.refused_newcomers()), (4, 0, 0));
     assert_eq!(limits.overflows(), 1_000 - 40);
 }
@@ -157,7 +157,7 @@ fn newcomers_inherit_the_longest_debt_of_all_tiers() {
         .clock(&clock)
         .build()
         .unwrap();
-    // Two keys owe something in the bucket, so nobody can tell whose it is.
+    // Two keys owe something in the bucket, so every newcomer inherits it.
     assert_eq!((limits.charge(&1, 1), limits.charge(&2, 3)), (1, 3), "four seconds");
     assert_eq!(limits.peek(&100).used(), 40, "tokens of the fast tier");
     assert_eq!(limits.charge(&101, 10), 10, "on top of them: five seconds in all");
@@ -169,7 +169,7 @@ fn newcomers_inherit_the_longest_debt_of_all_tiers() {
     assert_eq!(limits.check(&4).unwrap().remaining(), 9);
 }
 
-/// A tier that refills nothing keeps tokens, where others keep times.
+/// A move from or to a tier without refill keeps the missing tokens; other moves keep the time to repay them.
 #[test]
 fn moves_from_and_to_a_tier_without_refill_keep_the_tokens() {
     let clock = ManualClock::new();
@@ -185,7 +185,7 @@ fn moves_from_and_to_a_tier_without_refill_keep_the_tokens() {
     assert_eq!(limits.peek(&1).used(), 1);
 }
 
-/// However often a key is moved, its debt takes as long to be repaid, to the tick.
+/// A thousand moves leave the time in which a debt is repaid unchanged, to the tick.
 #[test]
 fn moves_between_tiers_keep_the_time_to_repay() {
     for (hertz, fast) in [(1, 3), (1_000, 10), (32_768, 7), (1_000_000_000, 1_000)] {
@@ -201,7 +201,7 @@ fn moves_between_tiers_keep_the_time_to_repay() {
     }
 }
 
-/// A debt for ever that is moved to a tier does not change what a clock that stepped back costs the other keys there.
+/// A permanent debt that is moved to a tier does not lengthen the lock-out of other keys there after a clock step.
 #[test]
 fn permanent_debt_leaves_clock_recovery_of_a_tier_unchanged() {
     let lockout = |is_moved: bool| {
@@ -224,7 +224,7 @@ fn permanent_debt_leaves_clock_recovery_of_a_tier_unchanged() {
     assert_eq!(lockout(true), lockout(false));
 }
 
-/// Calls back once, at a reading of the clock.
+/// A clock that runs a callback once, at a reading.
 struct CallbackClock<F>(Cell<Option<F>>);
 
 impl<F: FnOnce()> Clock for CallbackClock<F> {
@@ -239,7 +239,7 @@ impl<F: FnOnce()> Clock for CallbackClock<F> {
     }
 }
 
-/// Refuses a call that the limit for all refuses, while something else happens.
+/// Makes a call that the limit for all refuses, and runs `callback` before the roll-back.
 fn refused_during<K: ?Sized + std::hash::Hash>(
     limits: &KeyedLimiter<K, &ManualClock>,
     (key, n): (&K, u32),
@@ -283,7 +283,7 @@ fn roll_back_after_clear_returns_nothing() {
     assert!(limits.check(&2).is_err(), "five of five are taken");
 }
 
-/// What one key alone owes in a shared bucket costs no other newcomer anything.
+/// A debt that one key alone owes in a shared bucket is inherited by that key only.
 #[test]
 fn newcomer_ignores_the_debt_of_a_single_other_key() {
     let clock = ManualClock::new();
@@ -303,7 +303,7 @@ fn newcomer_ignores_the_debt_of_a_single_other_key() {
     assert_eq!(limits.check(&4).unwrap().remaining(), 9, "all of 10 is of one key again");
 }
 
-/// A fast tier does not forgive what a key owes for longer than a key of that tier ever could.
+/// A debt that lasts longer than any of a fast tier could survives a stay there.
 #[test]
 fn debt_survives_a_stay_in_a_faster_tier() {
     fn moved<A: damper::limit::KeyedAlgorithm>(slow: Quota, fast: Quota) -> [Option<Duration>; 2] {
@@ -356,7 +356,7 @@ fn deny_new_refuses_newcomers_until_a_slot_is_idle() {
     assert_eq!((limits.len(), limits.evictions()), (4, 0), "and lost nothing by it");
 }
 
-/// What is always allowed, or never, does not depend on whether there is a slot.
+/// Calls that are always allowed, or never, are answered the same without a slot.
 #[test]
 fn deny_new_reports_costs_above_the_burst() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5))
@@ -374,7 +374,7 @@ fn deny_new_reports_costs_above_the_burst() {
     assert_eq!((limits.len(), limits.refused_newcomers()), (4, 2));
 }
 
-/// A debt that is never repaid is not forgotten in a tier where it would be.
+/// A debt that is never repaid is inherited by newcomers of a tier that does refill.
 #[test]
 fn permanent_debt_is_inherited_in_every_tier() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(0).burst(5))
@@ -389,7 +389,7 @@ fn permanent_debt_is_inherited_in_every_tier() {
     assert_eq!(limits.evictions(), 0);
 }
 
-/// Who spent of the shared bucket and then gets a slot owes what that owes.
+/// A key that spent from the shared bucket and then gets a slot owes what the bucket owes.
 #[test]
 fn slot_after_overflow_starts_with_the_shared_debt() {
     let clock = ManualClock::new();
@@ -406,7 +406,7 @@ fn slot_after_overflow_starts_with_the_shared_debt() {
     assert!(limits.check(&9).is_err());
 }
 
-/// A flood of keys is bounded in memory, and what each slot admits is bounded too.
+/// A flood of keys takes bounded memory and admits one burst a slot.
 #[test]
 fn flood_admits_at_most_what_the_slots_hold() {
     let clock = ManualClock::new();
@@ -450,11 +450,7 @@ fn all_operations_of_a_key() {
     let clock = ManualClock::new();
     let limits =
         KeyedLimiter::<str>::builder(Quota::per_second(10).burst(5).max_debt(7)).clock(&clock).build().unwrap();
-    assert_eq!(
-        (limits.peek("a").used(), limits.len(), limits.is_empty()),
-        (0, 0, true),
-        "nobody is remembered for being looked at"
-    );
+    assert_eq!((limits.peek("a").used(), limits.len(), limits.is_empty()), (0, 0, true), "peek gives no slot");
     limits.check_n("a", 4).unwrap();
     let usage = limits.peek("a");
     assert_eq!((usage.limit(), usage.used(), usage.window()), (5, 4, Some(Duration::from_millis(500))));
@@ -463,8 +459,8 @@ fn all_operations_of_a_key() {
     assert_eq!((limits.refund("b", 2), limits.len()), (0, 1), "it has no slot");
     assert_eq!(limits.charge("a", 100), 10, "the burst and 7 are the deepest debt");
     assert_eq!(limits.check("a").unwrap_err().retry_after(), Some(Duration::from_millis(800)));
-    assert_eq!(limits.charge("b", 3), 3, "of the bucket that keys without a slot share");
-    assert_eq!(limits.check("b").unwrap().remaining(), 1, "and whose debt a newcomer has");
+    assert_eq!(limits.charge("b", 3), 3, "in the shared bucket");
+    assert_eq!(limits.check("b").unwrap().remaining(), 1, "a newcomer inherits its debt");
     limits.reset("a");
     assert_eq!(limits.check_n("a", 5).unwrap().remaining(), 0);
     limits.set_quota(Quota::per_second(100).burst(50)).unwrap();
@@ -554,7 +550,7 @@ fn client_addresses_are_grouped() {
     assert_eq!(ClientAddress::from(socket), of("2001:db8::1"));
 }
 
-/// All those whose low bits are the same.
+/// Clients whose addresses have equal low bits.
 #[test]
 fn client_groups_have_separate_limits() {
     let clock = ManualClock::new();
@@ -570,7 +566,7 @@ fn client_groups_have_separate_limits() {
     assert_eq!(limits.len(), 128);
 }
 
-/// What a key owes at most, and what the clock may step back by: more than that can only be a word of long ago.
+/// A word further ahead than the deepest debt and the clock's largest step back can only be from long ago.
 #[test]
 fn clock_step_within_its_bound_keeps_the_debt() {
     let clock = Skewed(ManualClock::new(), Duration::from_secs(2));
@@ -599,7 +595,7 @@ fn each_key_stays_in_its_envelope_under_threads_and_floods() {
             for step in 0..30_000u64 {
                 let key = (step * 7 + thread) % 4;
                 match (step + thread) % 8 {
-                    // Others, to push out whom they can.
+                    // Other keys, which evict what they can.
                     0 | 1 => {
                         let is_taken = limits.check_n(&(100 + step % 50), 3).is_ok();
                         of_others.fetch_add(3 * u64::from(is_taken), Relaxed);
@@ -659,7 +655,7 @@ fn default_hasher_is_seeded() {
 }
 
 proptest! {
-    /// While the keys fit, each is limited as if it had a limiter of its own.
+    /// While all keys fit, each is limited as if it had a limiter of its own.
     #[test]
     fn each_key_matches_a_limiter_of_its_own(calls in proptest::collection::vec((1..=40u64, 0..200_000_000u64, 0..4u32), 1..400)) {
         let clock = ManualClock::new();
@@ -787,9 +783,8 @@ proptest! {
         }
     }
 
-    /// A year and more: keys that come back after 104 or 208 days are judged as if they had been full all the while;
-    /// but where they come back within one refill of the deepest debt before their level has gone full circle, as if
-    /// they owed what is left of the circle.
+    /// More than a year passes. Keys that come back after 104 or 208 days have full buckets. A key that comes back shortly before
+    /// its level has gone full circle, by less than the deepest debt takes to refill, owes what is left of the circle.
     #[test]
     fn keys_that_return_after_months_have_full_buckets(
         rate_log2 in 0..=6u32,
@@ -877,8 +872,8 @@ fn few_keys_find_no_slot_at_capacity() {
     assert!(overflows <= 300, "{overflows} of {keys} keys");
 }
 
-/// While an attacker rotates a hundred times as many keys as the table is built for, a key that asks all the time gets
-/// its burst and its rate, exactly.
+/// While an attacker rotates a hundred times as many keys as the table is built for, a key that calls all the time gets
+/// exactly its burst and its rate.
 #[test]
 fn busy_key_keeps_its_rate_under_a_flood() {
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew] {
@@ -901,8 +896,8 @@ fn busy_key_keeps_its_rate_under_a_flood() {
     }
 }
 
-/// Threads check, give back, roll back and move keys between tiers of one quota, among more keys than there are slots:
-/// what is net taken of a key, in its own slot and in the shared bucket, stays in the envelope.
+/// Threads check, refund, roll back and move keys between tiers of one quota, among more keys than slots: the net tokens of
+/// each key, from its slot and from the shared bucket, stay in its envelope.
 #[test]
 fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
     const KEYS: usize = 40;

@@ -72,7 +72,7 @@ fn policy_can_be_chosen() {
     assert_eq!((0..100).filter(|key| LIMITS.check(key).is_ok()).count(), 4, "idle slots are given away");
 }
 
-/// One lock for all first sights, and none for hits: each key gets its burst, whoever asks first.
+/// First sights share one lock and hits take none: each key gets its burst, whichever thread is first.
 #[test]
 fn threads_share_the_slots() {
     static TIME: ManualClock = ManualClock::new();
@@ -90,7 +90,7 @@ fn threads_share_the_slots() {
     assert_eq!((admitted, LIMITS.len(), LIMITS.overflows()), (10 * KEYS as usize, KEYS as usize, 0));
 }
 
-/// The store of anything, where the caller gives the seed.
+/// `LruStore` with a seed of the caller's.
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 #[test]
 fn store_accepts_a_seed() {

@@ -123,14 +123,14 @@ fn tiers_have_windows_too() {
         .unwrap();
     assert!(limits.check_n(&1, 2).is_ok() && limits.check_n(&10, 10).is_ok());
     limits.set_tier(&1, 1).unwrap();
-    assert!(limits.check(&1).is_err(), "it owed something, and is full when that would have been");
+    assert!(limits.check(&1).is_err(), "its debt lasts as long as before the move");
     clock.advance(Duration::from_secs(1));
     assert!(limits.check(&10).is_err());
     clock.advance(Duration::from_mins(1));
     assert!(limits.check_n(&1, 10).is_ok() && limits.check_n(&10, 10).is_ok());
 }
 
-/// An attacker rotates keys through a small table; one that keeps asking gets its limit in each window, whatever the
+/// An attacker rotates keys through a small table: a key that calls all the time gets its limit in each window, under each
 /// policy.
 #[test]
 fn busy_key_gets_its_limit_in_each_window() {
@@ -148,7 +148,7 @@ fn busy_key_gets_its_limit_in_each_window() {
                 }
             }
             if when_full == WhenFull::EvictLeastIndebted {
-                // A key that is pushed out before it has used up its limit has another one where it comes back.
+                // A key that is evicted before it has used up its limit has another one when it comes back.
                 assert!(admitted + others <= 5 * slots, "{admitted} and {others}");
             } else {
                 assert_eq!(admitted, 5, "{when_full:?}");
@@ -164,7 +164,7 @@ fn busy_key_gets_its_limit_in_each_window() {
     }
 }
 
-/// As many as there are slots, each with one token taken; then the others are refused.
+/// Takes a token of as many keys as there are slots, so that newcomers are refused.
 fn fill<A: KeyedAlgorithm>(limits: &KeyedLimiter<u64, &ManualClock, Seed, A>) {
     for key in 0..1_000 {
         _ = limits.check(&key);
@@ -267,7 +267,7 @@ fn is_alike<A: KeyedAlgorithm + Algorithm>(
     for &(ticks, key, n) in moves {
         clock.advance_ticks(ticks);
         let alone = each.entry(key).or_insert_with(|| RateLimiter::with_algorithm(alone(quota), &clock));
-        // Of a limiter that has just been made, the first window begins with it.
+        // The first window of a new limiter begins with the limiter.
         prop_assert_eq!(limits.check_n(&key, n), alone.check_n(n), "key {} at {}", key, damper::Clock::now(&clock));
         prop_assert_eq!(limits.peek(&key), alone.peek());
     }

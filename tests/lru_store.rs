@@ -1,4 +1,4 @@
-//! The store of anything through its public API.
+//! `LruStore` through its public API.
 #![cfg(feature = "std")]
 
 mod models {
@@ -174,7 +174,7 @@ fn kept_entries_are_evicted_last() {
     }
 }
 
-/// A predicate may change its mind: it is asked anew every time.
+/// The predicate is called anew at every eviction, so its answer may change.
 #[test]
 fn entry_no_longer_kept_is_evicted() {
     let store = LruStore::<u32, AtomicUsize>::new(10).keep_if(|value| value.load(Ordering::SeqCst) > 0);
@@ -222,7 +222,7 @@ fn closure_may_use_the_store() {
     assert_eq!((*outer, store.len()), (10, 1));
 }
 
-/// Values are dropped outside of the locks, whichever way they go.
+/// Values are dropped outside the locks, by every operation.
 #[test]
 fn dropped_value_may_use_the_store() {
     struct Nosy(Weak<LruStore<u32, Nosy>>);
@@ -300,7 +300,7 @@ fn racing_inserts_get_the_same_value() {
     for others in &values[1..] {
         assert!(values[0].iter().zip(others).all(|(one, other)| Arc::ptr_eq(one, other)));
     }
-    assert_eq!((store.len(), census.living()), (200, 200), "the values of those who lost are gone");
+    assert_eq!((store.len(), census.living()), (200, 200), "the losers' values are dropped");
 }
 
 #[test]

@@ -6,12 +6,12 @@
 use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
-/// What this copy does otherwise than damper.
+/// What this copy does differently from damper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing: for the proof that the copy is one.
     None,
-    /// Who refuses does not look at the word again.
+    /// A refusal does not read the word again.
     NoSecondLook,
     /// A newcomer writes its fingerprint before it has claimed the slot.
     FingerprintFirst,
@@ -21,13 +21,13 @@ pub enum Bug {
     Unspent,
     /// A first sight takes no lock.
     NoLock,
-    /// A slot that is being taken from a key hides the one that it got since.
+    /// A slot that is being taken from a key hides the slot that the key got since.
     Hidden,
-    /// A newcomer owes what its victim owes, and not what those without a slot share.
+    /// A newcomer inherits the debt of its victim, and not that of the shared bucket.
     FreshFromOverflow,
 }
 
-/// What becomes of a newcomer for whom there is no idle slot.
+/// What becomes of a newcomer if no slot is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyWhenFull {
     Share,
@@ -38,7 +38,7 @@ const CLAIMED: u64 = u32::MAX as u64;
 
 #[derive(Debug)]
 struct SlotCopy {
-    /// Whose it is; 0 for nobody's.
+    /// The owner; 0 in a vacant slot.
     key: AtomicU64,
     /// The version, and below it what is used.
     word: AtomicU64,

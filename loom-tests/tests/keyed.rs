@@ -96,7 +96,7 @@ fn drain(limits: &Limits, key: u64) -> u32 {
     (0..20).map(|_| u32::from(limits.check(&key).is_ok())).sum()
 }
 
-/// Two threads see a key for the first time: it has one slot, and both spend of that. [`take_as_newcomer` without
+/// Two threads see a key for the first time: it has one slot, and both spend of that. [`take_first` without
 /// looking again for a slot under the lock.]
 #[test]
 fn concurrent_first_sights_create_one_slot() {
@@ -118,7 +118,7 @@ fn concurrent_first_sights_create_one_slot_model() {
 }
 
 /// A table that counts by windows: two threads spend of one key that is there, and of one that neither has seen. [A
-/// `store` in the place of the exchange.]
+/// `store` in the place of the swap.]
 #[test]
 fn window_of_a_key_never_exceeds_its_limit() {
     check_preemptions(2, window_of_a_key_never_exceeds_its_limit_model);
@@ -259,8 +259,8 @@ fn reset_beside_an_eviction_fills_only_its_key_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || beside_an_eviction(reset, |_| [0, 2]));
 }
 
-/// A key finds its slot while it changes hands, from and to one who has used all: nobody is refused for what the other
-/// owes, nor spends of it. [`word` Relaxed; the word published Relaxed; the fingerprint published Relaxed; `owner`
+/// A key finds its slot while the slot changes its owner, from and to an exhausted key: no call is refused for the other
+/// key's debt, or spends from the other key's bucket. [`word` Relaxed; the word published Relaxed; the fingerprint published Relaxed; `owner`
 /// Relaxed where `is_current` has no fence; a refusal that does not look again; the owner not asked after the word.]
 #[test]
 fn refusal_uses_only_its_own_keys_word() {
@@ -299,8 +299,8 @@ fn slot_to_an_exhausted_key_model() {
     assert!(all, "spent on another key's word");
 }
 
-/// A key is charged while its slot comes to it from one who owes all: the charge is booked. [A decision of
-/// `visit_in_tier` that changes nothing and does not look again.]
+/// A key is charged while it takes over the slot of an exhausted key: the charge is booked. [A decision of `visit_in_tier`
+/// that leaves the word unchanged and does not read it again.]
 #[test]
 fn charge_uses_only_its_own_keys_word() {
     check_preemptions(2, || {
@@ -313,8 +313,8 @@ fn charge_uses_only_its_own_keys_word() {
     });
 }
 
-/// A key spends while its slot goes to one who then owes as much as it did: the slot's word is the same again but for
-/// its version, and the spend is no one else's. [A version that stays when a slot is claimed.]
+/// A key spends while its slot goes to another that then owes as much as it did: but for its version the slot's word is the
+/// same again, and the spend is not booked on the new owner. [A version that stays when a slot is claimed.]
 #[test]
 fn version_separates_equal_words_of_two_owners() {
     check_preemptions(2, || {
@@ -327,7 +327,7 @@ fn version_separates_equal_words_of_two_owners() {
     });
 }
 
-/// A key is pushed out of its slot, and spends meanwhile: it gets one other slot, however long the first takes to be
+/// A key is evicted, and spends at the same time: it gets one other slot, however long the first takes to be
 /// handed over. [`slot_of` that stops at the first slot with the key's fingerprint, claimed or not; `word` Relaxed.]
 #[test]
 fn evicted_key_gets_one_slot() {
@@ -346,7 +346,7 @@ fn evicted_key_gets_one_slot() {
     });
 }
 
-/// A key without a slot spends of the shared bucket while a slot becomes idle, which it then gets: one burst in all.
+/// A key without a slot spends from the shared bucket while a slot becomes idle, which it then gets: one burst in all.
 /// [The newcomer does not owe what the shared bucket does; the fingerprint published Relaxed.]
 #[test]
 fn slot_after_overflow_starts_with_the_shared_debt() {
@@ -370,7 +370,7 @@ fn slot_after_overflow_starts_with_the_shared_debt_model() {
 }
 
 /// A key spends and is moved to another tier: what it spent counts in the one or in the other. [`move_to` that
-/// exchanges whatever word there is by then.]
+/// swaps whatever word there is by then.]
 #[test]
 fn change_of_tier_keeps_the_debt() {
     check_preemptions(3, change_of_tier_keeps_the_debt_model);
@@ -398,7 +398,7 @@ fn change_of_tier_keeps_the_debt_model() {
     }
 }
 
-/// A key is given a tier while it is first seen: it is in that one afterwards. [The tier asked for before the lock.]
+/// A key is assigned a tier during its first sight: afterwards it is in that tier. [The tier read before the lock.]
 #[test]
 fn first_sight_uses_the_assigned_tier() {
     check_preemptions(3, || {
@@ -410,8 +410,8 @@ fn first_sight_uses_the_assigned_tier() {
     });
 }
 
-/// Two threads give a key tiers and take them away again: it is in that which it would be in if it were forgotten. [The
-/// tier remembered outside of the lock under which the key is moved.]
+/// One thread assigns a tier to a key while another clears it: the key's slot is in the tier that is remembered. [The tier
+/// stored outside the lock under which the key is moved.]
 #[test]
 fn key_is_in_the_remembered_tier() {
     check_preemptions(3, || {
@@ -426,8 +426,8 @@ fn key_is_in_the_remembered_tier() {
     });
 }
 
-/// A key is first seen under a quota that allows it much, while another thread still holds that of before: what was
-/// taken is not taken for a bucket from before the clock circled. [Nothing ordered.]
+/// A key is first seen under a new, larger quota while another thread still holds the old one: that thread does not mistake
+/// what was taken for a bucket from before the clock circled. [Nothing ordered.]
 #[test]
 fn first_sight_survives_a_stale_quota() {
     check_preemptions(3, first_sight_survives_a_stale_quota_model);
@@ -448,7 +448,7 @@ fn first_sight_survives_a_stale_quota_model() {
     assert_eq!(drain(&limits, A), 0, "one burst");
 }
 
-/// The same of a key that is known. [`replace` Relaxed.]
+/// The same for a known key. [`replace` Relaxed.]
 #[test]
 fn spend_survives_a_stale_quota() {
     check_preemptions(3, spend_survives_a_stale_quota_model);
@@ -470,8 +470,7 @@ fn spend_survives_a_stale_quota_model() {
     assert_eq!(drain(&limits, A), 0, "one burst");
 }
 
-/// The same of the bucket that keys without a slot share: its lock orders what two threads do there. [A charge without the
-/// lock.]
+/// The same for a shared bucket, whose lock orders the two threads. [A charge without the lock.]
 #[test]
 fn shared_debt_survives_a_stale_quota() {
     check_preemptions(2, shared_debt_survives_a_stale_quota_model);
@@ -493,7 +492,7 @@ fn shared_debt_survives_a_stale_quota_model() {
     assert_eq!(drain(&limits, A) + limits.charge(&B, 9), 0, "one burst, and the deepest debt");
 }
 
-/// The same where it is a newcomer that spends of it under the new quota.
+/// The same where a newcomer spends from the shared bucket under the new quota.
 #[test]
 fn newcomers_shared_spend_survives_a_stale_quota() {
     check_preemptions(2, || {
@@ -507,7 +506,8 @@ fn newcomers_shared_spend_survives_a_stale_quota() {
 }
 
 /// A key that owes more than a key of the fast tier ever could is moved there while a newcomer of that tier looks for a slot:
-/// the debt is no sign of a clock that stepped back, and the slot stays. [The debts that were moved asked for before the words.]
+/// the newcomer does not mistake the debt for a clock that stepped back, and the key keeps its slot. [The moved debts read before
+/// the words.]
 #[test]
 fn key_with_a_moved_debt_keeps_its_slot() {
     check_preemptions(2, || {
@@ -534,7 +534,7 @@ fn key_with_a_moved_debt_keeps_its_slot() {
 }
 
 /// A newcomer looks for a slot under the old quota, by which a known key's debt under the new one is out of range: the known
-/// key keeps its slot and its debt. [A newcomer that does not ask whether its quota is current.]
+/// key keeps its slot and its debt. [A newcomer that does not check that its quota is current.]
 #[test]
 fn indebted_key_keeps_its_slot_under_a_stale_quota() {
     check_preemptions(2, || {
@@ -564,7 +564,7 @@ fn roll_back_of_a_shared_bucket_keeps_other_spends() {
 }
 
 /// A key that owes more than a key of the fast tier ever could is moved there beside a check: the debt counts in either
-/// tier. [The debt expected after the key was moved.]
+/// tier. [The debt announced after the key was moved.]
 #[test]
 fn debt_survives_a_move_beside_a_check() {
     check_preemptions(3, || {
@@ -589,8 +589,8 @@ fn debt_survives_a_move_beside_a_check() {
     });
 }
 
-/// All is forgotten while a key spends, and another gets its slot: the spend counts before or after, and never for the
-/// other. [`word` Relaxed; the word published Relaxed; the owner not asked after the word.]
+/// `clear` runs while a key spends, and another key gets its slot: the spend counts before or after the clear, and never for
+/// the other key. [`word` Relaxed; the word published Relaxed; the owner not asked after the word.]
 #[test]
 fn check_beside_clear_counts_before_or_after_it() {
     check_preemptions(2, check_beside_clear_counts_before_or_after_it_model);
@@ -614,7 +614,7 @@ fn check_beside_clear_counts_before_or_after_it_model() {
     assert!(limits.peek(&A).used() <= 1, "before or after");
 }
 
-/// All is forgotten while a key is first seen: its slot is counted as long as it has one. [`claim` that stores without
+/// `clear` runs during a first sight: the key's slot is counted as long as it has one. [`claim` that stores without
 /// comparing.]
 #[test]
 fn clear_beside_a_first_sight_keeps_the_slot_count() {
@@ -639,10 +639,10 @@ fn clear_beside_a_first_sight_keeps_the_slot_count_model() {
     assert_eq!(limits.len(), 0, "the slots that are taken");
 }
 
-/// All is forgotten while a newcomer takes the slot of another: a slot that changes its owner is left to the new one,
-/// and counted. [A `clear` that claims what is claimed.]
+/// `clear` runs while a newcomer takes the slot of another key: a claimed slot is left to the newcomer, and counted. [A
+/// `clear` that claims a claimed slot.]
 ///
-/// Only with loads as read-modify-writes: else loom has the newcomer see all four slots claimed for ever.
+/// Only with loads as read-modify-writes: otherwise loom lets the newcomer see all four slots claimed for ever.
 #[test]
 fn clear_beside_an_eviction_leaves_the_slot_to_the_newcomer() {
     with_loads_as_rmw(|| {
@@ -658,8 +658,8 @@ fn clear_beside_an_eviction_leaves_the_slot_to_the_newcomer() {
     });
 }
 
-/// A key's own limit and one for all, of which the latter refuses while a newcomer takes the key's slot: what is rolled
-/// back is nobody else's. [The newcomer owes nothing but its own cost.]
+/// A limit for all refuses a call while a newcomer takes the slot of the call's key: the roll-back credits only that key.
+/// [The newcomer owes nothing but its own cost.]
 #[test]
 fn roll_back_beside_an_eviction_credits_only_its_key() {
     check_preemptions(2, roll_back_beside_an_eviction_credits_only_its_key_model);
@@ -679,7 +679,7 @@ fn roll_back_beside_an_eviction_credits_only_its_key_model() {
     let rival = beside(&limits, move |limits| limits.check_n_with(&A, 1, &none).is_ok());
     limits.check_n(&B, 2).unwrap();
     assert!(!rival.join().unwrap());
-    // Who was pushed out may have pushed out in turn.
+    // The evicted key may have evicted the newcomer in turn.
     let used = limits.peek(&A).used() + limits.peek(&B).used();
     assert!([3, 4].contains(&used), "{used} on the newcomer's account");
 }
@@ -744,7 +744,7 @@ mod copies {
 
     fn newcomers_evict_each_other_once(bug: Bug) {
         let slots = ways(1, bug, CopyWhenFull::Evict, VERSIONS, 9);
-        // Who comes while the slot changes hands may be refused.
+        // A call that comes while the slot changes its owner may be refused.
         let rival = beside(&slots, |slots| u64::from(slots.check(B, 1)));
         let taken = u64::from(slots.check(A, 1)) + rival.join().unwrap();
         let used = [A, B].map(|key| slots.used(key).unwrap_or(0));
@@ -773,8 +773,7 @@ mod copies {
         assert_eq!(taken, 2, "one burst");
     }
 
-    /// A key spends while its slot goes to two others, one after the other: what they were given back can make the word
-    /// the same again.
+    /// A key spends while its slot goes to two others, one after the other: a reset can make the word the same again.
     fn two_owners_later(versions: u64, between: fn(&TableCopy)) {
         let slots = Arc::new(TableCopy::new(Bug::None, CopyWhenFull::Share, versions, 2));
         // The first of the slots, which is the first to be free again.
@@ -783,17 +782,16 @@ mod copies {
         between(&slots);
         assert!(slots.check(B, 1));
         assert!(rival.join().unwrap());
-        // Or was it the newcomer itself, which may have been one of those who share?
+        // Unless the newcomer itself took two, and spent from the shared bucket.
         assert!(slots.used(B) != Some(2) || slots.shared() > 0, "on another key's account");
     }
 
-    /// All is forgotten, which is one change of the owner, and the next owner spends as much as the one before: two
-    /// changes.
+    /// Clears the table, which is one change of the owner. The next owner spends as much as the one before: two changes.
     fn clear(slots: &TableCopy) {
         slots.clear();
     }
 
-    /// Two idle keys in turn.
+    /// Hands the slot to two idle keys, one after the other.
     fn reset(slots: &TableCopy) {
         slots.reset(A);
         assert!(slots.check(C, 1));
@@ -826,8 +824,7 @@ mod copies {
         }
     }
 
-    /// With one bit for the version two changes of the owner bring the same word again, if what was owed was given back
-    /// in between.
+    /// With one version bit two changes of the owner repeat the word, if the debt was repaid in between.
     #[test]
     #[should_panic = "on another key's account"]
     fn one_version_bit_misses_a_clear() {
@@ -840,14 +837,14 @@ mod copies {
         check_preemptions(3, || two_owners_later(2, reset));
     }
 
-    /// The real width does not, in as many steps.
+    /// With the real width that many changes do not repeat it.
     #[test]
     fn four_version_bits_notice_both() {
         check_preemptions(3, || two_owners_later(VERSIONS, clear));
         check_preemptions(3, || two_owners_later(VERSIONS, reset));
     }
 
-    /// Where nothing is given back, even one bit is enough.
+    /// Where no debt is repaid, even one bit is enough.
     #[test]
     fn evictions_alone_repeat_no_word() {
         check_preemptions(3, || two_evictions_later(2));
@@ -896,8 +893,8 @@ mod copies {
     }
 }
 
-/// A key is charged while it is first seen by another thread: the charge is on the key's own account, wherever that is
-/// by then. [A `charge` that does not look for a slot again under the lock.]
+/// A key is charged while another thread first sees it: the charge is booked on the key, wherever its bucket is by then. [A
+/// `charge` that does not look for a slot again under the lock.]
 #[test]
 fn charge_beside_a_first_sight_is_booked_on_the_key() {
     check_preemptions(3, || {

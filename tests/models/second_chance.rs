@@ -4,7 +4,7 @@
 pub(crate) struct SecondChanceModel {
     capacity: usize,
     hand: usize,
-    /// From where marked entries are looked at again.
+    /// The next marked entry to be looked at again.
     review: usize,
     pub(crate) entries: Vec<ModelEntry>,
     pub(crate) evictions: u64,
@@ -16,7 +16,7 @@ pub(crate) struct ModelEntry {
     pub(crate) key: u8,
     pub(crate) value: u32,
     uses: u32,
-    /// Whether it was to be kept when it was looked at last.
+    /// Whether it was to be kept when it was last looked at.
     is_marked: bool,
 }
 
