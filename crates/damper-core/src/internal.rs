@@ -41,7 +41,7 @@ pub fn revoke<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     n: u32,
     receipt: Receipt,
 ) {
-    limiter.roll_back(key, n, &receipt);
+    limiter.roll_back(key, n, receipt);
 }
 
 /// Returns the refusal that [`KeyedLimiter::check_n`] would answer, and takes nothing; `None` where it would be allowed.

@@ -196,7 +196,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         match all.check_n(n) {
             Ok(shared) => Ok(if own.remaining() <= shared.remaining() { own } else { shared }),
             Err(denied) => {
-                self.table.roll_back(fingerprint, n, &receipt, &self.clock);
+                self.table.roll_back(fingerprint, n, receipt, &self.clock);
                 Err(LimitSetDenied::new(denied, 1, all.quota()))
             }
         }
@@ -318,7 +318,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     }
 
     /// Gives back `n` tokens that this key took, less what has been refilled since.
-    pub(crate) fn roll_back(&self, key: &K, n: u32, receipt: &Receipt) {
+    pub(crate) fn roll_back(&self, key: &K, n: u32, receipt: Receipt) {
         self.table.roll_back(self.fingerprint(key), n, receipt, &self.clock);
     }
 

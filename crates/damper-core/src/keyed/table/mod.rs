@@ -52,6 +52,10 @@ pub(super) struct Table<A> {
 }
 
 /// The quotas of the tiers.
+#[cfg_attr(
+    feature = "alloc",
+    expect(clippy::large_enum_variant, reason = "a limiter has one of these, and as a `static` cannot box it")
+)]
 enum Tiers {
     One(LiveQuota),
     /// At least one.
@@ -304,23 +308,30 @@ impl<A: KeyedAlgorithm> Table<A> {
     }
 
     /// Gives back what was taken, less what has been refilled since.
-    pub(super) fn roll_back(&self, key: Fingerprint, n: u32, receipt: &Receipt, clock: &impl Clock) {
-        match receipt.source {
+    pub(super) fn roll_back(
+        &self,
+        key: Fingerprint,
+        n: u32,
+        Receipt { at: taken_at, tier: taken_in, source }: Receipt,
+        clock: &impl Clock,
+    ) {
+        let taken_in = usize::from(taken_in);
+        match source {
             Source::Nothing => {}
             Source::Shared { clears } => {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
                     // After a clear the tokens are no longer missing: what is owed may be another key's.
                     if counts.clears == clears {
-                        self.shared.roll_back::<A>(share, &self.tiers, n, receipt, clock);
+                        self.shared.roll_back::<A>(share, taken_in, &self.tiers, n, taken_at, clock);
                     }
                 });
             }
             Source::Slot => {
                 self.visit_in_tier(key, clock, |tier, line, word, at| {
-                    // The receipt's position is on the line of its tier, and means nothing on another.
-                    let is_same = tier == usize::from(receipt.tier);
-                    (if is_same { A::roll_back(line, word, at, n, receipt.at) } else { word }, ())
+                    // The position is on the line of the receipt's tier, and means nothing on another.
+                    let is_same = tier == taken_in;
+                    (if is_same { A::roll_back(line, word, at, n, taken_at) } else { word }, ())
                 });
             }
         }

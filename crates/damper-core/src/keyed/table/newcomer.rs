@@ -56,6 +56,36 @@ impl Candidate<'_> {
     fn is_taken(&self) -> bool {
         self.rank.1
     }
+
+    /// Gives the slot to a newcomer whose bucket starts with the word `before`, if that leaves enough tokens. `None` if another
+    /// thread changed the slot.
+    fn take_over<A: KeyedAlgorithm>(
+        &self,
+        key: Fingerprint,
+        n: u32,
+        &Reading { tier, line, at, clock }: &Reading<'_, impl Clock>,
+        before: u64,
+        counts: &mut Counts,
+    ) -> Option<TakeResult> {
+        let (after, allowed) = match A::take(line, before, at, n, clock) {
+            Ok(taken) => taken,
+            Err(denied) => {
+                counts.refused_newcomers += 1;
+                return Some(Err(denied));
+            }
+        };
+        if after != before {
+            let claim = self.slot.claim(self.word)?;
+            if !self.is_taken() {
+                counts.keys = counts.keys.wrapping_add(1);
+            } else if !self.is_idle() {
+                counts.evictions += 1;
+            }
+            claim.publish(Some(key), tier, after);
+        }
+        let source = Source::Slot.unless_same(before, after);
+        Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })))
+    }
 }
 
 /// The slots of a set that may change their owners.
@@ -152,18 +182,18 @@ impl<A: KeyedAlgorithm> Table<A> {
         match self.when_full {
             WhenFull::SharedOverflow if candidate.is_idle() => {
                 // The key may have spent of its shared bucket, and takes that debt along; the slot's owner owes nothing.
-                self.replace(&candidate, key, n, &now, debt().of_key, counts)
+                candidate.take_over::<A>(key, n, &now, debt().of_key, counts)
             }
-            _ if candidate.is_idle() => self.replace(&candidate, key, n, &now, candidate.inherited, counts),
+            _ if candidate.is_idle() => candidate.take_over::<A>(key, n, &now, candidate.inherited, counts),
             WhenFull::SharedOverflow => Some(self.take_shared(share, n, &now, debt(), counts)),
-            WhenFull::EvictLeastIndebted => self.replace(&candidate, key, n, &now, candidate.inherited, counts),
+            WhenFull::EvictLeastIndebted => candidate.take_over::<A>(key, n, &now, candidate.inherited, counts),
             WhenFull::DenyNew if Self::takes_tokens(n, &now) => {
                 counts.refused_newcomers += 1;
                 let wait = A::resets_in(&line, candidate.inherited, at, clock);
                 Some(Err(Denied::counted(&line, 0, wait, wait)))
             }
             // What is always allowed, or never.
-            WhenFull::DenyNew => self.replace(&candidate, key, n, &now, A::owing(&line, at, Owed::EVERYTHING), counts),
+            WhenFull::DenyNew => candidate.take_over::<A>(key, n, &now, A::owing(&line, at, Owed::EVERYTHING), counts),
         }
     }
 
@@ -210,36 +240,6 @@ impl<A: KeyedAlgorithm> Table<A> {
     fn inherited_from_other_tier(&self, word: SlotWord, now: &Reading<'_, impl Clock>) -> Option<u64> {
         let (line, at, full) = self.look(word, now.clock)?;
         Some(A::owing(now.line, now.at, A::owed(&line, full, at, now.clock).inherited()))
-    }
-
-    /// Gives a slot to a newcomer whose bucket has this word before, if that leaves enough tokens.
-    fn replace(
-        &self,
-        candidate: &Candidate<'_>,
-        key: Fingerprint,
-        n: u32,
-        &Reading { tier, line, at, clock }: &Reading<'_, impl Clock>,
-        before: u64,
-        counts: &mut Counts,
-    ) -> Option<TakeResult> {
-        let (after, allowed) = match A::take(line, before, at, n, clock) {
-            Ok(taken) => taken,
-            Err(denied) => {
-                counts.refused_newcomers += 1;
-                return Some(Err(denied));
-            }
-        };
-        if after != before {
-            let claim = candidate.slot.claim(candidate.word)?;
-            if !candidate.is_taken() {
-                counts.keys = counts.keys.wrapping_add(1);
-            } else if !candidate.is_idle() {
-                counts.evictions += 1;
-            }
-            claim.publish(Some(key), tier, after);
-        }
-        let source = Source::Slot.unless_same(before, after);
-        Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })))
     }
 
     /// Takes tokens from the shared bucket of a key that gets no slot.

@@ -31,9 +31,9 @@
 //! **A lock** of first sights guards each bucket: a spend, an inheritance, a charge, a roll-back and a clear of one bucket
 //! exclude one another. `peek` reads without it.
 
+use super::Tiers;
 use super::fingerprint::Fingerprint;
 use super::locks::{Counts, Locks};
-use super::{Receipt, Tiers};
 use crate::limit::{KeyedAlgorithm, Owed, SHARED_LEVEL_BITS};
 use crate::quota::Timeline;
 use crate::sync::{AtomicU64, Backoff, Field, Guarded, Ordering, const_unless_loom};
@@ -332,13 +332,14 @@ impl SharedBuckets {
     pub(super) fn roll_back<A: KeyedAlgorithm>(
         &self,
         share: Share,
+        tier: usize,
         tiers: &Tiers,
         n: u32,
-        receipt: &Receipt,
+        taken_at: u64,
         clock: &impl Clock,
     ) {
-        self.visit::<A, _>(share, receipt.tier.into(), tiers, clock, |line, at, debt| {
-            (Some(debt.less(A::roll_back(line, debt.own, at, n, receipt.at))), ())
+        self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| {
+            (Some(debt.less(A::roll_back(line, debt.own, at, n, taken_at))), ())
         });
     }
 
