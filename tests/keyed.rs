@@ -8,7 +8,10 @@ mod models {
 }
 
 use damper::time::Seed;
-use damper::{ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, WhenFull};
+use damper::{
+    ClientAddress, Clock, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, RateLimiter, SetQuotaError, TierError,
+    WhenFull,
+};
 use models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
 use models::seed::seed;
 use models::skewed::Skewed;
@@ -75,7 +78,7 @@ fn borrowed_keys_of_any_kind() {
 }
 
 #[test]
-fn capacities_out_of_range_are_named() {
+fn error_names_a_capacity_out_of_range() {
     for keys in [0, (1 << 28) + 1, usize::MAX] {
         let error = KeyedLimiter::<u64>::builder(Quota::per_second(1)).capacity(keys).build().unwrap_err();
         assert_eq!(error, KeyedLimiterError::Capacity(keys));
@@ -105,9 +108,9 @@ fn admitted_of_many(
     (admitted, limits)
 }
 
-/// Whoever takes the slot of an exhausted key owes what that owed.
+/// A newcomer that takes the slot of an exhausted key inherits its debt.
 #[test]
-fn an_exhausted_key_gets_no_fresh_burst_by_being_evicted() {
+fn evicted_key_passes_its_debt_to_the_newcomer() {
     let (admitted, limits) = admitted_of_many(WhenFull::EvictLeastIndebted, 1_000);
     assert_eq!(admitted, 4 * 5, "what the four slots of the set hold, once");
     assert_eq!((limits.len(), limits.overflows()), (4, 0));
@@ -117,14 +120,14 @@ fn an_exhausted_key_gets_no_fresh_burst_by_being_evicted() {
 #[test]
 fn keys_without_a_slot_share_a_bucket() {
     let (admitted, limits) = admitted_of_many(WhenFull::SharedOverflow, 1_000);
-    assert_eq!(admitted, 4 * 5 + 5, "a bucket more, for all the others");
+    assert_eq!(admitted, 4 * 5 + 5, "one more bucket, shared by all the other keys");
     assert_eq!((limits.len(), limits.evictions(), limits.refused_newcomers()), (4, 0, 0));
     assert_eq!(limits.overflows(), 1_000 - 40);
 }
 
 /// By default there are two shared buckets for each key of the capacity, and a debt in one leaves the others full.
 #[test]
-fn there_are_many_shared_buckets() {
+fn shared_buckets_default_to_two_per_key() {
     let build = |buckets: Option<usize>| {
         let builder = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5)).capacity(2).clock(ManualClock::new());
         if let Some(buckets) = buckets { builder.shared_buckets(buckets) } else { builder }
@@ -154,7 +157,7 @@ fn newcomers_inherit_the_longest_debt_of_all_tiers() {
         .clock(&clock)
         .build()
         .unwrap();
-    // Two keys owe something in the bucket, so nobody can tell whose it is.
+    // Two keys owe something in the bucket, so every newcomer inherits it.
     assert_eq!((limits.charge(&1, 1), limits.charge(&2, 3)), (1, 3), "four seconds");
     assert_eq!(limits.peek(&100).used(), 40, "tokens of the fast tier");
     assert_eq!(limits.charge(&101, 10), 10, "on top of them: five seconds in all");
@@ -166,7 +169,7 @@ fn newcomers_inherit_the_longest_debt_of_all_tiers() {
     assert_eq!(limits.check(&4).unwrap().remaining(), 9);
 }
 
-/// A tier that refills nothing keeps tokens, where others keep times.
+/// A move from or to a tier without refill keeps the missing tokens; other moves keep the time to repay them.
 #[test]
 fn moves_from_and_to_a_tier_without_refill_keep_the_tokens() {
     let clock = ManualClock::new();
@@ -182,9 +185,9 @@ fn moves_from_and_to_a_tier_without_refill_keep_the_tokens() {
     assert_eq!(limits.peek(&1).used(), 1);
 }
 
-/// However often a key is moved, its debt takes as long to be repaid, to the tick.
+/// A thousand moves leave the time in which a debt is repaid unchanged, to the tick.
 #[test]
-fn moves_between_tiers_add_no_debt() {
+fn moves_between_tiers_keep_the_time_to_repay() {
     for (hertz, fast) in [(1, 3), (1_000, 10), (32_768, 7), (1_000_000_000, 1_000)] {
         let clock = ManualClock::with_frequency(hertz);
         let (slow, fast) = (Quota::per_second(1).burst(10), Quota::per_second(fast).burst(10));
@@ -198,9 +201,9 @@ fn moves_between_tiers_add_no_debt() {
     }
 }
 
-/// A debt for ever that is moved to a tier does not change what a clock that stepped back costs the other keys there.
+/// A permanent debt that is moved to a tier does not lengthen the lock-out of other keys there after a clock step.
 #[test]
-fn a_debt_for_ever_keeps_no_tier_from_forgetting() {
+fn permanent_debt_leaves_clock_recovery_of_a_tier_unchanged() {
     let lockout = |is_moved: bool| {
         let clock = ManualClock::new();
         clock.advance(Duration::from_secs(10_000));
@@ -221,10 +224,10 @@ fn a_debt_for_ever_keeps_no_tier_from_forgetting() {
     assert_eq!(lockout(true), lockout(false));
 }
 
-/// Calls back once, at a reading of the clock.
-struct Meanwhile<F>(Cell<Option<F>>);
+/// A clock that runs a callback once, at a reading.
+struct CallbackClock<F>(Cell<Option<F>>);
 
-impl<F: FnOnce()> Clock for Meanwhile<F> {
+impl<F: FnOnce()> Clock for CallbackClock<F> {
     fn now(&self) -> u64 {
         if let Some(call) = self.0.take() {
             call();
@@ -236,24 +239,24 @@ impl<F: FnOnce()> Clock for Meanwhile<F> {
     }
 }
 
-/// Refuses a call that the limit for all refuses, while something else happens.
-fn refused_meanwhile<K: ?Sized + std::hash::Hash>(
+/// Makes a call that the limit for all refuses, and runs `callback` before the roll-back.
+fn refused_during<K: ?Sized + std::hash::Hash>(
     limits: &KeyedLimiter<K, &ManualClock>,
     (key, n): (&K, u32),
-    meanwhile: impl FnOnce(),
+    callback: impl FnOnce(),
 ) {
-    let clock = Meanwhile(Cell::new(None));
+    let clock = CallbackClock(Cell::new(None));
     let all = RateLimiter::with_clock(Quota::per_hour(1).burst(5), &clock);
     all.check().unwrap();
-    clock.0.set(Some(meanwhile));
+    clock.0.set(Some(callback));
     assert!(limits.check_n_with(key, n, &all).is_err());
 }
 
 #[test]
-fn what_was_free_is_not_given_back() {
+fn roll_back_of_a_free_call_returns_nothing() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::UNLIMITED).clock(&clock).build().unwrap();
-    refused_meanwhile(&limits, (&1, 5), || {
+    refused_during(&limits, (&1, 5), || {
         limits.set_quota(Quota::per_hour(1).burst(5)).unwrap();
         assert!(limits.check_n(&1, 5).is_ok());
     });
@@ -261,7 +264,7 @@ fn what_was_free_is_not_given_back() {
 }
 
 #[test]
-fn what_was_forgotten_is_not_given_back() {
+fn roll_back_after_clear_returns_nothing() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(1).burst(5))
         .capacity(1)
@@ -271,7 +274,7 @@ fn what_was_forgotten_is_not_given_back() {
         .unwrap();
     let fill = || (100..104).for_each(|key| assert!(limits.check(&key).is_ok()));
     fill();
-    refused_meanwhile(&limits, (&1, 5), || {
+    refused_during(&limits, (&1, 5), || {
         limits.clear();
         fill();
         assert!(limits.check_n(&2, 5).is_ok());
@@ -280,9 +283,9 @@ fn what_was_forgotten_is_not_given_back() {
     assert!(limits.check(&2).is_err(), "five of five are taken");
 }
 
-/// What one key alone owes in a shared bucket costs no other newcomer anything.
+/// A debt that one key alone owes in a shared bucket is inherited by that key only.
 #[test]
-fn newcomers_do_not_inherit_the_debt_of_one_other_key() {
+fn newcomer_ignores_the_debt_of_a_single_other_key() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(10))
         .shared_buckets(1)
@@ -300,9 +303,9 @@ fn newcomers_do_not_inherit_the_debt_of_one_other_key() {
     assert_eq!(limits.check(&4).unwrap().remaining(), 9, "all of 10 is of one key again");
 }
 
-/// A fast tier does not forgive what a key owes for longer than a key of that tier ever could.
+/// A debt that lasts longer than any of a fast tier could survives a stay there.
 #[test]
-fn a_debt_survives_a_stay_in_a_faster_tier() {
+fn debt_survives_a_stay_in_a_faster_tier() {
     fn moved<A: damper::limit::KeyedAlgorithm>(slow: Quota, fast: Quota) -> [Option<Duration>; 2] {
         let clock = ManualClock::new();
         let builder = KeyedLimiter::<u64>::builder(slow).tiers([fast], |_| 0).clock(&clock).algorithm::<A>();
@@ -334,7 +337,7 @@ fn a_debt_survives_a_stay_in_a_faster_tier() {
 }
 
 #[test]
-fn newcomers_are_refused_until_somebody_is_idle() {
+fn deny_new_refuses_newcomers_until_a_slot_is_idle() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5))
         .capacity(2)
@@ -353,9 +356,9 @@ fn newcomers_are_refused_until_somebody_is_idle() {
     assert_eq!((limits.len(), limits.evictions()), (4, 0), "and lost nothing by it");
 }
 
-/// What is always allowed, or never, does not depend on whether there is a slot.
+/// Calls that are always allowed, or never, are answered the same without a slot.
 #[test]
-fn newcomers_are_told_when_no_wait_helps() {
+fn deny_new_reports_costs_above_the_burst() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5))
         .tiers([Quota::UNLIMITED], |key| usize::from(*key > 100))
         .capacity(2)
@@ -371,9 +374,9 @@ fn newcomers_are_told_when_no_wait_helps() {
     assert_eq!((limits.len(), limits.refused_newcomers()), (4, 2));
 }
 
-/// A debt that is never repaid is not forgotten in a tier where it would be.
+/// A debt that is never repaid is inherited by newcomers of a tier that does refill.
 #[test]
-fn a_debt_for_ever_is_owed_in_every_tier() {
+fn permanent_debt_is_inherited_in_every_tier() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(0).burst(5))
         .tiers([Quota::per_second(1_000_000).burst(5)], |key| usize::from(*key > 100))
         .capacity(2)
@@ -386,9 +389,9 @@ fn a_debt_for_ever_is_owed_in_every_tier() {
     assert_eq!(limits.evictions(), 0);
 }
 
-/// Who spent of the shared bucket and then gets a slot owes what that owes.
+/// A key that spent from the shared bucket and then gets a slot owes what the bucket owes.
 #[test]
-fn from_overflow_to_a_slot_of_ones_own_is_no_fresh_burst() {
+fn slot_after_overflow_starts_with_the_shared_debt() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5)).capacity(2).clock(&clock).build().unwrap();
     for key in 0..4 {
@@ -403,9 +406,9 @@ fn from_overflow_to_a_slot_of_ones_own_is_no_fresh_burst() {
     assert!(limits.check(&9).is_err());
 }
 
-/// A flood of keys is bounded in memory, and what each slot admits is bounded too.
+/// A flood of keys takes bounded memory and admits one burst a slot.
 #[test]
-fn a_flood_of_keys_admits_no_more_than_the_slots_hold() {
+fn flood_admits_at_most_what_the_slots_hold() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(3))
         .capacity(64)
@@ -419,7 +422,7 @@ fn a_flood_of_keys_admits_no_more_than_the_slots_hold() {
 }
 
 #[test]
-fn an_idle_victim_loses_nothing() {
+fn evicted_idle_key_returns_with_a_full_bucket() {
     let clock = ManualClock::new();
     let limits = aimed(Quota::per_second(1).burst(2), 1, &clock);
     limits.check_n(&1, 2).unwrap();
@@ -447,11 +450,7 @@ fn all_operations_of_a_key() {
     let clock = ManualClock::new();
     let limits =
         KeyedLimiter::<str>::builder(Quota::per_second(10).burst(5).max_debt(7)).clock(&clock).build().unwrap();
-    assert_eq!(
-        (limits.peek("a").used(), limits.len(), limits.is_empty()),
-        (0, 0, true),
-        "nobody is remembered for being looked at"
-    );
+    assert_eq!((limits.peek("a").used(), limits.len(), limits.is_empty()), (0, 0, true), "peek gives no slot");
     limits.check_n("a", 4).unwrap();
     let usage = limits.peek("a");
     assert_eq!((usage.limit(), usage.used(), usage.window()), (5, 4, Some(Duration::from_millis(500))));
@@ -460,8 +459,8 @@ fn all_operations_of_a_key() {
     assert_eq!((limits.refund("b", 2), limits.len()), (0, 1), "it has no slot");
     assert_eq!(limits.charge("a", 100), 10, "the burst and 7 are the deepest debt");
     assert_eq!(limits.check("a").unwrap_err().retry_after(), Some(Duration::from_millis(800)));
-    assert_eq!(limits.charge("b", 3), 3, "of the bucket that keys without a slot share");
-    assert_eq!(limits.check("b").unwrap().remaining(), 1, "and whose debt a newcomer has");
+    assert_eq!(limits.charge("b", 3), 3, "in the shared bucket");
+    assert_eq!(limits.check("b").unwrap().remaining(), 1, "a newcomer inherits its debt");
     limits.reset("a");
     assert_eq!(limits.check_n("a", 5).unwrap().remaining(), 0);
     limits.set_quota(Quota::per_second(100).burst(50)).unwrap();
@@ -474,7 +473,7 @@ fn all_operations_of_a_key() {
 }
 
 #[test]
-fn what_the_limit_for_all_refuses_the_key_gets_back() {
+fn refusal_by_the_limit_for_all_returns_the_keys_tokens() {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(100));
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(10)).clock(&clock).build().unwrap();
@@ -510,10 +509,15 @@ fn tiers_and_overrides() {
     limits.clear_tier(&10);
     let usage = limits.peek(&10);
     assert_eq!((usage.limit(), usage.remaining()), (10, 4));
-    assert_eq!(limits.set_tier(&10, 3), Err(KeyedLimiterError::Tier(3)));
-    assert_eq!(limits.set_tier_quota(2, Quota::per_second(6).burst(60)), Some(Ok(())));
+    let missing = TierError::Missing { tier: 3, tiers: 3 };
+    assert_eq!(limits.set_tier(&10, 3), Err(missing));
+    assert_eq!(limits.set_tier_quota(2, Quota::per_second(6).burst(60)), Ok(()));
     assert_eq!(limits.tier_quota(2), Some(Quota::per_second(6).burst(60)));
-    assert_eq!((limits.tier_quota(3), limits.set_tier_quota(3, Quota::per_second(1))), (None, None));
+    assert_eq!((limits.tier_quota(3), limits.set_tier_quota(3, Quota::per_second(1))), (None, Err(missing)));
+    let too_large = Quota::per_second(6).burst(u32::MAX).max_debt(u32::MAX);
+    let refused = limits.set_tier_quota(2, too_large).unwrap_err();
+    assert!(matches!(refused, TierError::Quota(SetQuotaError::TooLarge { .. })), "{refused:?}");
+    assert_eq!(limits.tier_quota(2), Some(Quota::per_second(6).burst(60)));
     // An override outlives the slot.
     limits.set_tier(&20, 1).unwrap();
     limits.clear();
@@ -546,9 +550,9 @@ fn client_addresses_are_grouped() {
     assert_eq!(ClientAddress::from(socket), of("2001:db8::1"));
 }
 
-/// All those whose low bits are the same.
+/// Clients whose addresses have equal low bits.
 #[test]
-fn clients_of_different_groups_have_limits_of_their_own() {
+fn client_groups_have_separate_limits() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<ClientAddress>::builder(Quota::per_second(1)).clock(&clock).build().unwrap();
     for group in 0..64u16 {
@@ -562,9 +566,9 @@ fn clients_of_different_groups_have_limits_of_their_own() {
     assert_eq!(limits.len(), 128);
 }
 
-/// What a key owes at most, and what the clock may step back by: more than that can only be a word of long ago.
+/// A word further ahead than the deepest debt and the clock's largest step back can only be from long ago.
 #[test]
-fn a_clock_that_steps_back_as_told_forgives_nothing() {
+fn clock_step_within_its_bound_keeps_the_debt() {
     let clock = Skewed(ManualClock::new(), Duration::from_secs(2));
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).max_debt(3)).clock(&clock).build().unwrap();
     clock.0.advance(Duration::from_secs(100));
@@ -580,7 +584,7 @@ fn a_clock_that_steps_back_as_told_forgives_nothing() {
 /// Threads check and flood while the quota changes: no key gets more than its envelope. Where keys are evicted, that holds
 /// for all slots together: a key that returns through its other set has a fresh burst.
 #[test]
-fn threads_and_floods_stay_in_the_envelope() {
+fn each_key_stays_in_its_envelope_under_threads_and_floods() {
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
         let clock = ManualClock::new();
         let (fast, slow) = (Quota::per_second(1_000).burst(20), Quota::per_second(100).burst(10));
@@ -591,7 +595,7 @@ fn threads_and_floods_stay_in_the_envelope() {
             for step in 0..30_000u64 {
                 let key = (step * 7 + thread) % 4;
                 match (step + thread) % 8 {
-                    // Others, to push out whom they can.
+                    // Other keys, which evict what they can.
                     0 | 1 => {
                         let is_taken = limits.check_n(&(100 + step % 50), 3).is_ok();
                         of_others.fetch_add(3 * u64::from(is_taken), Relaxed);
@@ -624,7 +628,7 @@ fn threads_and_floods_stay_in_the_envelope() {
 }
 
 #[test]
-fn hashes_of_zero_are_keys_too() {
+fn key_with_hash_zero_is_limited() {
     let clock = ManualClock::new();
     let limits = aimed(Quota::per_second(1), 8, &clock);
     assert!(limits.check(&0).is_ok());
@@ -632,7 +636,7 @@ fn hashes_of_zero_are_keys_too() {
 }
 
 #[test]
-fn racing_threads_take_exactly_what_there_is() {
+fn racing_threads_take_exactly_the_burst() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(1_000)).clock(&clock).build().unwrap();
     let admitted: usize = std::thread::scope(|scope| {
@@ -645,15 +649,15 @@ fn racing_threads_take_exactly_what_there_is() {
 }
 
 #[test]
-fn the_default_hasher_is_seeded() {
+fn default_hasher_is_seeded() {
     let [one, other] = [Seed::random(), Seed::random()];
     assert_ne!(one.hash_one(7), other.hash_one(7));
 }
 
 proptest! {
-    /// While the keys fit, each is limited as if it had a limiter of its own.
+    /// While all keys fit, each is limited as if it had a limiter of its own.
     #[test]
-    fn each_key_is_a_limiter(calls in proptest::collection::vec((1..=40u64, 0..200_000_000u64, 0..4u32), 1..400)) {
+    fn each_key_matches_a_limiter_of_its_own(calls in proptest::collection::vec((1..=40u64, 0..200_000_000u64, 0..4u32), 1..400)) {
         let clock = ManualClock::new();
         let quota = Quota::per_second(10).burst(3);
         // The identity spreads 40 keys evenly, two or three to a set.
@@ -717,7 +721,7 @@ fn answer(found: Result<damper::Allowed, damper::Denied>, expected: Answer) -> A
 proptest! {
     /// A table that is large enough answers as a map of slow buckets does, whatever is done to keys and quotas.
     #[test]
-    fn a_large_table_is_a_map_of_buckets(
+    fn large_table_matches_a_map_of_buckets(
         tiers in [settings(), settings(), settings()],
         shares in any::<bool>(),
         steps in proptest::collection::vec((1..=13u64, prop_oneof![4 => 0..5i64, 1 => 0..1_000i64], step()), 1..300),
@@ -765,7 +769,7 @@ proptest! {
                     model.give_tier(key, None);
                 }
                 Step::SetQuota(tier, settings) => {
-                    prop_assert_eq!(limits.set_tier_quota(tier, settings.quota()), Some(Ok(())));
+                    prop_assert_eq!(limits.set_tier_quota(tier, settings.quota()), Ok(()));
                     model.set_quota(tier, settings);
                 }
                 Step::Clear => {
@@ -779,11 +783,10 @@ proptest! {
         }
     }
 
-    /// A year and more: keys that come back after 104 or 208 days are judged as if they had been full all the while;
-    /// but where they come back within one refill of the deepest debt before their level has gone full circle, as if
-    /// they owed what is left of the circle.
+    /// More than a year passes. Keys that come back after 104 or 208 days have full buckets. A key that comes back shortly before
+    /// its level has gone full circle, by less than the deepest debt takes to refill, owes what is left of the circle.
     #[test]
-    fn a_year_of_rare_keys(
+    fn keys_that_return_after_months_have_full_buckets(
         rate_log2 in 0..=6u32,
         (burst, max_debt) in (1..50u32, 0..200u32),
         calls in proptest::collection::vec((0..6u64, gaps(), 0..20u32), 1..300),
@@ -845,7 +848,7 @@ fn gaps() -> impl Strategy<Value = Gap> {
 
 /// With as many busy keys as the capacity, about 3 in 10,000 find no slot.
 #[test]
-fn few_of_as_many_busy_keys_as_the_capacity_find_no_slot() {
+fn few_keys_find_no_slot_at_capacity() {
     let (mut keys, mut overflows) = (0, 0);
     for (capacity, tables) in [(100, 500), (1_000, 100), (8_192, 20), (100_000, 2)] {
         let mut of_these = 0;
@@ -869,10 +872,10 @@ fn few_of_as_many_busy_keys_as_the_capacity_find_no_slot() {
     assert!(overflows <= 300, "{overflows} of {keys} keys");
 }
 
-/// While an attacker rotates a hundred times as many keys as the table is built for, a key that asks all the time gets
-/// its burst and its rate, exactly.
+/// While an attacker rotates a hundred times as many keys as the table is built for, a key that calls all the time gets
+/// exactly its burst and its rate.
 #[test]
-fn a_busy_key_keeps_its_rate_under_a_flood() {
+fn busy_key_keeps_its_rate_under_a_flood() {
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew] {
         let clock = ManualClock::new();
         let limits = KeyedLimiter::<u64>::builder(Quota::per_second(10).burst(5))
@@ -893,10 +896,10 @@ fn a_busy_key_keeps_its_rate_under_a_flood() {
     }
 }
 
-/// Threads check, give back, roll back and move keys between tiers of one quota, among more keys than there are slots:
-/// what is net taken of a key, in its own slot and in the shared bucket, stays in the envelope.
+/// Threads check, refund, roll back and move keys between tiers of one quota, among more keys than slots: the net tokens of
+/// each key, from its slot and from the shared bucket, stay in its envelope.
 #[test]
-fn threads_that_give_back_stay_in_the_envelope_of_each_key() {
+fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
     const KEYS: usize = 40;
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew] {
         let clock = ManualClock::new();

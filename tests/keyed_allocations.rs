@@ -19,7 +19,7 @@ fn resident() -> i64 {
 /// A million keys leave no more slots taken than there are, and no memory: a byte kept for each would be 244 pages, or
 /// 48 where it is only a fifth of them.
 #[test]
-fn a_flood_of_keys_takes_no_memory() {
+fn flood_of_keys_takes_no_memory() {
     let policies = [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted];
     for (when_full, keys) in policies.into_iter().zip([1_000_000, 200_000, 200_000]) {
         let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(1).burst(1_000_000))

@@ -9,7 +9,7 @@ use std::time::Duration;
 const SEED: Seed = Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210);
 
 #[test]
-fn a_static_limits_each_key() {
+fn static_limiter_limits_each_key() {
     static TIME: ManualClock = ManualClock::new();
     static SLOTS: KeyedSlots<32> = KeyedSlots::new();
     static NODES: KeyedLimiter<u16, &ManualClock, Seed> =
@@ -36,7 +36,7 @@ fn a_static_limits_each_key() {
 
 /// Four slots and a thousand keys: those without a slot share one bucket, and no key gets a second burst.
 #[test]
-fn one_set_is_enough() {
+fn one_set_of_slots_is_enough() {
     static TIME: ManualClock = ManualClock::new();
     static SLOTS: KeyedSlots<1, 1> = KeyedSlots::new();
     static LIMITS: KeyedLimiter<u32, &ManualClock, Seed> =
@@ -60,7 +60,7 @@ fn lent_slots_come_with_shared_buckets() {
 }
 
 #[test]
-fn a_policy_of_its_own() {
+fn policy_can_be_chosen() {
     static TIME: ManualClock = ManualClock::new();
     static SLOTS: KeyedSlots<1> = KeyedSlots::new();
     static LIMITS: KeyedLimiter<u8, &ManualClock, Seed> =
@@ -72,7 +72,7 @@ fn a_policy_of_its_own() {
     assert_eq!((0..100).filter(|key| LIMITS.check(key).is_ok()).count(), 4, "idle slots are given away");
 }
 
-/// One lock for all first sights, and none for hits: each key gets its burst, whoever asks first.
+/// First sights share one lock and hits take none: each key gets its burst, whichever thread is first.
 #[test]
 fn threads_share_the_slots() {
     static TIME: ManualClock = ManualClock::new();
@@ -83,17 +83,17 @@ fn threads_share_the_slots() {
 
     let admitted: usize = thread::scope(|scope| {
         let workers: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| (0..20 * KEYS).filter(|turn| LIMITS.check(&(turn % KEYS)).is_ok()).count()))
+            .map(|_| scope.spawn(|| (0..20 * KEYS).filter(|call| LIMITS.check(&(call % KEYS)).is_ok()).count()))
             .collect();
         workers.into_iter().map(|worker| worker.join().unwrap()).sum()
     });
     assert_eq!((admitted, LIMITS.len(), LIMITS.overflows()), (10 * KEYS as usize, KEYS as usize, 0));
 }
 
-/// The store of anything, where the caller gives the seed.
+/// `LruStore` with a seed of the caller's.
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 #[test]
-fn a_store_with_a_seed_of_the_caller() {
+fn store_accepts_a_seed() {
     let store = damper::LruStore::<String, u32, _>::with_hasher(100, SEED);
     for key in 0..1_000 {
         assert_eq!(*store.get_or_insert_with(key.to_string().as_str(), || key), key);
@@ -105,7 +105,7 @@ fn a_store_with_a_seed_of_the_caller() {
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 #[test]
-fn breakers_with_a_seed_of_the_caller() {
+fn breakers_accept_a_seed() {
     let clock = ManualClock::new();
     let config = damper::BreakerConfig::builder().failure_threshold(1).build().unwrap();
     let hosts = damper::KeyedCircuitBreaker::<String, _, _>::with_clock_and_hasher(config, 10, &clock, SEED);
@@ -117,7 +117,7 @@ fn breakers_with_a_seed_of_the_caller() {
 /// A table that is allocated, on a clock and with a seed of the caller's.
 #[cfg(feature = "alloc")]
 #[test]
-fn a_builder_without_defaults() {
+fn builder_works_without_defaults() {
     let clock = ManualClock::new();
     let builder = damper::keyed::KeyedLimiterBuilder::<str, _, _>::new(Quota::per_second(1), &clock, SEED);
     let limits = builder.capacity(10).tiers([Quota::per_second(3)], |key| usize::from(key == "gold")).build().unwrap();

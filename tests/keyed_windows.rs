@@ -52,7 +52,7 @@ fn each_key_has_windows_of_its_own() {
 }
 
 #[test]
-fn what_a_level_has_no_room_for_is_refused() {
+fn limit_that_exceeds_a_level_is_refused() {
     let clock = ManualClock::new();
     let limit = |limit| builder(Quota::per_second(limit), &clock).algorithm::<SlidingCounter>().build();
     assert_eq!(limit((1 << 20) - 1).unwrap_err(), KeyedLimiterError::Limit((1 << 20) - 1));
@@ -68,7 +68,7 @@ fn what_a_level_has_no_room_for_is_refused() {
 }
 
 #[test]
-fn together_with_a_limit_for_all() {
+fn key_and_limit_for_all_decide_together() {
     let clock = ManualClock::new();
     let limits = builder(Quota::per_second(3), &clock).algorithm::<SlidingCounter>().build().unwrap();
     let all = RateLimiter::with_algorithm(fixed(Quota::per_second(5)), &clock);
@@ -82,7 +82,7 @@ fn together_with_a_limit_for_all() {
 }
 
 #[test]
-fn what_is_charged_and_refunded_counts_in_the_window() {
+fn charges_and_refunds_count_in_the_window() {
     fn booked<A: KeyedAlgorithm>() {
         let clock = ManualClock::new();
         clock.advance(Duration::from_secs(7));
@@ -100,7 +100,7 @@ fn what_is_charged_and_refunded_counts_in_the_window() {
 }
 
 #[test]
-fn without_a_limit_nothing_is_counted() {
+fn unlimited_quota_counts_nothing() {
     fn unlimited<A: KeyedAlgorithm>() {
         let clock = ManualClock::new();
         let limits = builder(Quota::UNLIMITED, &clock).algorithm::<A>().build().unwrap();
@@ -123,17 +123,17 @@ fn tiers_have_windows_too() {
         .unwrap();
     assert!(limits.check_n(&1, 2).is_ok() && limits.check_n(&10, 10).is_ok());
     limits.set_tier(&1, 1).unwrap();
-    assert!(limits.check(&1).is_err(), "it owed something, and is full when that would have been");
+    assert!(limits.check(&1).is_err(), "its debt lasts as long as before the move");
     clock.advance(Duration::from_secs(1));
     assert!(limits.check(&10).is_err());
     clock.advance(Duration::from_mins(1));
     assert!(limits.check_n(&1, 10).is_ok() && limits.check_n(&10, 10).is_ok());
 }
 
-/// An attacker rotates keys through a small table; one that keeps asking gets its limit in each window, whatever the
+/// An attacker rotates keys through a small table: a key that calls all the time gets its limit in each window, under each
 /// policy.
 #[test]
-fn a_busy_key_gets_its_limit_of_each_window() {
+fn busy_key_gets_its_limit_in_each_window() {
     fn flooded<A: KeyedAlgorithm>(when_full: WhenFull) {
         let slots = 200;
         let clock = ManualClock::new();
@@ -148,7 +148,7 @@ fn a_busy_key_gets_its_limit_of_each_window() {
                 }
             }
             if when_full == WhenFull::EvictLeastIndebted {
-                // A key that is pushed out before it has used up its limit has another one where it comes back.
+                // A key that is evicted before it has used up its limit has another one when it comes back.
                 assert!(admitted + others <= 5 * slots, "{admitted} and {others}");
             } else {
                 assert_eq!(admitted, 5, "{when_full:?}");
@@ -164,7 +164,7 @@ fn a_busy_key_gets_its_limit_of_each_window() {
     }
 }
 
-/// As many as there are slots, each with one token taken; then the others are refused.
+/// Takes a token of as many keys as there are slots, so that newcomers are refused.
 fn fill<A: KeyedAlgorithm>(limits: &KeyedLimiter<u64, &ManualClock, Seed, A>) {
     for key in 0..1_000 {
         _ = limits.check(&key);
@@ -173,7 +173,7 @@ fn fill<A: KeyedAlgorithm>(limits: &KeyedLimiter<u64, &ManualClock, Seed, A>) {
 }
 
 #[test]
-fn who_has_taken_nothing_lately_gives_his_slot() {
+fn idle_key_gives_up_its_slot() {
     fn idle<A: KeyedAlgorithm>(windows: u64) {
         let clock = ManualClock::new();
         let limits = builder(Quota::per_second(5), &clock).capacity(10).when_full(WhenFull::DenyNew);
@@ -187,7 +187,7 @@ fn who_has_taken_nothing_lately_gives_his_slot() {
 }
 
 #[test]
-fn those_without_a_slot_share_one_limit() {
+fn keys_without_a_slot_share_one_limit() {
     fn shared<A: KeyedAlgorithm>() {
         let clock = ManualClock::new();
         let builder = builder(Quota::per_second(5), &clock).capacity(10).shared_buckets(1);
@@ -202,7 +202,7 @@ fn those_without_a_slot_share_one_limit() {
 }
 
 #[test]
-fn who_had_no_slot_gets_no_second_limit_with_one() {
+fn slot_after_overflow_continues_the_shared_count() {
     fn no_second<A: KeyedAlgorithm>() {
         let clock = ManualClock::new();
         clock.advance(Duration::from_secs(7));
@@ -224,7 +224,7 @@ fn who_had_no_slot_gets_no_second_limit_with_one() {
 }
 
 #[test]
-fn who_has_taken_most_keeps_his_slot() {
+fn busiest_key_keeps_its_slot() {
     fn busiest<A: KeyedAlgorithm>() {
         let clock = ManualClock::new();
         let limits = builder(Quota::per_second(50), &clock).capacity(10).when_full(WhenFull::EvictLeastIndebted);
@@ -246,7 +246,7 @@ fn racing_threads_take_exactly_the_limit_of_each_window() {
     for _ in 0..300 {
         let allowed: usize = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..3)
-                .map(|_| scope.spawn(|| (0..300).filter(|turn| limits.check(&(turn % 5)).is_ok()).count()))
+                .map(|_| scope.spawn(|| (0..300).filter(|call| limits.check(&(call % 5)).is_ok()).count()))
                 .collect();
             workers.into_iter().map(|worker| worker.join().unwrap()).sum()
         });
@@ -267,7 +267,7 @@ fn is_alike<A: KeyedAlgorithm + Algorithm>(
     for &(ticks, key, n) in moves {
         clock.advance_ticks(ticks);
         let alone = each.entry(key).or_insert_with(|| RateLimiter::with_algorithm(alone(quota), &clock));
-        // Of a limiter that has just been made, the first window begins with it.
+        // The first window of a new limiter begins with the limiter.
         prop_assert_eq!(limits.check_n(&key, n), alone.check_n(n), "key {} at {}", key, damper::Clock::now(&clock));
         prop_assert_eq!(limits.peek(&key), alone.peek());
     }
@@ -278,7 +278,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     #[test]
-    fn each_key_is_answered_as_if_alone(
+    fn each_key_matches_a_limiter_of_its_own(
         limit in 1..40u32,
         moves in proptest::collection::vec((prop_oneof![0..300_000_000u64, 0..1u64 << 36], 0..5u64, 0..12u32), 1..120),
     ) {

@@ -1,16 +1,16 @@
-//! The store of anything through its public API.
+//! `LruStore` through its public API.
 #![cfg(feature = "std")]
 
 mod models {
     pub(crate) mod lru;
-    pub(crate) mod ring;
+    pub(crate) mod second_chance;
     pub(crate) mod seed;
 }
 
 use damper::LruStore;
 use damper::time::Seed;
 use models::lru::{Random, hits_of_exact_lru, zipf};
-use models::ring::Ring;
+use models::second_chance::SecondChanceModel;
 use models::seed::seed;
 use proptest::prelude::*;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
@@ -52,7 +52,7 @@ impl Drop for Counted {
 }
 
 #[test]
-fn a_value_per_key() {
+fn each_key_has_one_value() {
     let store = LruStore::<String, usize>::new(10);
     assert!(store.is_empty());
     assert_eq!(*store.get_or_insert_with("one", || 1), 1);
@@ -74,7 +74,7 @@ fn a_value_per_key() {
 }
 
 #[test]
-fn keys_of_any_kind_and_what_borrows_them() {
+fn keys_are_found_by_their_borrowed_forms() {
     let owned = LruStore::<String, u8>::new(2);
     owned.get_or_insert_with("a", || 1);
     assert!(owned.get(&String::from("a")).is_some() && owned.get("a").is_some());
@@ -92,7 +92,7 @@ fn keys_of_any_kind_and_what_borrows_them() {
 }
 
 #[test]
-fn a_hit_copies_no_key() {
+fn hit_copies_no_key() {
     #[derive(Debug, PartialEq, Eq, Hash)]
     struct Key(u8);
     static COPIES: AtomicUsize = AtomicUsize::new(0);
@@ -111,7 +111,7 @@ fn a_hit_copies_no_key() {
 }
 
 #[test]
-fn who_holds_a_value_keeps_it() {
+fn evicted_value_stays_with_its_holder() {
     let store = LruStore::<u8, u8>::new(1);
     let first = store.get_or_insert_with(&1, || 1);
     store.get_or_insert_with(&2, || 2);
@@ -123,7 +123,7 @@ fn who_holds_a_value_keeps_it() {
 }
 
 #[test]
-fn keys_of_one_hash_are_apart() {
+fn keys_with_equal_hashes_stay_apart() {
     #[derive(Clone, Copy, Default)]
     struct Same;
 
@@ -144,7 +144,7 @@ fn keys_of_one_hash_are_apart() {
 }
 
 #[test]
-fn what_is_used_stays_however_many_come_once() {
+fn used_entry_survives_a_scan() {
     let store = LruStore::<u32, ()>::new(ONE_SHARD);
     for newcomer in 0..10_000 {
         store.get_or_insert_with(&u32::MAX, || ());
@@ -157,7 +157,7 @@ fn what_is_used_stays_however_many_come_once() {
 }
 
 #[test]
-fn those_to_be_kept_go_last() {
+fn kept_entries_are_evicted_last() {
     let store = LruStore::<u32, u32>::new(50).keep_if(|value| value % 10 == 0);
     for key in 0..1_000 {
         store.get_or_insert_with(&key, || key.min(49));
@@ -174,9 +174,9 @@ fn those_to_be_kept_go_last() {
     }
 }
 
-/// A predicate may change its mind: it is asked anew every time.
+/// The predicate is called anew at every eviction, so its answer may change.
 #[test]
-fn what_is_no_longer_to_be_kept_goes_like_others() {
+fn entry_no_longer_kept_is_evicted() {
     let store = LruStore::<u32, AtomicUsize>::new(10).keep_if(|value| value.load(Ordering::SeqCst) > 0);
     let first = store.get_or_insert_with(&0, || AtomicUsize::new(1));
     for key in 1..100 {
@@ -191,7 +191,7 @@ fn what_is_no_longer_to_be_kept_goes_like_others() {
 }
 
 #[test]
-fn what_unwinds_changes_nothing() {
+fn unwinding_callback_leaves_the_store_unchanged() {
     let store = LruStore::<u32, u32>::new(2).keep_if(|value| {
         assert!(*value != 2, "the predicate unwinds");
         false
@@ -211,7 +211,7 @@ fn what_unwinds_changes_nothing() {
 }
 
 #[test]
-fn the_closure_may_use_the_store() {
+fn closure_may_use_the_store() {
     let store = LruStore::<u32, u32>::new(2);
     let outer = store.get_or_insert_with(&1, || {
         assert_eq!(*store.get_or_insert_with(&2, || 2), 2);
@@ -222,9 +222,9 @@ fn the_closure_may_use_the_store() {
     assert_eq!((*outer, store.len()), (10, 1));
 }
 
-/// Values are dropped outside of the locks, whichever way they go.
+/// Values are dropped outside the locks, by every operation.
 #[test]
-fn a_value_may_use_the_store_when_it_is_dropped() {
+fn dropped_value_may_use_the_store() {
     struct Nosy(Weak<LruStore<u32, Nosy>>);
     impl Drop for Nosy {
         fn drop(&mut self) {
@@ -248,7 +248,7 @@ fn a_value_may_use_the_store_when_it_is_dropped() {
 }
 
 #[test]
-fn an_iterator_holds_no_lock_and_uses_nothing() {
+fn iterator_holds_no_lock_and_counts_no_use() {
     let store = LruStore::<u32, u32>::new(3);
     for key in 0..3 {
         store.get_or_insert_with(&key, || key);
@@ -281,7 +281,7 @@ fn an_iterator_holds_no_lock_and_uses_nothing() {
 }
 
 #[test]
-fn racers_for_a_key_get_the_same_value() {
+fn racing_inserts_get_the_same_value() {
     const RACERS: usize = 8;
     let (store, census) = (LruStore::<usize, Counted>::new(10_000), Arc::default());
     let start = Barrier::new(RACERS);
@@ -300,11 +300,11 @@ fn racers_for_a_key_get_the_same_value() {
     for others in &values[1..] {
         assert!(values[0].iter().zip(others).all(|(one, other)| Arc::ptr_eq(one, other)));
     }
-    assert_eq!((store.len(), census.living()), (200, 200), "the values of those who lost are gone");
+    assert_eq!((store.len(), census.living()), (200, 200), "the losers' values are dropped");
 }
 
 #[test]
-fn bounded_and_dropped_exactly_once_whatever_threads_do() {
+fn racing_calls_stay_bounded_and_drop_each_value_once() {
     const THREADS: u64 = 8;
     for capacity in [1, 100, 1_000] {
         let census = Arc::<Census>::default();
@@ -377,7 +377,7 @@ fn call() -> impl Strategy<Value = Call> {
 
 proptest! {
     #[test]
-    fn a_shard_is_a_ring_with_second_chances(
+    fn shard_matches_the_second_chance_model(
         capacity in prop_oneof![1..8_usize, 1..=ONE_SHARD],
         divisor in prop_oneof![Just(1_u32), Just(2), Just(7), Just(u32::MAX)],
         calls in proptest::collection::vec(call(), 1..1_500),
@@ -390,7 +390,7 @@ proptest! {
             _ => |_| false,
         };
         let store = LruStore::<u8, u32>::new(capacity).keep_if(move |value| is_kept(*value));
-        let mut model = Ring::new(capacity);
+        let mut model = SecondChanceModel::new(capacity);
         for (number, call) in (0..).zip(calls) {
             match call {
                 Call::Get(key) => prop_assert_eq!(store.get(&key).as_deref().copied(), model.get(key)),

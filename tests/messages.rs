@@ -7,7 +7,7 @@ use damper::time::Seed;
 use damper::word32::Word32Error;
 use damper::{
     KeyedLimiterError, LeasingBucket, LimitSet, ManualClock, Quota, QuotaError, SetQuotaError, SlidingCounter,
-    TokenBucket,
+    TierError, TokenBucket,
 };
 use std::error::Error;
 use std::time::Duration;
@@ -98,11 +98,13 @@ fn keyed_limiter_errors() {
     for (error, message) in [
         (KeyedLimiterError::Capacity(0), "capacity is 0, it must be 1 to 268435456"),
         (KeyedLimiterError::Tiers(17), "there are 17 tiers, there must be 1 to 16"),
-        (KeyedLimiterError::Tier(4), "there is no tier 4, they are counted from 0"),
         (KeyedLimiterError::Limit(9), "the limit is 9, which is more than the algorithm can count for a key"),
     ] {
         says(&error, message);
     }
+    says(&TierError::Missing { tier: 3, tiers: 2 }, "tier 3 does not exist, there are 2");
+    says(&TierError::Missing { tier: 1, tiers: 1 }, "tier 1 does not exist, there is 1");
+    says(&TierError::Quota(SetQuotaError::Busy), "another thread is changing the quota");
 }
 
 #[test]

@@ -122,7 +122,7 @@ pub fn keyed(input: KeyedInput) {
             }
             Step::SetQuota(tier, settings) => {
                 let (tier, settings) = (usize::from(tier % 3), settings.settings());
-                assert_eq!(limits.set_tier_quota(tier, settings.quota()), Some(Ok(())));
+                assert_eq!(limits.set_tier_quota(tier, settings.quota()), Ok(()));
                 model.set_quota(tier, settings);
             }
             Step::Clear => {

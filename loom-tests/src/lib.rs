@@ -8,8 +8,8 @@
 pub mod healing;
 pub mod holding;
 pub mod outcomes;
-pub mod slots;
 pub mod slowing;
+pub mod table_copy;
 pub mod waiting;
 pub mod windows;
 

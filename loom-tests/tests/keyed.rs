@@ -96,20 +96,20 @@ fn drain(limits: &Limits, key: u64) -> u32 {
     (0..20).map(|_| u32::from(limits.check(&key).is_ok())).sum()
 }
 
-/// Two threads see a key for the first time: it has one slot, and both spend of that. [`take_as_newcomer` without
+/// Two threads see a key for the first time: it has one slot, and both spend of that. [`take_first` without
 /// looking again for a slot under the lock.]
 #[test]
-fn two_first_sightings_make_one_slot() {
-    check_preemptions(3, two_first_sightings_make_one_slot_model);
+fn concurrent_first_sights_create_one_slot() {
+    check_preemptions(3, concurrent_first_sights_create_one_slot_model);
 }
 
 #[test]
 #[should_panic = "of one bucket"]
-fn two_first_sightings_make_one_slot_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, two_first_sightings_make_one_slot_model);
+fn concurrent_first_sights_create_one_slot_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, concurrent_first_sights_create_one_slot_model);
 }
 
-fn two_first_sightings_make_one_slot_model() {
+fn concurrent_first_sights_create_one_slot_model() {
     let limits = ways(2, WhenFull::SharedOverflow, quota(2));
     let rival = beside(&limits, |limits| limits.check(&A).is_ok());
     assert!(limits.check(&A).is_ok() & rival.join().unwrap(), "there are two tokens");
@@ -118,19 +118,19 @@ fn two_first_sightings_make_one_slot_model() {
 }
 
 /// A table that counts by windows: two threads spend of one key that is there, and of one that neither has seen. [A
-/// `store` in the place of the exchange.]
+/// `store` in the place of the swap.]
 #[test]
-fn a_window_of_a_key_is_never_exceeded() {
-    check_preemptions(2, a_window_of_a_key_is_never_exceeded_model);
+fn window_of_a_key_never_exceeds_its_limit() {
+    check_preemptions(2, window_of_a_key_never_exceeds_its_limit_model);
 }
 
 #[test]
 #[should_panic]
-fn a_window_of_a_key_is_never_exceeded_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_window_of_a_key_is_never_exceeded_model);
+fn window_of_a_key_never_exceeds_its_limit_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, window_of_a_key_never_exceeds_its_limit_model);
 }
 
-fn a_window_of_a_key_is_never_exceeded_model() {
+fn window_of_a_key_never_exceeds_its_limit_model() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(3))
         .capacity(1)
         .clock(Stopped(7))
@@ -154,17 +154,17 @@ fn a_window_of_a_key_is_never_exceeded_model() {
 /// A key spends while a newcomer takes its slot over: what both take is what the slot holds. [The newcomer owes nothing
 /// but its own cost.]
 #[test]
-fn no_eviction_loses_debt() {
-    check_preemptions(2, no_eviction_loses_debt_model);
+fn eviction_keeps_the_debt() {
+    check_preemptions(2, eviction_keeps_the_debt_model);
 }
 
 #[test]
 #[should_panic = "what the slot holds"]
-fn no_eviction_loses_debt_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, no_eviction_loses_debt_model);
+fn eviction_keeps_the_debt_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, eviction_keeps_the_debt_model);
 }
 
-fn no_eviction_loses_debt_model() {
+fn eviction_keeps_the_debt_model() {
     let limits = ways(1, WhenFull::EvictLeastIndebted, quota(4));
     limits.check(&A).unwrap();
     let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
@@ -177,17 +177,17 @@ fn no_eviction_loses_debt_model() {
 /// Two newcomers take over the slot of the same key: neither loses what was owed, nor pushes the other out before it
 /// has spent. [As above; the newcomer published unspent, in the copy.]
 #[test]
-fn newcomers_lose_no_debt_to_one_another() {
-    check_preemptions(2, newcomers_lose_no_debt_to_one_another_model);
+fn competing_newcomers_keep_the_debt() {
+    check_preemptions(2, competing_newcomers_keep_the_debt_model);
 }
 
 #[test]
 #[should_panic = "what the slot holds"]
-fn newcomers_lose_no_debt_to_one_another_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, newcomers_lose_no_debt_to_one_another_model);
+fn competing_newcomers_keep_the_debt_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, competing_newcomers_keep_the_debt_model);
 }
 
-fn newcomers_lose_no_debt_to_one_another_model() {
+fn competing_newcomers_keep_the_debt_model() {
     let limits = ways(1, WhenFull::EvictLeastIndebted, quota(2));
     let rival = beside(&limits, |limits| u32::from(limits.check(&B).is_ok()));
     // Who comes while the slot changes hands may be refused.
@@ -225,112 +225,112 @@ fn reset(limits: &Limits) -> u32 {
 
 /// [The newcomer owes nothing but its own cost.]
 #[test]
-fn a_charge_beside_an_eviction_is_booked_or_told() {
+fn charge_beside_an_eviction_is_booked_or_reported() {
     check_preemptions(2, || beside_an_eviction(charge, |booked| [2 + booked; 2]));
 }
 
 #[test]
 #[should_panic = "on the newcomer's account"]
-fn a_charge_beside_an_eviction_is_booked_or_told_unless_flawed() {
+fn charge_beside_an_eviction_is_booked_or_reported_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || beside_an_eviction(charge, |booked| [2 + booked; 2]));
 }
 
 /// [As above.]
 #[test]
-fn a_refund_beside_an_eviction_is_no_one_else_s() {
+fn refund_beside_an_eviction_credits_only_its_key() {
     check_preemptions(2, || beside_an_eviction(refund, |_| [1, 2]));
 }
 
 #[test]
 #[should_panic = "on the newcomer's account"]
-fn a_refund_beside_an_eviction_is_no_one_else_s_unless_flawed() {
+fn refund_beside_an_eviction_credits_only_its_key_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || beside_an_eviction(refund, |_| [1, 2]));
 }
 
 /// [`word` Relaxed; the word published Relaxed; the owner not asked after the word.]
 #[test]
-fn a_reset_beside_an_eviction_is_no_one_else_s() {
+fn reset_beside_an_eviction_fills_only_its_key() {
     check_preemptions(2, || beside_an_eviction(reset, |_| [0, 2]));
 }
 
 #[test]
 #[should_panic = "on the newcomer's account"]
-fn a_reset_beside_an_eviction_is_no_one_else_s_unless_flawed() {
+fn reset_beside_an_eviction_fills_only_its_key_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || beside_an_eviction(reset, |_| [0, 2]));
 }
 
-/// A key finds its slot while it changes hands, from and to one who has used all: nobody is refused for what the other
-/// owes, nor spends of it. [`word` Relaxed; the word published Relaxed; the fingerprint published Relaxed; `owner`
+/// A key finds its slot while the slot changes its owner, from and to an exhausted key: no call is refused for the other
+/// key's debt, or spends from the other key's bucket. [`word` Relaxed; the word published Relaxed; the fingerprint published Relaxed; `owner`
 /// Relaxed where `is_current` has no fence; a refusal that does not look again; the owner not asked after the word.]
 #[test]
-fn nobody_is_refused_on_another_s_word() {
-    check_preemptions(2, from_one_who_owes_model);
-    check_preemptions(2, to_one_who_owes_model);
+fn refusal_uses_only_its_own_keys_word() {
+    check_preemptions(2, slot_from_an_exhausted_key_model);
+    check_preemptions(2, slot_to_an_exhausted_key_model);
 }
 
 #[test]
-#[should_panic = "on another's word"]
-fn nobody_is_refused_on_another_s_word_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, from_one_who_owes_model);
+#[should_panic = "on another key's word"]
+fn refusal_uses_only_its_own_keys_word_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, slot_from_an_exhausted_key_model);
 }
 
 #[test]
-#[should_panic = "on another's word"]
-fn nobody_spends_on_another_s_word_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, to_one_who_owes_model);
+#[should_panic = "on another key's word"]
+fn spend_uses_only_its_own_keys_word_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, slot_to_an_exhausted_key_model);
 }
 
-fn from_one_who_owes_model() {
+fn slot_from_an_exhausted_key_model() {
     let limits = ways(1, WhenFull::SharedOverflow, quota(2));
     limits.check_n(&A, 2).unwrap();
     let rival = beside(&limits, |limits| limits.check(&B).is_ok());
     limits.reset(&A);
-    assert!(limits.check(&B).is_ok() & rival.join().unwrap(), "refused on another's word");
+    assert!(limits.check(&B).is_ok() & rival.join().unwrap(), "refused on another key's word");
 }
 
-fn to_one_who_owes_model() {
+fn slot_to_an_exhausted_key_model() {
     let limits = ways(1, WhenFull::SharedOverflow, quota(2));
     limits.check(&A).unwrap();
     limits.reset(&A);
     let rival = beside(&limits, |limits| limits.check(&A).is_ok());
     let all = limits.check_n(&B, 2).is_ok();
-    assert!(rival.join().unwrap(), "refused on another's word");
+    assert!(rival.join().unwrap(), "refused on another key's word");
     // If the key's own spend was first, the newcomer shares a bucket; if the newcomer was, the key does.
-    assert!(all, "spent on another's word");
+    assert!(all, "spent on another key's word");
 }
 
-/// A key is charged while its slot comes to it from one who owes all: the charge is booked. [A decision of
-/// `visit_in_tier` that changes nothing and does not look again.]
+/// A key is charged while it takes over the slot of an exhausted key: the charge is booked. [A decision of `visit_in_tier`
+/// that leaves the word unchanged and does not read it again.]
 #[test]
-fn no_charge_is_dropped_on_another_s_word() {
+fn charge_uses_only_its_own_keys_word() {
     check_preemptions(2, || {
         let limits = ways(1, WhenFull::SharedOverflow, quota(2));
         limits.check_n(&A, 2).unwrap();
         let rival = beside(&limits, |limits| limits.charge(&B, 1));
         limits.reset(&A);
         assert!(limits.check(&B).is_ok());
-        assert_eq!(rival.join().unwrap(), 1, "dropped on another's word");
+        assert_eq!(rival.join().unwrap(), 1, "dropped on another key's word");
     });
 }
 
-/// A key spends while its slot goes to one who then owes as much as it did: the slot's word is the same again but for
-/// its version, and the spend is no one else's. [A version that stays when a slot is claimed.]
+/// A key spends while its slot goes to another that then owes as much as it did: but for its version the slot's word is the
+/// same again, and the spend is not booked on the new owner. [A version that stays when a slot is claimed.]
 #[test]
-fn a_word_that_is_the_same_again_is_another_s() {
+fn version_separates_equal_words_of_two_owners() {
     check_preemptions(2, || {
         let limits = ways(1, WhenFull::SharedOverflow, quota(3));
         limits.check(&A).unwrap();
         let rival = beside(&limits, |limits| limits.check(&A).is_ok());
         limits.reset(&A);
         assert!(limits.check(&B).is_ok() & rival.join().unwrap());
-        assert!(limits.peek(&B).used() <= 1, "spent of another's slot");
+        assert!(limits.peek(&B).used() <= 1, "spent from another key's slot");
     });
 }
 
-/// A key is pushed out of its slot, and spends meanwhile: it gets one other slot, however long the first takes to be
+/// A key is evicted, and spends at the same time: it gets one other slot, however long the first takes to be
 /// handed over. [`slot_of` that stops at the first slot with the key's fingerprint, claimed or not; `word` Relaxed.]
 #[test]
-fn an_evicted_key_gets_one_slot() {
+fn evicted_key_gets_one_slot() {
     check_preemptions(2, || {
         let limits = ways(2, WhenFull::SharedOverflow, quota(2));
         for idle in [A, C] {
@@ -346,20 +346,20 @@ fn an_evicted_key_gets_one_slot() {
     });
 }
 
-/// A key without a slot spends of the shared bucket while a slot becomes idle, which it then gets: one burst in all.
+/// A key without a slot spends from the shared bucket while a slot becomes idle, which it then gets: one burst in all.
 /// [The newcomer does not owe what the shared bucket does; the fingerprint published Relaxed.]
 #[test]
-fn from_overflow_to_a_slot_is_no_second_burst() {
-    check_preemptions(2, from_overflow_to_a_slot_is_no_second_burst_model);
+fn slot_after_overflow_starts_with_the_shared_debt() {
+    check_preemptions(2, slot_after_overflow_starts_with_the_shared_debt_model);
 }
 
 #[test]
 #[should_panic = "one burst"]
-fn from_overflow_to_a_slot_is_no_second_burst_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, from_overflow_to_a_slot_is_no_second_burst_model);
+fn slot_after_overflow_starts_with_the_shared_debt_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, slot_after_overflow_starts_with_the_shared_debt_model);
 }
 
-fn from_overflow_to_a_slot_is_no_second_burst_model() {
+fn slot_after_overflow_starts_with_the_shared_debt_model() {
     let limits = ways(1, WhenFull::SharedOverflow, quota(2));
     limits.check_n(&A, 2).unwrap();
     let rival = beside(&limits, |limits| u32::from(limits.check(&B).is_ok()) + u32::from(limits.check(&B).is_ok()));
@@ -370,19 +370,19 @@ fn from_overflow_to_a_slot_is_no_second_burst_model() {
 }
 
 /// A key spends and is moved to another tier: what it spent counts in the one or in the other. [`move_to` that
-/// exchanges whatever word there is by then.]
+/// swaps whatever word there is by then.]
 #[test]
-fn a_change_of_tier_loses_no_debt() {
-    check_preemptions(3, a_change_of_tier_loses_no_debt_model);
+fn change_of_tier_keeps_the_debt() {
+    check_preemptions(3, change_of_tier_keeps_the_debt_model);
 }
 
 #[test]
 #[should_panic = "is owed"]
-fn a_change_of_tier_loses_no_debt_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_change_of_tier_loses_no_debt_model);
+fn change_of_tier_keeps_the_debt_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, change_of_tier_keeps_the_debt_model);
 }
 
-fn a_change_of_tier_loses_no_debt_model() {
+fn change_of_tier_keeps_the_debt_model() {
     let limits = ways(2, WhenFull::SharedOverflow, quota(4));
     limits.check(&A).unwrap();
     let rival = beside(&limits, |limits| limits.check(&A).unwrap().remaining());
@@ -398,9 +398,9 @@ fn a_change_of_tier_loses_no_debt_model() {
     }
 }
 
-/// A key is given a tier while it is first seen: it is in that one afterwards. [The tier asked for before the lock.]
+/// A key is assigned a tier during its first sight: afterwards it is in that tier. [The tier read before the lock.]
 #[test]
-fn a_first_sight_misses_no_tier() {
+fn first_sight_uses_the_assigned_tier() {
     check_preemptions(3, || {
         let limits = ways(2, WhenFull::SharedOverflow, quota(2));
         let rival = beside(&limits, |limits| limits.check(&A).is_ok());
@@ -410,10 +410,10 @@ fn a_first_sight_misses_no_tier() {
     });
 }
 
-/// Two threads give a key tiers and take them away again: it is in that which it would be in if it were forgotten. [The
-/// tier remembered outside of the lock under which the key is moved.]
+/// One thread assigns a tier to a key while another clears it: the key's slot is in the tier that is remembered. [The tier
+/// stored outside the lock under which the key is moved.]
 #[test]
-fn a_key_is_in_the_tier_that_is_remembered() {
+fn key_is_in_the_remembered_tier() {
     check_preemptions(3, || {
         let limits = ways(2, WhenFull::SharedOverflow, quota(2));
         limits.check(&A).unwrap();
@@ -426,20 +426,20 @@ fn a_key_is_in_the_tier_that_is_remembered() {
     });
 }
 
-/// A key is first seen under a quota that allows it much, while another thread still holds that of before: what was
-/// taken is not taken for a bucket from before the clock circled. [Nothing ordered.]
+/// A key is first seen under a new, larger quota while another thread still holds the old one: that thread does not mistake
+/// what was taken for a bucket from before the clock circled. [Nothing ordered.]
 #[test]
-fn an_old_quota_forgets_no_first_sight() {
-    check_preemptions(3, an_old_quota_forgets_no_first_sight_model);
+fn first_sight_survives_a_stale_quota() {
+    check_preemptions(3, first_sight_survives_a_stale_quota_model);
 }
 
 #[test]
 #[should_panic = "one burst"]
-fn an_old_quota_forgets_no_first_sight_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, an_old_quota_forgets_no_first_sight_model);
+fn first_sight_survives_a_stale_quota_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, first_sight_survives_a_stale_quota_model);
 }
 
-fn an_old_quota_forgets_no_first_sight_model() {
+fn first_sight_survives_a_stale_quota_model() {
     let limits = ways(1, WhenFull::SharedOverflow, quota(1));
     let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
     limits.set_quota(quota(9)).unwrap();
@@ -448,19 +448,19 @@ fn an_old_quota_forgets_no_first_sight_model() {
     assert_eq!(drain(&limits, A), 0, "one burst");
 }
 
-/// The same of a key that is known. [`replace` Relaxed.]
+/// The same for a known key. [`replace` Relaxed.]
 #[test]
-fn an_old_quota_forgets_no_spend() {
-    check_preemptions(3, an_old_quota_forgets_no_spend_model);
+fn spend_survives_a_stale_quota() {
+    check_preemptions(3, spend_survives_a_stale_quota_model);
 }
 
 #[test]
 #[should_panic = "one burst"]
-fn an_old_quota_forgets_no_spend_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, an_old_quota_forgets_no_spend_model);
+fn spend_survives_a_stale_quota_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, spend_survives_a_stale_quota_model);
 }
 
-fn an_old_quota_forgets_no_spend_model() {
+fn spend_survives_a_stale_quota_model() {
     let limits = ways(1, WhenFull::SharedOverflow, quota(2));
     limits.check(&A).unwrap();
     let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
@@ -470,20 +470,19 @@ fn an_old_quota_forgets_no_spend_model() {
     assert_eq!(drain(&limits, A), 0, "one burst");
 }
 
-/// The same of the bucket that keys without a slot share: its lock orders what two threads do there. [A charge without the
-/// lock.]
+/// The same for a shared bucket, whose lock orders the two threads. [A charge without the lock.]
 #[test]
-fn an_old_quota_forgets_no_overflow() {
-    check_preemptions(2, an_old_quota_forgets_no_overflow_model);
+fn shared_debt_survives_a_stale_quota() {
+    check_preemptions(2, shared_debt_survives_a_stale_quota_model);
 }
 
 #[test]
 #[should_panic = "one burst"]
-fn an_old_quota_forgets_no_overflow_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, an_old_quota_forgets_no_overflow_model);
+fn shared_debt_survives_a_stale_quota_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, shared_debt_survives_a_stale_quota_model);
 }
 
-fn an_old_quota_forgets_no_overflow_model() {
+fn shared_debt_survives_a_stale_quota_model() {
     let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(1));
     let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
     limits.set_quota(Quota::per_hour(1).burst(1).max_debt(8)).unwrap();
@@ -493,9 +492,9 @@ fn an_old_quota_forgets_no_overflow_model() {
     assert_eq!(drain(&limits, A) + limits.charge(&B, 9), 0, "one burst, and the deepest debt");
 }
 
-/// The same where it is a newcomer that spends of it under the new quota.
+/// The same where a newcomer spends from the shared bucket under the new quota.
 #[test]
-fn an_old_quota_forgets_no_newcomer_in_the_overflow() {
+fn newcomers_shared_spend_survives_a_stale_quota() {
     check_preemptions(2, || {
         let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(1));
         let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
@@ -507,9 +506,10 @@ fn an_old_quota_forgets_no_newcomer_in_the_overflow() {
 }
 
 /// A key that owes more than a key of the fast tier ever could is moved there while a newcomer of that tier looks for a slot:
-/// the debt is no sign of a clock that stepped back, and the slot stays. [The debts that were moved asked for before the words.]
+/// the newcomer does not mistake the debt for a clock that stepped back, and the key keeps its slot. [The moved debts read before
+/// the words.]
 #[test]
-fn a_moved_debt_is_not_taken_for_idle() {
+fn key_with_a_moved_debt_keeps_its_slot() {
     check_preemptions(2, || {
         let fast = Quota::per_second(1_000).burst(4).max_debt(0);
         let limits = KeyedLimiter::<u64>::builder(quota(4))
@@ -534,9 +534,9 @@ fn a_moved_debt_is_not_taken_for_idle() {
 }
 
 /// A newcomer looks for a slot under the old quota, by which a known key's debt under the new one is out of range: the known
-/// key keeps its slot and its debt. [A newcomer that does not ask whether its quota is current.]
+/// key keeps its slot and its debt. [A newcomer that does not check that its quota is current.]
 #[test]
-fn an_old_quota_evicts_no_indebted_key() {
+fn indebted_key_keeps_its_slot_under_a_stale_quota() {
     check_preemptions(2, || {
         let limits = ways(1, WhenFull::SharedOverflow, quota(1));
         limits.check(&A).unwrap();
@@ -564,9 +564,9 @@ fn roll_back_of_a_shared_bucket_keeps_other_spends() {
 }
 
 /// A key that owes more than a key of the fast tier ever could is moved there beside a check: the debt counts in either
-/// tier. [The debt expected after the key was moved.]
+/// tier. [The debt announced after the key was moved.]
 #[test]
-fn a_debt_survives_a_move_beside_a_check() {
+fn debt_survives_a_move_beside_a_check() {
     check_preemptions(3, || {
         let fast = Quota::per_second(1_000).burst(4).max_debt(0);
         let limits = KeyedLimiter::<u64>::builder(quota(4))
@@ -589,20 +589,20 @@ fn a_debt_survives_a_move_beside_a_check() {
     });
 }
 
-/// All is forgotten while a key spends, and another gets its slot: the spend counts before or after, and never for the
-/// other. [`word` Relaxed; the word published Relaxed; the owner not asked after the word.]
+/// `clear` runs while a key spends, and another key gets its slot: the spend counts before or after the clear, and never for
+/// the other key. [`word` Relaxed; the word published Relaxed; the owner not asked after the word.]
 #[test]
-fn clear_beside_a_check_is_before_or_after() {
-    check_preemptions(2, clear_beside_a_check_is_before_or_after_model);
+fn check_beside_clear_counts_before_or_after_it() {
+    check_preemptions(2, check_beside_clear_counts_before_or_after_it_model);
 }
 
 #[test]
 #[should_panic = "before or after"]
-fn clear_beside_a_check_is_before_or_after_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, clear_beside_a_check_is_before_or_after_model);
+fn check_beside_clear_counts_before_or_after_it_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, check_beside_clear_counts_before_or_after_it_model);
 }
 
-fn clear_beside_a_check_is_before_or_after_model() {
+fn check_beside_clear_counts_before_or_after_it_model() {
     let limits = ways(4, WhenFull::SharedOverflow, quota(3));
     limits.check(&A).unwrap();
     let rival = beside(&limits, |limits| limits.check(&A).unwrap().remaining());
@@ -614,20 +614,20 @@ fn clear_beside_a_check_is_before_or_after_model() {
     assert!(limits.peek(&A).used() <= 1, "before or after");
 }
 
-/// All is forgotten while a key is first seen: its slot is counted as long as it has one. [`claim` that stores without
+/// `clear` runs during a first sight: the key's slot is counted as long as it has one. [`claim` that stores without
 /// comparing.]
 #[test]
-fn clear_beside_a_first_sight_counts_the_slots() {
-    check_preemptions(2, clear_beside_a_first_sight_counts_the_slots_model);
+fn clear_beside_a_first_sight_keeps_the_slot_count() {
+    check_preemptions(2, clear_beside_a_first_sight_keeps_the_slot_count_model);
 }
 
 #[test]
 #[should_panic = "the slots that are taken"]
-fn clear_beside_a_first_sight_counts_the_slots_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, clear_beside_a_first_sight_counts_the_slots_model);
+fn clear_beside_a_first_sight_keeps_the_slot_count_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, clear_beside_a_first_sight_keeps_the_slot_count_model);
 }
 
-fn clear_beside_a_first_sight_counts_the_slots_model() {
+fn clear_beside_a_first_sight_keeps_the_slot_count_model() {
     let limits = ways(4, WhenFull::SharedOverflow, quota(2));
     limits.check(&A).unwrap();
     limits.reset(&A);
@@ -639,10 +639,10 @@ fn clear_beside_a_first_sight_counts_the_slots_model() {
     assert_eq!(limits.len(), 0, "the slots that are taken");
 }
 
-/// All is forgotten while a newcomer takes the slot of another: a slot that changes its owner is left to the new one,
-/// and counted. [A `clear` that claims what is claimed.]
+/// `clear` runs while a newcomer takes the slot of another key: a claimed slot is left to the newcomer, and counted. [A
+/// `clear` that claims a claimed slot.]
 ///
-/// Only with loads as read-modify-writes: else loom has the newcomer see all four slots claimed for ever.
+/// Only with loads as read-modify-writes: otherwise loom lets the newcomer see all four slots claimed for ever.
 #[test]
 fn clear_beside_an_eviction_leaves_the_slot_to_the_newcomer() {
     with_loads_as_rmw(|| {
@@ -658,20 +658,20 @@ fn clear_beside_an_eviction_leaves_the_slot_to_the_newcomer() {
     });
 }
 
-/// A key's own limit and one for all, of which the latter refuses while a newcomer takes the key's slot: what is rolled
-/// back is nobody else's. [The newcomer owes nothing but its own cost.]
+/// A limit for all refuses a call while a newcomer takes the slot of the call's key: the roll-back credits only that key.
+/// [The newcomer owes nothing but its own cost.]
 #[test]
-fn what_is_rolled_back_is_no_one_else_s() {
-    check_preemptions(2, what_is_rolled_back_is_no_one_else_s_model);
+fn roll_back_beside_an_eviction_credits_only_its_key() {
+    check_preemptions(2, roll_back_beside_an_eviction_credits_only_its_key_model);
 }
 
 #[test]
 #[should_panic = "on the newcomer's account"]
-fn what_is_rolled_back_is_no_one_else_s_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, what_is_rolled_back_is_no_one_else_s_model);
+fn roll_back_beside_an_eviction_credits_only_its_key_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, roll_back_beside_an_eviction_credits_only_its_key_model);
 }
 
-fn what_is_rolled_back_is_no_one_else_s_model() {
+fn roll_back_beside_an_eviction_credits_only_its_key_model() {
     let limits = ways(1, WhenFull::EvictLeastIndebted, quota(6));
     limits.check_n(&A, 1).unwrap();
     let none = RateLimiter::with_clock(quota(1), Stopped(7));
@@ -679,59 +679,62 @@ fn what_is_rolled_back_is_no_one_else_s_model() {
     let rival = beside(&limits, move |limits| limits.check_n_with(&A, 1, &none).is_ok());
     limits.check_n(&B, 2).unwrap();
     assert!(!rival.join().unwrap());
-    // Who was pushed out may have pushed out in turn.
+    // The evicted key may have evicted the newcomer in turn.
     let used = limits.peek(&A).used() + limits.peek(&B).used();
     assert!([3, 4].contains(&used), "{used} on the newcomer's account");
 }
 
-/// The claims above on the small copy of `slots`, which keeps them as it is and breaks one with each of its bugs.
+/// The claims above on the small copy of the table, which keeps them as it is and breaks one with each of its bugs.
 mod copies {
     use super::{A, Arc, B, C, check_preemptions, thread};
-    use damper_loom_tests::slots::{Bug, Slots, WhenFull};
+    use damper_loom_tests::table_copy::{Bug, CopyWhenFull, TableCopy};
 
     /// As many versions as there really are.
     const VERSIONS: u64 = 16;
     const OTHER: u64 = 9;
 
     /// Two slots, of which all but so many are used up.
-    fn ways(ways: u64, bug: Bug, when_full: WhenFull, versions: u64, burst: u64) -> Arc<Slots> {
-        let slots = Slots::new(bug, when_full, versions, burst);
+    fn ways(ways: u64, bug: Bug, when_full: CopyWhenFull, versions: u64, burst: u64) -> Arc<TableCopy> {
+        let slots = TableCopy::new(bug, when_full, versions, burst);
         for _ in ways..2 {
             assert!(slots.check(OTHER, burst));
         }
         Arc::new(slots)
     }
 
-    fn beside<T: 'static>(slots: &Arc<Slots>, rival: impl FnOnce(&Slots) -> T + 'static) -> thread::JoinHandle<T> {
+    fn beside<T: 'static>(
+        slots: &Arc<TableCopy>,
+        rival: impl FnOnce(&TableCopy) -> T + 'static,
+    ) -> thread::JoinHandle<T> {
         let slots = Arc::clone(slots);
         thread::spawn(move || rival(&slots))
     }
 
-    fn two_first_sightings_make_one_slot(bug: Bug) {
-        let slots = ways(2, bug, WhenFull::Share, VERSIONS, 2);
+    fn concurrent_first_sights_create_one_slot(bug: Bug) {
+        let slots = ways(2, bug, CopyWhenFull::Share, VERSIONS, 2);
         let rival = beside(&slots, |slots| slots.check(A, 1));
         assert!(slots.check(A, 1) & rival.join().unwrap());
         assert_eq!((slots.slots_of(A), slots.used(A)), (1, Some(2)), "one slot");
     }
 
-    fn from_one_who_owes(bug: Bug) {
-        let slots = ways(1, bug, WhenFull::Share, VERSIONS, 2);
+    fn slot_from_an_exhausted_key(bug: Bug) {
+        let slots = ways(1, bug, CopyWhenFull::Share, VERSIONS, 2);
         assert!(slots.check(A, 2));
         let rival = beside(&slots, |slots| slots.check(B, 1));
         slots.reset(A);
-        assert!(slots.check(B, 1) & rival.join().unwrap(), "refused on another's word");
+        assert!(slots.check(B, 1) & rival.join().unwrap(), "refused on another key's word");
     }
 
-    fn to_one_who_owes(bug: Bug) {
-        let slots = ways(1, bug, WhenFull::Share, VERSIONS, 2);
+    fn slot_to_an_exhausted_key(bug: Bug) {
+        let slots = ways(1, bug, CopyWhenFull::Share, VERSIONS, 2);
         assert!(slots.check(A, 1));
         slots.reset(A);
         let rival = beside(&slots, |slots| slots.check(A, 1));
-        assert!(slots.check(B, 2) & rival.join().unwrap(), "refused on another's word");
+        assert!(slots.check(B, 2) & rival.join().unwrap(), "refused on another key's word");
     }
 
-    fn a_spend_beside_an_eviction(bug: Bug) {
-        let slots = ways(1, bug, WhenFull::Evict, VERSIONS, 4);
+    fn spend_beside_an_eviction(bug: Bug) {
+        let slots = ways(1, bug, CopyWhenFull::Evict, VERSIONS, 4);
         assert!(slots.check(A, 1));
         let rival = beside(&slots, |slots| u64::from(slots.check(A, 1)));
         let taken = 1 + u64::from(slots.check(B, 1)) + rival.join().unwrap();
@@ -740,16 +743,16 @@ mod copies {
     }
 
     fn newcomers_evict_each_other_once(bug: Bug) {
-        let slots = ways(1, bug, WhenFull::Evict, VERSIONS, 9);
-        // Who comes while the slot changes hands may be refused.
+        let slots = ways(1, bug, CopyWhenFull::Evict, VERSIONS, 9);
+        // A call that comes while the slot changes its owner may be refused.
         let rival = beside(&slots, |slots| u64::from(slots.check(B, 1)));
         let taken = u64::from(slots.check(A, 1)) + rival.join().unwrap();
         let used = [A, B].map(|key| slots.used(key).unwrap_or(0));
         assert_eq!(used[0] + used[1], taken, "what the slot holds");
     }
 
-    fn an_evicted_key_gets_one_slot(bug: Bug) {
-        let slots = ways(2, bug, WhenFull::Share, VERSIONS, 2);
+    fn evicted_key_gets_one_slot(bug: Bug) {
+        let slots = ways(2, bug, CopyWhenFull::Share, VERSIONS, 2);
         for idle in [A, C] {
             assert!(slots.check(idle, 1));
         }
@@ -761,8 +764,8 @@ mod copies {
         assert!(rival.join().unwrap());
     }
 
-    fn from_overflow_to_a_slot(bug: Bug) {
-        let slots = ways(1, bug, WhenFull::Share, VERSIONS, 2);
+    fn slot_after_overflow(bug: Bug) {
+        let slots = ways(1, bug, CopyWhenFull::Share, VERSIONS, 2);
         assert!(slots.check(A, 2));
         let rival = beside(&slots, |slots| u64::from(slots.check(B, 1)));
         slots.reset(A);
@@ -770,28 +773,26 @@ mod copies {
         assert_eq!(taken, 2, "one burst");
     }
 
-    /// A key spends while its slot goes to two others, one after the other: what they were given back can make the word
-    /// the same again.
-    fn two_owners_later(versions: u64, between: fn(&Slots)) {
-        let slots = Arc::new(Slots::new(Bug::None, WhenFull::Share, versions, 2));
+    /// A key spends while its slot goes to two others, one after the other: a reset can make the word the same again.
+    fn two_owners_later(versions: u64, between: fn(&TableCopy)) {
+        let slots = Arc::new(TableCopy::new(Bug::None, CopyWhenFull::Share, versions, 2));
         // The first of the slots, which is the first to be free again.
         assert!(slots.check(A, 1) && slots.check(OTHER, 2));
         let rival = beside(&slots, |slots| slots.check(A, 1));
         between(&slots);
         assert!(slots.check(B, 1));
         assert!(rival.join().unwrap());
-        // Or was it the newcomer itself, which may have been one of those who share?
-        assert!(slots.used(B) != Some(2) || slots.shared() > 0, "on another's account");
+        // Unless the newcomer itself took two, and spent from the shared bucket.
+        assert!(slots.used(B) != Some(2) || slots.shared() > 0, "on another key's account");
     }
 
-    /// All is forgotten, which is one change of the owner, and the next owner spends as much as the one before: two
-    /// changes.
-    fn clear(slots: &Slots) {
+    /// Clears the table, which is one change of the owner. The next owner spends as much as the one before: two changes.
+    fn clear(slots: &TableCopy) {
         slots.clear();
     }
 
-    /// Two idle keys in turn.
-    fn reset(slots: &Slots) {
+    /// Hands the slot to two idle keys, one after the other.
+    fn reset(slots: &TableCopy) {
         slots.reset(A);
         assert!(slots.check(C, 1));
         slots.reset(C);
@@ -799,7 +800,7 @@ mod copies {
 
     /// The newcomers owe what was owed before, so that no word comes again.
     fn two_evictions_later(versions: u64) {
-        let slots = ways(1, Bug::None, WhenFull::Evict, versions, 9);
+        let slots = ways(1, Bug::None, CopyWhenFull::Evict, versions, 9);
         assert!(slots.check(A, 1));
         let rival = beside(&slots, |slots| slots.check(A, 1));
         let taken = 1 + [B, C].map(|key| u64::from(slots.check(key, 1))).iter().sum::<u64>();
@@ -809,92 +810,91 @@ mod copies {
     }
 
     #[test]
-    fn the_copy_is_right() {
+    fn copy_keeps_the_claims() {
         for model in [
-            two_first_sightings_make_one_slot,
-            from_one_who_owes,
-            to_one_who_owes,
-            a_spend_beside_an_eviction,
+            concurrent_first_sights_create_one_slot,
+            slot_from_an_exhausted_key,
+            slot_to_an_exhausted_key,
+            spend_beside_an_eviction,
             newcomers_evict_each_other_once,
-            an_evicted_key_gets_one_slot,
-            from_overflow_to_a_slot,
+            evicted_key_gets_one_slot,
+            slot_after_overflow,
         ] {
             check_preemptions(3, move || model(Bug::None));
         }
     }
 
-    /// With one bit for the version two changes of the owner bring the same word again, if what was owed was given back
-    /// in between.
+    /// With one version bit two changes of the owner repeat the word, if the debt was repaid in between.
     #[test]
-    #[should_panic = "on another's account"]
-    fn one_bit_of_version_lets_a_clear_through() {
+    #[should_panic = "on another key's account"]
+    fn one_version_bit_misses_a_clear() {
         check_preemptions(3, || two_owners_later(2, clear));
     }
 
     #[test]
-    #[should_panic = "on another's account"]
-    fn one_bit_of_version_lets_a_reset_through() {
+    #[should_panic = "on another key's account"]
+    fn one_version_bit_misses_a_reset() {
         check_preemptions(3, || two_owners_later(2, reset));
     }
 
-    /// The real width does not, in as many steps.
+    /// With the real width that many changes do not repeat it.
     #[test]
-    fn the_real_version_lets_neither_through() {
+    fn four_version_bits_notice_both() {
         check_preemptions(3, || two_owners_later(VERSIONS, clear));
         check_preemptions(3, || two_owners_later(VERSIONS, reset));
     }
 
-    /// Where nothing is given back, even one bit is enough.
+    /// Where no debt is repaid, even one bit is enough.
     #[test]
-    fn evictions_alone_bring_no_word_again() {
+    fn evictions_alone_repeat_no_word() {
         check_preemptions(3, || two_evictions_later(2));
     }
 
     #[test]
     #[should_panic = "one slot"]
-    fn a_first_sight_without_the_lock_is_noticed() {
-        check_preemptions(3, || two_first_sightings_make_one_slot(Bug::NoLock));
+    fn first_sight_without_the_lock_is_noticed() {
+        check_preemptions(3, || concurrent_first_sights_create_one_slot(Bug::NoLock));
     }
 
     #[test]
-    #[should_panic = "refused on another's word"]
-    fn a_refusal_without_a_second_look_is_noticed() {
-        check_preemptions(3, || from_one_who_owes(Bug::NoSecondLook));
+    #[should_panic = "refused on another key's word"]
+    fn refusal_without_a_recheck_is_noticed() {
+        check_preemptions(3, || slot_from_an_exhausted_key(Bug::NoSecondLook));
     }
 
     #[test]
-    #[should_panic = "refused on another's word"]
-    fn a_fingerprint_before_the_claim_is_noticed() {
-        check_preemptions(3, || to_one_who_owes(Bug::FingerprintFirst));
+    #[should_panic = "refused on another key's word"]
+    fn fingerprint_before_the_claim_is_noticed() {
+        check_preemptions(3, || slot_to_an_exhausted_key(Bug::FingerprintFirst));
     }
 
     #[test]
-    #[should_panic = "refused on another's word"]
-    fn a_word_before_the_fingerprint_is_noticed() {
-        check_preemptions(3, || to_one_who_owes(Bug::WordFirst));
+    #[should_panic = "refused on another key's word"]
+    fn word_before_the_fingerprint_is_noticed() {
+        check_preemptions(3, || slot_to_an_exhausted_key(Bug::WordFirst));
     }
 
     #[test]
-    #[should_panic = "pushed out again and again"]
-    fn a_newcomer_published_unspent_is_noticed() {
+    #[should_panic = "evicted again and again"]
+    fn newcomer_published_unspent_is_noticed() {
         check_preemptions(5, || newcomers_evict_each_other_once(Bug::Unspent));
     }
 
     #[test]
     #[should_panic = "one burst"]
-    fn a_claimed_slot_that_hides_another_is_noticed() {
-        check_preemptions(3, || an_evicted_key_gets_one_slot(Bug::Hidden));
+    fn claimed_slot_that_hides_another_is_noticed() {
+        check_preemptions(3, || evicted_key_gets_one_slot(Bug::Hidden));
     }
 
     #[test]
     #[should_panic = "one burst"]
-    fn a_fresh_burst_after_overflow_is_noticed() {
-        check_preemptions(3, || from_overflow_to_a_slot(Bug::FreshFromOverflow));
+    fn fresh_burst_after_overflow_is_noticed() {
+        check_preemptions(3, || slot_after_overflow(Bug::FreshFromOverflow));
     }
 }
 
-/// A key is charged while it is first seen by another thread: the charge is on the key's own account, wherever that is
-/// by then. [A `charge` that does not look for a slot again under the lock.]
+/// A key is charged while another thread first sees it: the charge is booked on the key, wherever its bucket is by then. [A
+/// `charge` that does not look for a slot again under the lock.]
 #[test]
 fn charge_beside_a_first_sight_is_booked_on_the_key() {
     check_preemptions(3, || {
@@ -909,17 +909,17 @@ fn charge_beside_a_first_sight_is_booked_on_the_key() {
 /// A call that took tokens of a fast tier is rolled back after its key was moved to a slower one: positions of the one
 /// tier say nothing in the other, and nothing is given back. [A roll-back that ignores the tier.]
 #[test]
-fn roll_back_after_a_change_of_tier_frees_no_other_debt() {
-    check_preemptions(3, roll_back_after_a_change_of_tier_frees_no_other_debt_model);
+fn roll_back_after_a_change_of_tier_keeps_other_debts() {
+    check_preemptions(3, roll_back_after_a_change_of_tier_keeps_other_debts_model);
 }
 
 #[test]
 #[should_panic]
-fn roll_back_after_a_change_of_tier_frees_no_other_debt_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, roll_back_after_a_change_of_tier_frees_no_other_debt_model);
+fn roll_back_after_a_change_of_tier_keeps_other_debts_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, roll_back_after_a_change_of_tier_keeps_other_debts_model);
 }
 
-fn roll_back_after_a_change_of_tier_frees_no_other_debt_model() {
+fn roll_back_after_a_change_of_tier_keeps_other_debts_model() {
     let limits = ways(2, WhenFull::SharedOverflow, quota(4));
     // Tier 1 has two tokens an hour, tier 0 has one.
     limits.set_tier(&A, 1).unwrap();

@@ -1,4 +1,4 @@
-//! The keyed table: floods of more keys than slots, which push one another out while buckets are charged, refunded and
+//! The keyed table: floods of more keys than slots, which evict one another while buckets are charged, refunded and
 //! reset and the quota changes.
 #![cfg(shuttle)]
 
@@ -27,7 +27,7 @@ impl Hasher for Identity {
 /// More than the four slots.
 const KEYS: u64 = 7;
 
-/// The quotas that there are in turn, the first at the start.
+/// The quotas that are put in force, the first at the start.
 const QUOTAS: [Quota; 4] = [
     Quota::per_second(1).burst(3).max_debt(4),
     Quota::per_second(2).burst(6).max_debt(4),
@@ -60,14 +60,14 @@ impl Keyed {
             .build()
             .unwrap();
         let all = RateLimiter::with_clock(Quota::per_second(2).burst(4), Arc::clone(&time));
-        // The first use is alone, and so is who changes the quota.
+        // The first use runs alone, and one thread at a time changes the quota.
         _ = (limits.peek(&0), all.peek());
         let history =
             History::new(if when_full == WhenFull::EvictLeastIndebted { all_slots(QUOTAS[0]) } else { QUOTAS[0] });
         Arc::new(Self { limits, all, time, history, when_full })
     }
 
-    /// Who is pushed out may come back to a slot that owes less; then only all together keep to an envelope.
+    /// An evicted key may come back to a slot that owes less. Then only all slots together keep to an envelope.
     fn admitted(&self, key: u64, between: [u64; 2], n: u32) {
         let key = if self.when_full == WhenFull::EvictLeastIndebted { KEYS } else { key };
         self.history.admitted(key, between, n);
@@ -109,7 +109,7 @@ impl Keyed {
         self.history.changed(between, if all { all_slots(quota) } else { quota });
     }
 
-    /// All is as if nothing had been: whoever comes has its burst, and the slots are counted.
+    /// After a long rest each key has its burst again, and the slots are counted.
     fn comes_to_rest(&self) {
         assert!(self.limits.len() <= 4, "{} keys in four slots", self.limits.len());
         self.time.advance(Duration::from_secs(1_000));
@@ -135,40 +135,40 @@ fn flood(when_full: WhenFull) {
     keyed.comes_to_rest();
 }
 
-/// More keys than slots push one another out: all together get no more than four bursts and their rate.
-/// [A newcomer that owes nothing.]
+/// More keys than slots evict one another: together they get at most four bursts and their rate.
+/// [A newcomer that inherits nothing.]
 #[test]
-fn evictions_mint_nothing() {
+fn evictions_keep_all_slots_in_one_envelope() {
     check(3_000, || flood(WhenFull::EvictLeastIndebted));
 }
 
 #[test]
 #[should_panic]
-fn evictions_mint_nothing_unless_flawed() {
+fn evictions_keep_all_slots_in_one_envelope_unless_flawed() {
     check_flawed(|| flood(WhenFull::EvictLeastIndebted));
 }
 
-/// Keys without a slot share a bucket: each key gets its burst and its rate, wherever it is. [A newcomer that does not owe what the shared bucket does.]
+/// Keys without a slot share a bucket: each key gets its burst and its rate, wherever it is. [A newcomer that does not inherit the shared debt.]
 #[test]
-fn no_key_from_the_overflow_has_a_fresh_burst() {
+fn keys_from_overflow_stay_in_their_envelope() {
     check(3_000, || flood(WhenFull::SharedOverflow));
 }
 
 #[test]
 #[should_panic]
-fn no_key_from_the_overflow_has_a_fresh_burst_unless_flawed() {
+fn keys_from_overflow_stay_in_their_envelope_unless_flawed() {
     check_flawed(|| flood(WhenFull::SharedOverflow));
 }
 
-/// The same where keys without a slot are refused. [A first sight that does not look again under the lock.]
+/// The same where keys without a slot are refused. [A first sight that does not look for a slot again under the lock.]
 #[test]
-fn no_key_has_two_slots() {
+fn each_key_has_one_slot() {
     check(3_000, || flood(WhenFull::DenyNew));
 }
 
 #[test]
 #[should_panic]
-fn no_key_has_two_slots_unless_flawed() {
+fn each_key_has_one_slot_unless_flawed() {
     check_flawed(|| flood(WhenFull::DenyNew));
 }
 
@@ -187,30 +187,30 @@ fn everything(when_full: WhenFull) {
     keyed.comes_to_rest();
 }
 
-/// All that can be done to keys, while the quota changes: each is in the envelope of what was in force. [A newcomer
-/// that owes nothing.]
+/// All operations on keys run while the quota changes: each key stays in the envelope of the quotas in force. [A newcomer
+/// that inherits nothing.]
 #[test]
-fn no_key_leaves_its_envelope_while_the_quota_changes() {
+fn each_key_stays_in_its_envelope_while_the_quota_changes() {
     check(3_000, || everything(WhenFull::EvictLeastIndebted));
     check(3_000, || everything(WhenFull::SharedOverflow));
 }
 
 #[test]
 #[should_panic]
-fn no_key_leaves_its_envelope_while_the_quota_changes_unless_flawed() {
+fn each_key_stays_in_its_envelope_while_the_quota_changes_unless_flawed() {
     check_flawed(|| everything(WhenFull::SharedOverflow));
 }
 
-/// All is forgotten again and again, while keys come and push one another out: the slots that are taken are counted.
-/// [A `clear` that claims what is claimed.]
+/// `clear` runs again and again while keys evict one another: the slots that are taken stay counted.
+/// [A `clear` that claims a claimed slot.]
 #[test]
-fn clears_beside_evictions_count_the_slots() {
+fn clears_beside_evictions_keep_the_slot_count() {
     check(10_000, clears);
 }
 
 #[test]
 #[should_panic]
-fn clears_beside_evictions_count_the_slots_unless_flawed() {
+fn clears_beside_evictions_keep_the_slot_count_unless_flawed() {
     check_flawed(clears);
 }
 

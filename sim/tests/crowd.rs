@@ -15,14 +15,14 @@ fn assert_refused(crowd: Crowd, load: f64, refills: u32, most: f64) {
 
 /// With as many busy clients as the capacity, 35 newcomers in 10,000 find no slot while clients come and go.
 #[test]
-fn few_newcomers_find_no_slot() {
+fn newcomers_without_a_slot_are_rare() {
     let without = crowd(Quota::per_hour(20), 1, 8_192).without_a_slot_at_load(1.0);
     println!("{without:?} without a slot");
     assert!(without > Percent(0.25) && without < Percent(0.45), "{without:?} is not 0.35 %");
 }
 
 #[test]
-fn a_full_table_refuses_hardly_anyone_one_call() {
+fn full_table_rarely_refuses_a_single_call() {
     for quota in [Quota::per_hour(20), Quota::per_minute(5).burst(5), Quota::per_second(50).burst(100)] {
         assert_refused(crowd(quota, 1, 8_192), 1.0, 1, 0.1);
         assert_refused(crowd(quota, 1, 8_192), 1.5, 1, 2.0);
@@ -32,7 +32,7 @@ fn a_full_table_refuses_hardly_anyone_one_call() {
 }
 
 #[test]
-fn a_full_table_refuses_few_their_whole_burst() {
+fn full_table_rarely_refuses_a_whole_burst() {
     // Of bursts of a hundred calls a smaller table, for the time that it takes.
     let quotas = [(Quota::per_hour(20), 8_192), (Quota::per_second(50).burst(100), 1_024)];
     for (quota, capacity) in quotas {
@@ -45,7 +45,7 @@ fn a_full_table_refuses_few_their_whole_burst() {
 
 /// Sharing refuses no more innocent clients in a flood of keys than the better of the other policies.
 #[test]
-fn a_flood_hurts_no_more_than_under_other_policies() {
+fn sharing_refuses_least_in_a_flood() {
     // The last is 10,000/s against a capacity of 8,192, in an eighth of the time.
     let floods =
         [(Quota::per_hour(20), 8_192, 100), (Quota::per_hour(20), 8_192, 200), (Quota::per_minute(30), 1_024, 1_250)];
@@ -63,7 +63,7 @@ fn a_flood_hurts_no_more_than_under_other_policies() {
 
 /// The limiter forgets a flood within the time in which a burst refills, while ordinary traffic goes on.
 #[test]
-fn a_flood_leaves_nothing_behind() {
+fn flood_is_forgotten_within_one_refill() {
     for (quota, keys_per_second) in [(Quota::per_hour(20), 200), (Quota::per_minute(30).burst(5), 10_000)] {
         assert_eq!(crowd(quota, 1, 8_192).refused_after_flood(keys_per_second, 0.13), 0, "at {quota}");
     }

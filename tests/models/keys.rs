@@ -57,13 +57,13 @@ impl Debt {
 
 /// A tier's part of the shared bucket.
 #[derive(Clone, Copy, Debug, Default)]
-struct Shared {
+struct ModelBucket {
     debt: Debt,
     /// The only key that booked what is owed; `None` if several did.
     owner: Option<u64>,
 }
 
-impl Shared {
+impl ModelBucket {
     fn may_be_of(&self, key: u64) -> bool {
         self.owner.is_none_or(|owner| owner == key)
     }
@@ -98,12 +98,17 @@ pub(crate) struct Keys {
     known: HashMap<u64, Key>,
     given: HashMap<u64, usize>,
     /// What keys without a slot booked in the only shared bucket, by tier; `None` if they cannot.
-    shared: Option<[Shared; TIERS]>,
+    shared: Option<[ModelBucket; TIERS]>,
 }
 
 impl Keys {
     pub(crate) fn new(tiers: [Settings; TIERS], shares: bool) -> Self {
-        Self { tiers, known: HashMap::new(), given: HashMap::new(), shared: shares.then(<[Shared; TIERS]>::default) }
+        Self {
+            tiers,
+            known: HashMap::new(),
+            given: HashMap::new(),
+            shared: shares.then(<[ModelBucket; TIERS]>::default),
+        }
     }
 
     pub(crate) fn own_tier(key: u64) -> usize {
@@ -170,7 +175,7 @@ impl Keys {
     /// no whole number of parts.
     pub(crate) fn mixes_tiers(&self, key: u64) -> bool {
         let tier = self.tier(key);
-        let owes = |shared: [Shared; TIERS]| (0..TIERS).any(|other| other != tier && shared[other].debt.0 > 0);
+        let owes = |shared: [ModelBucket; TIERS]| (0..TIERS).any(|other| other != tier && shared[other].debt.0 > 0);
         !self.known.contains_key(&key) && self.shared.is_some_and(owes)
     }
 
@@ -217,7 +222,7 @@ impl Keys {
 
     pub(crate) fn clear(&mut self) {
         self.known.clear();
-        self.shared = self.shared.map(|_| <[Shared; TIERS]>::default());
+        self.shared = self.shared.map(|_| <[ModelBucket; TIERS]>::default());
     }
 
     pub(crate) fn len(&self) -> usize {

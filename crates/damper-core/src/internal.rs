@@ -4,7 +4,7 @@
 //! go in any release, so `damper-http` and `damper-tonic` are released together with this crate.
 
 pub use crate::breaker::unwind::FailOnUnwind;
-pub use crate::keyed::revocable::Revocable;
+pub use crate::keyed::table::Receipt;
 pub use crate::time::human::Human;
 
 use crate::breaker::CircuitOpen;
@@ -29,8 +29,8 @@ pub fn take_revocably<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgori
     limiter: &KeyedLimiter<K, C, S, A>,
     key: &K,
     n: u32,
-) -> Result<(Allowed, Revocable), Denied> {
-    limiter.take_revocably(key, n)
+) -> Result<(Allowed, Receipt), Denied> {
+    limiter.take(key, n)
 }
 
 /// Gives back `n` tokens that this key took, less what has been refilled since.
@@ -39,9 +39,9 @@ pub fn revoke<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     limiter: &KeyedLimiter<K, C, S, A>,
     key: &K,
     n: u32,
-    taken: Revocable,
+    receipt: Receipt,
 ) {
-    limiter.revoke(key, n, taken);
+    limiter.roll_back(key, n, receipt);
 }
 
 /// Returns the refusal that [`KeyedLimiter::check_n`] would answer, and takes nothing; `None` where it would be allowed.

@@ -88,7 +88,9 @@ pub use breaker::{
     Permit, State, StateChange, Verdict, Window, WindowError,
 };
 pub use deadline::{Deadline, DeadlineExceeded};
-pub use keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError, WhenFull};
+#[cfg(feature = "alloc")]
+pub use keyed::KeyedLimiterError;
+pub use keyed::{ClientAddress, KeyedLimiter, TierError, WhenFull};
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{

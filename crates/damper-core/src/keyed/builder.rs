@@ -1,17 +1,11 @@
 //! How a keyed limiter is built.
 
-use super::error::{MAX_CAPACITY, MAX_SHARED_BUCKETS};
-use super::locks::Locks;
-use super::policy::WhenFull;
-use super::shared::{BUCKETS_PER_KEY, Shared};
-use super::slot::MOST_TIERS;
-use super::table::Table;
-use super::tiers::{TierOf, Tiers, is_kept_by};
-use super::{KeyedLimiter, KeyedLimiterError};
+use super::KeyedLimiter;
+use super::table::{BUCKETS_PER_KEY, MOST_TIERS, Table, WhenFull, is_kept_by};
+use super::tiers::{TierChoice, TierOf};
 use crate::limit::{KeyedAlgorithm, TokenBucket};
 use crate::quota::{Alignment, Quota};
-use crate::time::Seed;
-use crate::time::{Clock, DefaultClock};
+use crate::time::{Clock, DefaultClock, Seed};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,16 +15,11 @@ use core::marker::PhantomData;
 /// The keys that a limiter is built for unless told otherwise.
 const DEFAULT_CAPACITY: usize = 8_192;
 
-/// How many locks there are for first sights.
-const LOCKS: usize = 64;
+/// The most keys that a limiter can be built for: 8 GiB of slots.
+pub(super) const MAX_CAPACITY: usize = 1 << 28;
 
-#[cfg(feature = "std")]
-impl<K: ?Sized> KeyedLimiter<K> {
-    /// Starts a limiter of this quota for each key, on the default clock.
-    pub fn builder(quota: Quota) -> KeyedLimiterBuilder<K> {
-        KeyedLimiterBuilder::new(quota, crate::time::Monotonic, Seed::random())
-    }
-}
+/// The most shared buckets: two for each of the most keys, 4 GiB.
+pub(super) const MAX_SHARED_BUCKETS: usize = 2 * MAX_CAPACITY;
 
 /// For how many keys there is room.
 #[derive(Clone, Copy)]
@@ -155,7 +144,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// assert!(limits.check_n("bob", 2).is_err());
     /// limits.set_tier("bob", 1)?;
     /// assert!(limits.check_n("bob", 2).is_ok());
-    /// # Ok::<(), damper::KeyedLimiterError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tiers(
         self,
@@ -183,7 +172,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     ///
     /// [`KeyedLimiterError`], which names the setting that is out of its range.
     pub fn build(self) -> Result<KeyedLimiter<K, C, S, A>, KeyedLimiterError> {
-        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm } = self;
+        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: _ } = self;
         let Sizes { capacity, shared_buckets } = sizes;
         if !(1..=MAX_CAPACITY).contains(&capacity) {
             return Err(KeyedLimiterError::Capacity(capacity));
@@ -201,12 +190,12 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
             return Err(KeyedLimiterError::Limit(quota.limit()));
         }
         let start = A::line_start(alignment);
+        let table = Table::new(&quotas, start, capacity, words, when_full);
         let tiers = match tier_of {
-            None => Tiers::one(quota, start),
-            Some(tier_of) => Tiers::several(quotas.into_iter(), start, tier_of),
+            None => TierChoice::One(PhantomData),
+            Some(tier_of) => TierChoice::new(quotas.len(), tier_of),
         };
-        let (table, shared, locks) = (Table::new(capacity), Shared::new(words, tiers.len()), Locks::new(LOCKS));
-        Ok(KeyedLimiter { tiers, table, shared, locks, when_full, capacity, clock, hasher, algorithm })
+        Ok(KeyedLimiter { table, tiers, capacity, clock, hasher })
     }
 }
 
@@ -221,3 +210,36 @@ impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiterBuilder<K, C, S,
             .finish_non_exhaustive()
     }
 }
+
+/// Which setting of a [`KeyedLimiter`](super::KeyedLimiter) was refused, with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum KeyedLimiterError {
+    /// `capacity` is not in 1..=2^28.
+    Capacity(usize),
+    /// `shared_buckets` is not in 1..=2^29.
+    SharedBuckets(usize),
+    /// There are more than 16 tiers.
+    Tiers(usize),
+    /// The limit of a quota is more than the algorithm can count for a key: 2^20 - 2 of a sliding counter, 2^32 - 2 of
+    /// a fixed window.
+    Limit(u32),
+}
+
+impl fmt::Display for KeyedLimiterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capacity(keys) => write!(f, "capacity is {keys}, it must be 1 to {MAX_CAPACITY}"),
+            Self::SharedBuckets(buckets) => {
+                write!(f, "shared_buckets is {buckets}, it must be 1 to {MAX_SHARED_BUCKETS}")
+            }
+            Self::Tiers(tiers) => write!(f, "there are {tiers} tiers, there must be 1 to {MOST_TIERS}"),
+            Self::Limit(limit) => {
+                write!(f, "the limit is {limit}, which is more than the algorithm can count for a key")
+            }
+        }
+    }
+}
+
+impl core::error::Error for KeyedLimiterError {}

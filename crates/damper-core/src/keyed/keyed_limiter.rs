@@ -1,17 +1,15 @@
 //! One quota, a bucket for every key.
 
-use super::locks::Locks;
-use super::policy::WhenFull;
-use super::shared::{Shared, SharedDebt, SharedWord};
-use super::table::{Fingerprint, KeyedSlots, SLOTS_PER_KEY, Table, WAYS};
-use super::tiers::Tiers;
+#[cfg(feature = "std")]
+use super::builder::KeyedLimiterBuilder;
+use super::table::{Fingerprint, KeyedSlots, Receipt, SLOTS_PER_KEY, Table, TakeResult, WAYS, WhenFull, is_kept_by};
+use super::tiers::{TierChoice, TierError};
 use crate::limit::{
     Algorithm, Allowed, Denied, KeyedAlgorithm, LimitSetDenied, RateLimiter, TokenBucket, TokenLine, Usage,
 };
-use crate::quota::Quota;
-use crate::sync::{Backoff, const_unless_loom};
-use crate::time::Seed;
-use crate::time::{Clock, DefaultClock};
+use crate::quota::{LiveQuota, Quota, SetQuotaError};
+use crate::sync::const_unless_loom;
+use crate::time::{Clock, DefaultClock, Seed};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
@@ -68,45 +66,20 @@ use core::marker::PhantomData;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> {
-    pub(super) tiers: Tiers<K>,
-    pub(super) table: Table,
-    pub(super) shared: Shared,
-    pub(super) locks: Locks,
-    pub(super) when_full: WhenFull,
+    pub(super) table: Table<A>,
+    pub(super) tiers: TierChoice<K>,
     pub(super) capacity: usize,
     pub(super) clock: C,
     pub(super) hasher: S,
-    pub(super) algorithm: PhantomData<fn() -> A>,
 }
 
-/// Where tokens were taken.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Receipt {
-    pub(super) at: u64,
-    /// There are at most 16.
-    pub(super) tier: u8,
-    pub(super) place: Place,
-}
-
-/// Whose tokens were taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Nobody's: the call cost nothing, under a quota without a limit or for no tokens.
-    Nowhere,
-    /// Those of the key's slot.
-    Slot,
-    /// Those of the shared bucket, which was cleared so many times before.
-    Shared { clears: u32 },
-}
-
-impl Place {
-    /// `self`, if the word changed.
-    pub(super) fn unless_same(self, before: u64, after: u64) -> Self {
-        if after == before { Self::Nowhere } else { self }
+#[cfg(feature = "std")]
+impl<K: ?Sized> KeyedLimiter<K> {
+    /// Starts a limiter of this quota for each key, on the default clock.
+    pub fn builder(quota: Quota) -> KeyedLimiterBuilder<K> {
+        KeyedLimiterBuilder::new(quota, crate::time::Monotonic, Seed::random())
     }
 }
-
-pub(super) type Taken = Result<(Allowed, Receipt), Denied>;
 
 impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
     const_unless_loom! {
@@ -142,15 +115,11 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
             hasher: S,
         ) -> Self {
             Self {
-                tiers: Tiers::one(quota, TokenLine::IN_LEVELS),
-                table: slots.sets(),
-                shared: slots.shared(),
-                locks: Locks::one(),
-                when_full: WhenFull::SharedOverflow,
+                table: Table::in_slots(quota, TokenLine::IN_LEVELS, slots),
+                tiers: TierChoice::One(PhantomData),
                 capacity: SETS * WAYS / SLOTS_PER_KEY,
                 clock,
                 hasher,
-                algorithm: PhantomData,
             }
         }
     }
@@ -161,7 +130,7 @@ impl<K: ?Sized, C, S, A> KeyedLimiter<K, C, S, A> {
     /// [`WhenFull::SharedOverflow`].
     #[must_use]
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
-        self.when_full = when_full;
+        self.table.when_full = when_full;
         self
     }
 }
@@ -222,14 +191,14 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         all: &RateLimiter<B, D>,
     ) -> Result<Allowed, LimitSetDenied> {
         let fingerprint = self.fingerprint(key);
-        let (own, receipt) = self.take_of(fingerprint, key, n, true).map_err(|denied| match all.refusal(n) {
+        let (own, receipt) = self.take_slow(fingerprint, key, n, true).map_err(|denied| match all.refusal(n) {
             Some(longer) if longer.outlasts(&denied) => LimitSetDenied::new(longer, 1, all.quota()),
             _ => LimitSetDenied::new(denied, 0, self.quota_of(fingerprint, key)),
         })?;
         match all.check_n(n) {
             Ok(shared) => Ok(if own.remaining() <= shared.remaining() { own } else { shared }),
             Err(denied) => {
-                self.roll_back(fingerprint, n, receipt);
+                self.table.roll_back(fingerprint, n, receipt, &self.clock);
                 Err(LimitSetDenied::new(denied, 1, all.quota()))
             }
         }
@@ -239,12 +208,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// what it may have spent of its shared bucket.
     pub fn peek(&self, key: &K) -> Usage {
         let fingerprint = self.fingerprint(key);
-        let usage = |line: &A::Line, quota, word, at| A::usage(line, quota, word, at, &self.clock);
         let quota = self.quota_of(fingerprint, key);
-        let seen = self.visit(fingerprint, |line, word, at| (word, usage(line, quota, word, at)));
-        seen.unwrap_or_else(|| {
-            self.visit_shared_of(fingerprint, key, |line, at, debt| (None, usage(line, quota, debt.of_key, at)))
-        })
+        self.look_at(fingerprint, key, |line, word, at| A::usage(line, quota, word, at, &self.clock))
     }
 
     /// Gives back up to `n` tokens that this key took and did not need, and returns how many it gave back.
@@ -252,7 +217,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// A debt is repaid first. What a full bucket or an idle window has no room for is lost; of a token that was missing
     /// in part only that part is given back, and counts as one. For a key without a slot it does nothing and returns 0.
     pub fn refund(&self, key: &K, n: u32) -> u32 {
-        let given = self.visit(self.fingerprint(key), |line, word, at| {
+        let given = self.table.visit(self.fingerprint(key), &self.clock, |line, word, at| {
             let (given, after) = A::refund(line, word, at, n);
             (after, given)
         });
@@ -265,7 +230,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     pub fn charge(&self, key: &K, n: u32) -> u32 {
         let fingerprint = self.fingerprint(key);
         loop {
-            let booked = self.visit(fingerprint, |line, word, at| {
+            let booked = self.table.visit(fingerprint, &self.clock, |line, word, at| {
                 let (booked, after) = A::charge(line, word, at, n);
                 (after, booked)
             });
@@ -273,14 +238,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
                 return booked;
             }
             let own = self.tiers.own(key);
-            let share = self.share_of(fingerprint);
-            let shared = self.locks.of(share.bucket()).write(|_| match self.slot_of(fingerprint) {
-                // Seen meanwhile.
-                Some(_) => None,
-                None if self.when_full != WhenFull::SharedOverflow => Some(0),
-                None => Some(self.charge_shared(share, self.tiers.of(fingerprint, own), n)),
-            });
-            if let Some(booked) = shared {
+            let tier = || self.tiers.of(fingerprint, own);
+            if let Some(booked) = self.table.charge_shared(fingerprint, n, &self.clock, tier) {
                 return booked;
             }
         }
@@ -288,98 +247,143 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Forgets what this key took: its bucket is full again.
     pub fn reset(&self, key: &K) {
-        self.visit(self.fingerprint(key), |line, _, at| (A::idle(line, at), ()));
+        self.table.visit(self.fingerprint(key), &self.clock, |line, _, at| (A::idle(line, at), ()));
     }
 
-    #[inline]
-    pub(super) fn fingerprint(&self, key: &K) -> Fingerprint {
-        Fingerprint::of(self.hasher.hash_one(key))
-    }
-
-    /// The quota of the tier that a key is in, or would be.
-    fn quota_of(&self, fingerprint: Fingerprint, key: &K) -> Quota {
-        let of_newcomer = || self.tiers.of(fingerprint, self.tiers.own(key));
-        self.tiers.at(|| self.slot_of(fingerprint).map_or_else(of_newcomer, |(_, word)| word.tier())).1.quota()
-    }
-
-    /// Decides by the shared bucket of a key without a slot, in the tier that it would have.
-    pub(super) fn visit_shared_of<T>(
-        &self,
-        fingerprint: Fingerprint,
-        key: &K,
-        decide: impl Fn(&A::Line, u64, SharedDebt) -> (Option<SharedWord>, T),
-    ) -> T {
-        let (tier, _) = self.tiers.at(|| self.tiers.of(fingerprint, self.tiers.own(key)));
-        self.visit_shared(self.share_of(fingerprint), tier, decide)
-    }
-
-    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
-    #[inline(always)]
-    pub(super) fn take(&self, key: &K, n: u32) -> Taken {
+    /// Moves this key to a tier, whatever its own would be.
+    ///
+    /// What is missing from its bucket takes as long to be refilled as before, also where that is longer than the deepest debt
+    /// of the new tier. Where one of the two tiers refills nothing, as many tokens are missing as before. A stay in an unlimited
+    /// tier forgives everything. (No debt is kept that lasts longer than a quarter of the circle of positions: 52 days of
+    /// nanoseconds, or less where a quota was made much faster.)
+    ///
+    /// The tier is remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called, in memory of its own:
+    /// for few keys.
+    ///
+    /// # Errors
+    ///
+    /// [`TierError::Missing`](super::TierError::Missing) if there is no such tier.
+    pub fn set_tier(&self, key: &K, tier: usize) -> Result<(), TierError> {
+        self.live_quota(tier)?;
         let fingerprint = self.fingerprint(key);
-        // The straight path, once; whatever is in its way is the loop's business.
+        self.table.move_to(fingerprint, &self.clock, || {
+            self.tiers.set(fingerprint, Some(tier));
+            tier
+        });
+        Ok(())
+    }
+
+    /// Makes this key belong to the tier again that it would without [`set_tier`](Self::set_tier).
+    pub fn clear_tier(&self, key: &K) {
+        let (fingerprint, own) = (self.fingerprint(key), self.tiers.own(key));
+        self.table.move_to(fingerprint, &self.clock, || {
+            self.tiers.set(fingerprint, None);
+            own
+        });
+    }
+
+    /// Returns the refusal that [`check_n`](Self::check_n) would answer by the key's own debt, and takes nothing. `None` where
+    /// that would allow it. A key without a slot is judged by what it may have spent from its shared bucket, not by whether
+    /// there is a slot for it.
+    pub(crate) fn refusal(&self, key: &K, n: u32) -> Option<Denied> {
+        self.look_at(self.fingerprint(key), key, |line, word, at| A::take(line, word, at, n, &self.clock).err())
+    }
+
+    /// As [`check_n`](Self::check_n), with a receipt by which [`roll_back`](Self::roll_back) gives back what was taken.
+    #[expect(clippy::inline_always, reason = "as `check`")]
+    #[inline(always)]
+    pub(crate) fn take(&self, key: &K, n: u32) -> TakeResult {
+        let fingerprint = self.fingerprint(key);
         let slot = self.table.find(fingerprint);
         if let Some(slot) = slot
-            && let Some(word) = slot.word_of(fingerprint)
-            && let Some(taken) = self.take_straight(slot, word, n)
+            && let Some(taken) = self.table.take_fast(slot, fingerprint, n, &self.clock)
         {
             return taken;
         }
-        self.take_of(fingerprint, key, n, slot.is_some())
+        self.take_slow(fingerprint, key, n, slot.is_some())
     }
 
     #[cold]
-    fn take_of(&self, fingerprint: Fingerprint, key: &K, n: u32, mut is_seen: bool) -> Taken {
+    fn take_slow(&self, fingerprint: Fingerprint, key: &K, n: u32, mut is_known: bool) -> TakeResult {
         loop {
-            let taken = if is_seen {
-                self.visit_in_tier(fingerprint, |tier, line, word, at| match A::take(line, word, at, n, &self.clock) {
-                    Ok((after, allowed)) => {
-                        let place = Place::Slot.unless_same(word, after);
-                        (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, place })))
-                    }
-                    Err(denied) => (word, Err(denied)),
-                })
+            let taken = if is_known {
+                self.table.take(fingerprint, n, &self.clock)
             } else {
-                self.take_first(fingerprint, key, n)
+                let own = self.tiers.own(key);
+                self.table.take_first(fingerprint, n, &self.clock, || self.tiers.of(fingerprint, own))
             };
             match taken {
                 Some(taken) => return taken,
-                None => is_seen = !is_seen,
+                None => is_known = !is_known,
             }
         }
     }
 
-    /// The first sight of a key; `None` if another thread was first with the same.
-    fn take_first(&self, fingerprint: Fingerprint, key: &K, n: u32) -> Option<Taken> {
-        let own = self.tiers.own(key);
-        self.lock_of(fingerprint)
-            .write(|counts| self.take_as_newcomer(fingerprint, self.tiers.of(fingerprint, own), n, counts))
+    /// Gives back `n` tokens that this key took, less what has been refilled since.
+    pub(crate) fn roll_back(&self, key: &K, n: u32, receipt: Receipt) {
+        self.table.roll_back(self.fingerprint(key), n, receipt, &self.clock);
+    }
+
+    #[inline]
+    fn fingerprint(&self, key: &K) -> Fingerprint {
+        Fingerprint::of(self.hasher.hash_one(key))
+    }
+
+    /// The quota of the tier that a key is in, or would be in.
+    fn quota_of(&self, fingerprint: Fingerprint, key: &K) -> Quota {
+        self.table.quota_of(fingerprint, || self.tiers.of(fingerprint, self.tiers.own(key)))
+    }
+
+    /// Answers from the key's bucket, and changes nothing.
+    fn look_at<T>(&self, fingerprint: Fingerprint, key: &K, look: impl Fn(&A::Line, u64, u64) -> T) -> T {
+        self.table.peek(fingerprint, &self.clock, || self.tiers.of(fingerprint, self.tiers.own(key)), look)
     }
 }
 
 impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Forgets all keys, and what they took. What a call takes meanwhile may be forgotten or not.
     pub fn clear(&self) {
-        for slot in self.table.slots() {
-            let backoff = Backoff::new();
-            while slot.owner().is_some() {
-                let word = slot.word();
-                // Who changes the owner just now comes after.
-                if word.is_claimed() {
-                    break;
-                }
-                if let Some(claim) = slot.claim(word) {
-                    let owner = claim.owner();
-                    claim.publish(None, 0, 0);
-                    if let Some(owner) = owner {
-                        self.lock_of(owner).write(|counts| counts.keys = counts.keys.wrapping_sub(1));
-                    }
-                    break;
-                }
-                backoff.spin();
-            }
+        self.table.clear();
+    }
+
+    /// The quota of each key; of tiers, the first.
+    pub fn quota(&self) -> Quota {
+        self.table.first_tier().quota()
+    }
+
+    /// Puts another quota in force for each key, as [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) does; of tiers, for the first.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`], and the quota stays.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
+        self.put_in_force(self.table.first_tier(), quota)
+    }
+
+    /// Changes a quota, if a key's level has room for it.
+    fn put_in_force(&self, live: &LiveQuota, quota: Quota) -> Result<(), SetQuotaError> {
+        if !is_kept_by::<A>(quota) {
+            return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT });
         }
-        self.clear_shared();
+        live.set::<A::Line>(quota, &self.clock)
+    }
+
+    fn live_quota(&self, tier: usize) -> Result<&LiveQuota, TierError> {
+        self.table.tier(tier).ok_or_else(|| TierError::Missing { tier, tiers: self.table.tiers() })
+    }
+
+    /// The quota of a tier, if there is one.
+    pub fn tier_quota(&self, tier: usize) -> Option<Quota> {
+        Some(self.table.tier(tier)?.quota())
+    }
+
+    /// As [`set_quota`](Self::set_quota) for one of the tiers.
+    ///
+    /// # Errors
+    ///
+    /// [`TierError`]: there is no such tier, or the quota was refused. The quota stays.
+    pub fn set_tier_quota(&self, tier: usize, quota: Quota) -> Result<(), TierError> {
+        Ok(self.put_in_force(self.live_quota(tier)?, quota)?)
     }
 
     /// The keys that it was built for.
@@ -391,7 +395,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// to whole sets of four.
     pub fn len(&self) -> usize {
         // At most the number of slots, but for keys that come and go while they are counted.
-        self.locks.sum(|counts| counts.keys) as usize
+        self.table.sum(|counts| counts.keys) as usize
     }
 
     /// Whether no key has a slot.
@@ -401,26 +405,26 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// How many keys lost their slot while they owed something.
     pub fn evictions(&self) -> u64 {
-        self.locks.sum(|counts| counts.evictions)
+        self.table.sum(|counts| counts.evictions)
     }
 
     /// How many calls were decided by the bucket that keys without a slot share.
     pub fn overflows(&self) -> u64 {
-        self.locks.sum(|counts| counts.overflows)
+        self.table.sum(|counts| counts.overflows)
     }
 
     /// How many calls were refused to keys without a slot, because there was none or because of what its owner owed.
     pub fn refused_newcomers(&self) -> u64 {
-        self.locks.sum(|counts| counts.refused_newcomers)
+        self.table.sum(|counts| counts.refused_newcomers)
     }
 }
 
 impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiter<K, C, S, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedLimiter")
-            .field("quota", &self.tiers.first().quota())
+            .field("quota", &self.table.first_tier().quota())
             .field("capacity", &self.capacity)
-            .field("when_full", &self.when_full)
+            .field("when_full", &self.table.when_full)
             .field("clock", &self.clock)
             .finish_non_exhaustive()
     }

@@ -1,6 +1,6 @@
 //! A bounded store of values of any kind.
 
-use super::second_chance::{Entry, Ring};
+use super::second_chance::{Entry, SecondChance};
 use crate::sync::Guarded;
 use crate::time::Seed;
 use alloc::borrow::ToOwned;
@@ -90,7 +90,7 @@ pub struct LruStore<K, V, S = Seed> {
     hasher: S,
 }
 
-type Shard<K, V> = CachePadded<Guarded<Ring<K, V>>>;
+type Shard<K, V> = CachePadded<Guarded<SecondChance<K, V>>>;
 
 #[cfg(feature = "std")]
 impl<K, V> LruStore<K, V> {
@@ -111,7 +111,7 @@ impl<K, V, S> LruStore<K, V, S> {
         let capacity = capacity.clamp(1, MAX_CAPACITY);
         let shards = shards_for(capacity);
         let (each, left) = (capacity / shards, capacity % shards);
-        let ring = |shard| CachePadded::new(Guarded::new(Ring::new(each + usize::from(shard < left))));
+        let ring = |shard| CachePadded::new(Guarded::new(SecondChance::new(each + usize::from(shard < left))));
         Self { shards: (0..shards).map(ring).collect(), capacity, keep_if: None, hasher }
     }
 
@@ -160,20 +160,20 @@ impl<K, V, S> LruStore<K, V, S> {
 
     /// How many entries had to make room for others so far.
     pub fn evictions(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.read(Ring::evictions)).sum()
+        self.shards.iter().map(|shard| shard.read(SecondChance::evictions)).sum()
     }
 
     /// Returns how many of the [`evictions`](Self::evictions) hit a value that [`keep_if`](Self::keep_if) wanted kept.
     ///
     /// They happen when all values of a shard are to be kept: the capacity is too small, or somebody floods the store.
     pub fn kept_evictions(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.read(Ring::kept_evictions)).sum()
+        self.shards.iter().map(|shard| shard.read(SecondChance::kept_evictions)).sum()
     }
 
     /// Removes all entries. What holds them until they are dropped, outside of the locks, is allocated here.
     pub fn clear(&self) {
         for shard in &self.shards {
-            let mut removed = Vec::with_capacity(shard.read(Ring::capacity));
+            let mut removed = Vec::with_capacity(shard.read(SecondChance::capacity));
             shard.write(|ring| ring.clear(&mut removed));
         }
     }
@@ -188,7 +188,7 @@ impl<K, V, S> LruStore<K, V, S> {
         K: Clone,
     {
         self.shards.iter().flat_map(|shard| {
-            let mut copies = Vec::with_capacity(shard.read(Ring::capacity));
+            let mut copies = Vec::with_capacity(shard.read(SecondChance::capacity));
             let copy = |entry: &Entry<K, V>| (entry.key().clone(), Arc::clone(entry.value()));
             shard.read(|ring| copies.extend(ring.entries().iter().map(copy)));
             copies
@@ -279,10 +279,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shards_share_exactly_the_capacity() {
+    fn shards_share_exactly_the_capacity() {
         for capacity in [0, 1, 2, 63, 64, 127, 128, 129, 200, 1_000, 1_024, 4_097, 100_003] {
             let store = LruStore::<u64, (), _>::with_hasher(capacity, crate::time::Seed::new(1, 2));
-            let capacities: Vec<_> = store.shards.iter().map(|shard| shard.read(Ring::capacity)).collect();
+            let capacities: Vec<_> = store.shards.iter().map(|shard| shard.read(SecondChance::capacity)).collect();
             assert_eq!(capacities.iter().sum::<usize>(), capacity.max(1));
             assert!(capacities.len().is_power_of_two());
             assert!(capacities.len() == 1 || capacities.iter().all(|&each| each >= LEAST_IN_SHARD));

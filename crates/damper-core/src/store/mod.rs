@@ -3,11 +3,9 @@
 // | file | idea |
 // |---|---|
 // | `lru_store` | the store: shards, their sizes, and what is evicted |
-// | `second_chance` | one shard: entries in the order of the second-chance algorithm |
-// | `marks` | which entries an eviction spares |
+// | `second_chance` | one shard: entries in the order of the second-chance algorithm, and the marks of those that an eviction spares |
 
 mod lru_store;
-mod marks;
 mod second_chance;
 
 pub use lru_store::LruStore;

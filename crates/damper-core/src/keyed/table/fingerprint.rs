@@ -1,0 +1,68 @@
+//! What the table knows of a key: 64 bits of its hash.
+
+use core::num::NonZeroU64;
+
+/// The hash of a key. Never 0, which marks a vacant slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::keyed) struct Fingerprint(NonZeroU64);
+
+/// 2^64 divided by the golden ratio: Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
+const MIXER: NonZeroU64 = NonZeroU64::new(0x9E37_79B9_7F4A_7C15).expect("it is not 0");
+
+/// Another odd multiplier, so that a key's shared bucket says nothing about its sets. Any odd number of 64 random bits would do.
+const OTHER_MIXER: u64 = 0xAF25_1AF3_B0F0_25B5;
+
+impl Fingerprint {
+    #[inline]
+    pub(in crate::keyed) fn of(hash: u64) -> Self {
+        // A hasher of the caller's own may use numbers as they are, so 0 becomes a value that hardly any key has.
+        Self(NonZeroU64::new(hash).unwrap_or(MIXER))
+    }
+
+    /// The fingerprint that a slot stores; `None` in a vacant one.
+    #[inline]
+    pub(super) fn from_stored(fingerprint: u64) -> Option<Self> {
+        NonZeroU64::new(fingerprint).map(Self)
+    }
+
+    #[inline]
+    pub(in crate::keyed) fn get(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The number of the key's first set of slots, of `sets`, which are fewer than 2^32.
+    #[inline]
+    pub(super) fn first_set(self, sets: usize) -> usize {
+        scaled(self.mixed() >> 32, sets)
+    }
+
+    /// The number of the key's second set.
+    #[inline]
+    pub(super) fn second_set(self, sets: usize) -> usize {
+        let mixed = self.mixed();
+        scaled((mixed ^ mixed >> 32) & u64::from(u32::MAX), sets)
+    }
+
+    /// The number of the key's shared bucket, of `buckets`, which are fewer than 2^32. Independent of the key's sets.
+    pub(super) fn shared_bucket(self, buckets: usize) -> usize {
+        scaled(self.get().wrapping_mul(OTHER_MIXER) >> 32, buckets)
+    }
+
+    /// A number of 1 to `most`, which is small. Independent of the key's sets and of its shared bucket.
+    pub(super) fn tag(self, most: u64) -> u64 {
+        let bits = self.get().wrapping_mul(OTHER_MIXER) >> 16 & 0xFFFF;
+        1 + ((bits * most) >> 16)
+    }
+
+    /// Mixes the bits, the upper ones best: a hasher of the caller's own may leave them uneven.
+    #[inline]
+    fn mixed(self) -> u64 {
+        self.get().wrapping_mul(MIXER.get())
+    }
+}
+
+/// A number of 32 bits, scaled to one below `count`, which is less than 2^32.
+#[inline]
+fn scaled(half: u64, count: usize) -> usize {
+    ((half * count as u64) >> 32) as usize
+}

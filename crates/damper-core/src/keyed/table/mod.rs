@@ -1,0 +1,452 @@
+//! The table: the buckets of all keys, and the quotas that they are under.
+//!
+//! This page has what is decided about a key that has a slot. A key that has none is the business of `newcomer` (its first
+//! sight) and `shared` (its bucket as long as it gets no slot).
+
+// | file | idea |
+// |---|---|
+// | `slots` | the sets of slots: where a key's slot can be, and how a slot changes its owner |
+// | `fingerprint` | what the table knows of a key, and the numbers that follow from it |
+// | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
+// | `shared` | the buckets that keys without a slot share |
+// | `locks` | the locks of first sights and shared buckets, with their counters |
+// | `keyed_slots` | the memory of a table that allocates none |
+
+mod fingerprint;
+mod keyed_slots;
+mod locks;
+mod newcomer;
+mod shared;
+mod slots;
+
+pub(super) use fingerprint::Fingerprint;
+pub use keyed_slots::KeyedSlots;
+pub(super) use locks::Counts;
+pub use newcomer::WhenFull;
+#[cfg(feature = "alloc")]
+pub(super) use shared::BUCKETS_PER_KEY;
+#[cfg(feature = "alloc")]
+pub(super) use slots::MOST_TIERS;
+pub(super) use slots::{SLOTS_PER_KEY, WAYS};
+
+use crate::limit::{Allowed, Denied, KeyedAlgorithm};
+use crate::quota::{Line, LineStart, LiveQuota, Quota};
+use crate::sync::{Backoff, Guarded, const_unless_loom};
+use crate::time::Clock;
+use core::marker::PhantomData;
+use shared::SharedBuckets;
+use slots::{Slot, SlotWord, Slots};
+#[cfg(feature = "alloc")]
+use {
+    crate::sync::{AtomicU64, Ordering},
+    alloc::boxed::Box,
+};
+
+/// A bucket for every key, under the quota of the key's tier.
+pub(super) struct Table<A> {
+    tiers: Tiers,
+    slots: Slots,
+    shared: SharedBuckets,
+    pub(super) when_full: WhenFull,
+    algorithm: PhantomData<fn() -> A>,
+}
+
+/// The quotas of the tiers.
+#[cfg_attr(
+    feature = "alloc",
+    expect(clippy::large_enum_variant, reason = "a limiter has one of these, and as a `static` cannot box it")
+)]
+enum Tiers {
+    One(LiveQuota),
+    /// At least one.
+    #[cfg(feature = "alloc")]
+    Several(Box<[Tier]>),
+}
+
+#[cfg(feature = "alloc")]
+struct Tier {
+    quota: LiveQuota,
+    /// The deepest debt that a key ever brought along to this tier, in its tokens (or windows).
+    deepest_moved: AtomicU64,
+}
+
+/// Where tokens were taken, so that they can be given back.
+#[derive(Debug)]
+#[must_use]
+pub struct Receipt {
+    at: u64,
+    /// There are at most 16.
+    tier: u8,
+    source: Source,
+}
+
+/// Whose tokens a call took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// No bucket's: the call cost nothing, under a quota without a limit or for no tokens.
+    Nothing,
+    /// Those of the key's slot.
+    Slot,
+    /// Those of the key's shared bucket, which had been cleared so many times.
+    Shared { clears: u32 },
+}
+
+impl Source {
+    /// `self`, if the word changed.
+    fn unless_same(self, before: u64, after: u64) -> Self {
+        if after == before { Self::Nothing } else { self }
+    }
+}
+
+/// The answer to a call that takes tokens.
+pub(super) type TakeResult = Result<(Allowed, Receipt), Denied>;
+
+impl Tiers {
+    /// The tier of this number, or the last one if there are fewer; and its quota. The number is not computed where there is
+    /// one tier only.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
+    #[inline]
+    fn at(&self, tier: impl FnOnce() -> usize) -> (usize, &LiveQuota) {
+        match self {
+            Self::One(quota) => (0, quota),
+            #[cfg(feature = "alloc")]
+            Self::Several(tiers) => {
+                let tier = tier().min(tiers.len() - 1);
+                (tier, &tiers[tier].quota)
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            #[cfg(feature = "alloc")]
+            Self::Several(tiers) => tiers.len(),
+        }
+    }
+
+    /// The quota of a tier, with its epoch and its line, as [`LiveQuota::read`] has them.
+    #[inline]
+    fn read<L: Line>(&self, tier: usize, clock: &impl Clock) -> (&LiveQuota, (usize, L)) {
+        let (_, quota) = self.at(|| tier);
+        let (epoch, line) = quota.read(clock);
+        (quota, (epoch, self.expecting_moved(tier, line)))
+    }
+
+    /// A tier's line, on which a debt that a key brought along is not mistaken for one from before a clock stepped back.
+    /// Called after the word of the key was read.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
+    #[inline]
+    fn expecting_moved<L: Line>(&self, tier: usize, line: L) -> L {
+        line.expecting_debt_of(match self {
+            Self::One(_) => 0,
+            // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of` left
+            // for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
+            // loom-tests: keyed::debt_survives_a_move_beside_a_check.
+            #[cfg(feature = "alloc")]
+            Self::Several(tiers) => tiers[tier].deepest_moved.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Remembers that a key brings along so deep a debt to a tier.
+    #[cfg_attr(
+        not(feature = "alloc"),
+        expect(unused_variables, clippy::unused_self, reason = "there is one tier only")
+    )]
+    fn expect_debt_of(&self, tier: usize, debt: u64) {
+        #[cfg(feature = "alloc")]
+        if let Self::Several(tiers) = self {
+            // ORDERING: Relaxed: the Release of the word that is written next publishes it.
+            let deepest = &tiers[tier].deepest_moved;
+            let mut now = deepest.load(Ordering::Relaxed);
+            while let Err(newer) = deepest.compare_exchange(now, now.max(debt), Ordering::Relaxed, Ordering::Relaxed) {
+                now = newer;
+            }
+        }
+    }
+}
+
+impl<A> Table<A> {
+    const_unless_loom! {
+        /// A table in memory that the caller lends.
+        pub(super) const fn in_slots<const SETS: usize, const SHARED: usize>(
+            quota: Quota,
+            start: LineStart,
+            slots: &'static KeyedSlots<SETS, SHARED>,
+        ) -> Self {
+            Self {
+                tiers: Tiers::One(LiveQuota::new(quota, start)),
+                slots: Slots::Lent(&slots.sets),
+                shared: SharedBuckets::lent(slots.shared.as_flattened()),
+                when_full: WhenFull::SharedOverflow,
+                algorithm: PhantomData,
+            }
+        }
+    }
+
+    /// A table for so many keys, with so many words for those without a slot. The first of the quotas is that of tier 0.
+    #[cfg(feature = "alloc")]
+    pub(super) fn new(
+        quotas: &[Quota],
+        start: LineStart,
+        capacity: usize,
+        shared_words: usize,
+        when_full: WhenFull,
+    ) -> Self {
+        let live = |quota: &Quota| LiveQuota::new(*quota, start);
+        let tiers = match quotas {
+            [quota] => Tiers::One(live(quota)),
+            quotas => {
+                let tier = |quota| Tier { quota: live(quota), deepest_moved: AtomicU64::new(0) };
+                Tiers::Several(quotas.iter().map(tier).collect())
+            }
+        };
+        let (slots, shared) = (Slots::new(capacity), SharedBuckets::new(shared_words, tiers.len()));
+        Self { tiers, slots, shared, when_full, algorithm: PhantomData }
+    }
+
+    /// The slot that seems to be that of a key.
+    #[inline]
+    pub(super) fn find(&self, key: Fingerprint) -> Option<&Slot> {
+        self.slots.find(key)
+    }
+
+    /// How many tiers there are.
+    pub(super) fn tiers(&self) -> usize {
+        self.tiers.len()
+    }
+
+    /// The quota of a tier, if there is such a tier.
+    pub(super) fn tier(&self, tier: usize) -> Option<&LiveQuota> {
+        (tier < self.tiers()).then(|| self.tiers.at(|| tier).1)
+    }
+
+    /// The quota of the first tier.
+    pub(super) fn first_tier(&self) -> &LiveQuota {
+        self.tiers.at(|| 0).1
+    }
+
+    /// The quota of the tier that a key is in, or would be in.
+    pub(super) fn quota_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> Quota {
+        self.tiers.at(|| self.slots.slot_of(key).map_or_else(newcomer_tier, |(_, word)| word.tier())).1.quota()
+    }
+
+    /// The lock under which a key is first seen, and its shared bucket changes.
+    fn lock_of(&self, key: Fingerprint) -> &Guarded<Counts> {
+        self.shared.lock(self.shared.share_of(key))
+    }
+
+    /// Adds up what each lock counted.
+    pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
+        self.shared.sum(of)
+    }
+
+    /// Vacates all slots and makes all shared buckets full.
+    pub(super) fn clear(&self) {
+        for slot in self.slots.iter() {
+            let backoff = Backoff::new();
+            while slot.owner().is_some() {
+                let word = slot.word();
+                // A newcomer that takes the slot right now comes after the clear.
+                if word.is_claimed() {
+                    break;
+                }
+                if let Some(claim) = slot.claim(word) {
+                    let owner = claim.owner();
+                    claim.publish(None, 0, 0);
+                    if let Some(owner) = owner {
+                        self.lock_of(owner).write(|counts| counts.keys = counts.keys.wrapping_sub(1));
+                    }
+                    break;
+                }
+                backoff.spin();
+            }
+        }
+        self.shared.clear();
+    }
+}
+
+impl<A: KeyedAlgorithm> Table<A> {
+    /// Takes tokens from the slot that seems to be a key's: of a bucket that is not below empty, under a quota with a limit,
+    /// unless another thread intervenes.
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    pub(super) fn take_fast(&self, slot: &Slot, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<TakeResult> {
+        let word = slot.word_of(key)?;
+        let (tier, quota) = self.tiers.at(|| word.tier());
+        let (epoch, line) = quota.read_for_fast_path::<A::Line>()?;
+        if n == 0 {
+            return None;
+        }
+        // A token bucket that is below empty is left to the slow path anyway.
+        let mut line = if A::BY_WINDOWS { self.tiers.expecting_moved(tier, line) } else { line };
+        // After the word; which is before the epoch, as `look` says.
+        let at = line.reading(clock.now());
+        let full = A::word_straight(&line, word.level(), at, clock)?;
+        if !quota.is_current(epoch) {
+            return None;
+        }
+        // No closures here: a call that is given the line makes all the others keep it in memory.
+        match A::take(&line, full, at, n, clock) {
+            Ok((after, allowed)) if slot.replace(word, word.at_level(after)) => {
+                Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source: Source::Slot })))
+            }
+            Err(denied) if slot.still_has(word) => Some(Err(denied)),
+            _ => None,
+        }
+    }
+
+    /// Takes tokens of a key that has a slot; `None` if it has none.
+    pub(super) fn take(&self, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<TakeResult> {
+        self.visit_in_tier(key, clock, |tier, line, word, at| match A::take(line, word, at, n, clock) {
+            Ok((after, allowed)) => {
+                let source = Source::Slot.unless_same(word, after);
+                (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })))
+            }
+            Err(denied) => (word, Err(denied)),
+        })
+    }
+
+    /// Gives back what was taken, less what has been refilled since.
+    pub(super) fn roll_back(
+        &self,
+        key: Fingerprint,
+        n: u32,
+        Receipt { at: taken_at, tier: taken_in, source }: Receipt,
+        clock: &impl Clock,
+    ) {
+        let taken_in = usize::from(taken_in);
+        match source {
+            Source::Nothing => {}
+            Source::Shared { clears } => {
+                let share = self.shared.share_of(key);
+                self.shared.lock(share).write(|counts| {
+                    // After a clear the tokens are no longer missing: what is owed may be another key's.
+                    if counts.clears == clears {
+                        self.shared.roll_back::<A>(share, taken_in, &self.tiers, n, taken_at, clock);
+                    }
+                });
+            }
+            Source::Slot => {
+                self.visit_in_tier(key, clock, |tier, line, word, at| {
+                    // The position is on the line of the receipt's tier, and means nothing on another.
+                    let is_same = tier == taken_in;
+                    (if is_same { A::roll_back(line, word, at, n, taken_at) } else { word }, ())
+                });
+            }
+        }
+    }
+
+    /// Decides about the bucket of a key, until a decision stands; `None` if the key has no slot. A decision that
+    /// leaves the word as it is writes nothing.
+    #[inline]
+    pub(super) fn visit<T>(
+        &self,
+        key: Fingerprint,
+        clock: &impl Clock,
+        decide: impl Fn(&A::Line, u64, u64) -> (u64, T),
+    ) -> Option<T> {
+        self.visit_in_tier(key, clock, |_, line, word, at| decide(line, word, at))
+    }
+
+    /// As [`visit`](Self::visit), with the number of the tier.
+    #[inline]
+    fn visit_in_tier<T>(
+        &self,
+        key: Fingerprint,
+        clock: &impl Clock,
+        decide: impl Fn(usize, &A::Line, u64, u64) -> (u64, T),
+    ) -> Option<T> {
+        let backoff = Backoff::new();
+        loop {
+            let (slot, word) = self.slots.slot_of(key)?;
+            if let Some((line, at, full)) = self.look(word, clock) {
+                let (after, answer) = decide(word.tier(), &line, full, at);
+                let stands =
+                    if after == full { slot.still_has(word) } else { slot.replace(word, word.at_level(after)) };
+                if stands {
+                    return Some(answer);
+                }
+            }
+            backoff.spin();
+        }
+    }
+
+    /// The line, the position of now and the bucket's word, of what a slot was seen to have; `None` if the quota is
+    /// just changing.
+    ///
+    /// The word comes before the epoch, because it names the tier. It may be of an earlier epoch: a decision stands only if
+    /// the slot still has that word afterwards, and so it is as if it had been read last.
+    #[inline]
+    fn look(&self, word: SlotWord, clock: &impl Clock) -> Option<(A::Line, u64, u64)> {
+        let (quota, (epoch, mut line)) = self.tiers.read::<A::Line>(word.tier(), clock);
+        // After the word, as in `OneWord::look`.
+        let at = line.reading(clock.now());
+        let full = A::word(&line, word.level(), at, clock);
+        quota.is_current(epoch).then_some((line, at, full))
+    }
+
+    /// Answers from the bucket of a key, and changes nothing. A key without a slot owes what it may have spent of its shared
+    /// bucket, in the tier that it would be in.
+    pub(super) fn peek<T>(
+        &self,
+        key: Fingerprint,
+        clock: &impl Clock,
+        newcomer_tier: impl FnOnce() -> usize,
+        look: impl Fn(&A::Line, u64, u64) -> T,
+    ) -> T {
+        self.visit(key, clock, |line, word, at| (word, look(line, word, at))).unwrap_or_else(|| {
+            let (tier, _) = self.tiers.at(newcomer_tier);
+            self.shared.visit::<A, _>(self.shared.share_of(key), tier, &self.tiers, clock, |line, at, debt| {
+                (None, look(line, debt.of_key, at))
+            })
+        })
+    }
+
+    /// Books tokens of a key without a slot in its shared bucket, if there are such buckets, and returns how many; `None` if
+    /// the key has a slot by now. `tier` is called with the key's lock held.
+    pub(super) fn charge_shared(
+        &self,
+        key: Fingerprint,
+        n: u32,
+        clock: &impl Clock,
+        tier: impl FnOnce() -> usize,
+    ) -> Option<u32> {
+        let share = self.shared.share_of(key);
+        self.shared.lock(share).write(|_| match self.slots.slot_of(key) {
+            // Another thread saw the key meanwhile.
+            Some(_) => None,
+            None if self.when_full != WhenFull::SharedOverflow => Some(0),
+            None => Some(self.shared.charge::<A>(share, tier(), &self.tiers, n, clock)),
+        })
+    }
+
+    /// Moves a key to the tier that `tier` returns. It is called with the key's lock held, so that no first sight in between
+    /// uses the tier of before.
+    pub(super) fn move_to(&self, key: Fingerprint, clock: &impl Clock, tier: impl FnOnce() -> usize) {
+        self.lock_of(key).write(|_| {
+            let tier = tier();
+            let backoff = Backoff::new();
+            while let Some((slot, word)) = self.slots.slot_of(key) {
+                if word.tier() == tier {
+                    return;
+                }
+                let Some((old, at, full)) = self.look(word, clock) else { continue };
+                let owed = A::owed(&old, full, at, clock);
+                let (new, (epoch, mut line)) = self.tiers.read::<A::Line>(tier, clock);
+                self.tiers.expect_debt_of(tier, A::reach(&line, owed));
+                let at = line.reading(clock.now());
+                let moved = word.in_tier(tier).at_level(A::owing(&line, at, owed));
+                if new.is_current(epoch) && slot.replace(word, moved) {
+                    return;
+                }
+                backoff.spin();
+            }
+        });
+    }
+}
+
+/// Whether a level has room for what is counted under this quota.
+pub(super) fn is_kept_by<A: KeyedAlgorithm>(quota: Quota) -> bool {
+    quota.is_unlimited() || quota.limit() <= A::LARGEST_LIMIT
+}

@@ -1,0 +1,272 @@
+//! The first sight of a key: which slot it gets, if any, and what it owes at once.
+//!
+//! All of this runs under the lock of a part of the keys, so that no key gets two slots. The slots themselves belong to
+//! keys of every part: what is read of them counts only if the swap that claims one of them succeeds.
+
+use super::fingerprint::Fingerprint;
+use super::locks::Counts;
+use super::shared::{Share, SharedDebt};
+use super::slots::{Set, Slot, SlotWord, WAYS};
+use super::{Receipt, Source, Table, TakeResult};
+use crate::limit::{Denied, KeyedAlgorithm, Owed};
+use crate::quota::Line;
+use crate::sync::Backoff;
+use crate::time::Clock;
+
+/// What becomes of a key that has no slot, when every slot that it could have is another's that still owes something.
+///
+/// [The guide](https://docs.rs/damper/latest/damper/guide/full_table/) has a simulation of who is refused under each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// It spends from a shared bucket with the quota of one key, which its hash chooses. Known keys keep their slots, and each
+    /// key stays in its envelope. There are two such buckets for each key of the capacity, unless the builder was told
+    /// otherwise.
+    #[default]
+    SharedOverflow,
+    /// It is refused, and told when a slot is free. Known keys keep their slots, and each key stays in its envelope.
+    DenyNew,
+    /// It takes over the slot of the key that is full soonest, with the debt of that key, if that leaves enough tokens.
+    ///
+    /// All slots together admit no more than they hold. A single key may exceed its quota: evicted before it has used up its
+    /// burst, and back through the other of its two sets in a slot that owes nothing, it has a burst again.
+    EvictLeastIndebted,
+}
+
+/// How many slots that are vacant or owe nothing a first set has to have, so that the second is not preferred.
+const ENOUGH: u32 = 2;
+
+/// A slot that may change its owner.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    slot: &'a Slot,
+    word: SlotWord,
+    /// The word that a newcomer in this slot starts from, if it takes over the owner's debt.
+    inherited: u64,
+    /// What the owner owes, in units of the newcomer's line, and whether there is an owner: the less the better.
+    rank: (u64, bool),
+}
+
+impl Candidate<'_> {
+    fn is_idle(&self) -> bool {
+        self.rank.0 == 0
+    }
+
+    fn is_taken(&self) -> bool {
+        self.rank.1
+    }
+
+    /// Gives the slot to a newcomer whose bucket starts with the word `before`, if that leaves enough tokens. `None` if another
+    /// thread changed the slot.
+    fn take_over<A: KeyedAlgorithm>(
+        &self,
+        key: Fingerprint,
+        n: u32,
+        &Reading { tier, line, at, clock }: &Reading<'_, A::Line, impl Clock>,
+        before: u64,
+        counts: &mut Counts,
+    ) -> Option<TakeResult> {
+        let (after, allowed) = match A::take(line, before, at, n, clock) {
+            Ok(taken) => taken,
+            Err(denied) => {
+                counts.refused_newcomers += 1;
+                return Some(Err(denied));
+            }
+        };
+        if after != before {
+            let claim = self.slot.claim(self.word)?;
+            if !self.is_taken() {
+                counts.keys = counts.keys.wrapping_add(1);
+            } else if !self.is_idle() {
+                counts.evictions += 1;
+            }
+            claim.publish(Some(key), tier, after);
+        }
+        let source = Source::Slot.unless_same(before, after);
+        Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })))
+    }
+}
+
+/// The slots of a set that may change their owners.
+#[derive(Clone, Copy, Default)]
+struct Candidates<'a> {
+    best: Option<Candidate<'a>>,
+    vacant: u32,
+    idle: u32,
+}
+
+/// The slot that is full soonest: a vacant one before one whose owner owes nothing, and of equals that of the set where
+/// more are.
+#[inline]
+fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Option<Candidate<'a>> {
+    // Where there are vacant slots, they are filled evenly; else those whose owners owe nothing.
+    let [room, room_in_second] =
+        if first.vacant + second.vacant > 0 { [first.vacant, second.vacant] } else { [first.idle, second.idle] };
+    let (one, other) = if room < ENOUGH && room_in_second > room { (second, first) } else { (first, second) };
+    match (one.best, other.best) {
+        (Some(one), Some(other)) => Some(if other.rank < one.rank { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+/// A tier's line and a reading of the clock on it: what a newcomer is judged by.
+struct Reading<'a, L, C> {
+    tier: usize,
+    line: &'a L,
+    at: u64,
+    clock: &'a C,
+}
+
+impl<A: KeyedAlgorithm> Table<A> {
+    /// Takes tokens for a key that has no slot, and gives it one if it can. `None` if it has one by now, because another thread
+    /// was first with the same key. `tier` is called with the key's lock held.
+    pub(in crate::keyed) fn take_first(
+        &self,
+        key: Fingerprint,
+        n: u32,
+        clock: &impl Clock,
+        tier: impl FnOnce() -> usize,
+    ) -> Option<TakeResult> {
+        let share = self.shared.share_of(key);
+        self.shared.lock(share).write(|counts| self.take_first_locked(key, share, tier(), n, clock, counts))
+    }
+
+    fn take_first_locked(
+        &self,
+        key: Fingerprint,
+        share: Share,
+        tier: usize,
+        n: u32,
+        clock: &impl Clock,
+        counts: &mut Counts,
+    ) -> Option<TakeResult> {
+        let backoff = Backoff::new();
+        loop {
+            if self.slots.slot_of(key).is_some() {
+                return None;
+            }
+            if let Some(taken) = self.try_take_first(key, share, tier, n, clock, counts) {
+                return Some(taken);
+            }
+            backoff.spin();
+        }
+    }
+
+    /// One attempt; `None` if another thread intervened.
+    fn try_take_first(
+        &self,
+        key: Fingerprint,
+        share: Share,
+        tier: usize,
+        n: u32,
+        clock: &impl Clock,
+        counts: &mut Counts,
+    ) -> Option<TakeResult> {
+        let (tier, _) = self.tiers.at(|| tier);
+        let others = self.shared.debt_in_other_tiers::<A>(share, tier, &self.tiers, clock);
+        let (quota, (epoch, line)) = self.tiers.read::<A::Line>(tier, clock);
+        let shared = self.shared.word(share, tier);
+        let [first, second] = self.slots.candidates(key);
+        let words = [first.words(), second.words()];
+        // A key that was moved to this tier since the line was read brought a debt that this knows of.
+        let mut line = self.tiers.expecting_moved(tier, line);
+        // Once, after the words.
+        let at = line.reading(clock.now());
+        let now = Reading { tier, line: &line, at, clock };
+        let candidate = choose(self.candidates(first, &words[0], &now), self.candidates(second, &words[1], &now))?;
+        if !quota.is_current(epoch) {
+            return None;
+        }
+        let debt = || share.debt::<A>(&line, at, shared, others, clock);
+        match self.when_full {
+            WhenFull::SharedOverflow if candidate.is_idle() => {
+                // The key may have spent of its shared bucket, and takes that debt along; the slot's owner owes nothing.
+                candidate.take_over::<A>(key, n, &now, debt().of_key, counts)
+            }
+            _ if candidate.is_idle() => candidate.take_over::<A>(key, n, &now, candidate.inherited, counts),
+            WhenFull::SharedOverflow => Some(self.take_shared(share, n, &now, debt(), counts)),
+            WhenFull::EvictLeastIndebted => candidate.take_over::<A>(key, n, &now, candidate.inherited, counts),
+            WhenFull::DenyNew if Self::takes_tokens(n, &now) => {
+                counts.refused_newcomers += 1;
+                let wait = A::resets_in(&line, candidate.inherited, at, clock);
+                Some(Err(Denied::counted_by(line.frequency(), 0, wait, wait)))
+            }
+            // What is always allowed, or never.
+            WhenFull::DenyNew => candidate.take_over::<A>(key, n, &now, A::owing(&line, at, Owed::EVERYTHING), counts),
+        }
+    }
+
+    /// Whether an idle bucket would allow it, and have less then.
+    fn takes_tokens(n: u32, &Reading { line, at, clock, .. }: &Reading<'_, A::Line, impl Clock>) -> bool {
+        let idle = A::idle(line, at);
+        A::take(line, idle, at, n, clock).is_ok_and(|(after, _)| after != idle)
+    }
+
+    #[inline]
+    fn candidates<'a>(
+        &self,
+        set: &'a Set,
+        words: &[SlotWord; WAYS],
+        now: &Reading<'_, A::Line, impl Clock>,
+    ) -> Candidates<'a> {
+        let mut candidates = Candidates::default();
+        for (slot, &word) in set.slots().iter().zip(words) {
+            let Some(candidate) = self.candidate(slot, word, now) else { continue };
+            candidates.vacant += u32::from(!candidate.is_taken());
+            candidates.idle += u32::from(candidate.is_idle());
+            if candidates.best.is_none_or(|best| candidate.rank < best.rank) {
+                candidates.best = Some(candidate);
+            }
+        }
+        candidates
+    }
+
+    /// A slot that may change its owner; `None` while it changes its owner or the owner's quota changes.
+    #[inline]
+    fn candidate<'a>(
+        &self,
+        slot: &'a Slot,
+        word: SlotWord,
+        now: &Reading<'_, A::Line, impl Clock>,
+    ) -> Option<Candidate<'a>> {
+        let &Reading { line, tier, at, clock } = now;
+        if word.is_claimed() {
+            None
+        } else if slot.owner().is_none() {
+            Some(Candidate { slot, word, inherited: A::idle(line, at), rank: (0, false) })
+        } else {
+            let inherited = if word.tier() == tier {
+                A::word(line, word.level(), at, clock)
+            } else {
+                self.inherited_from_other_tier(word, now)?
+            };
+            Some(Candidate { slot, word, inherited, rank: (A::weight(line, inherited, at, clock), true) })
+        }
+    }
+
+    /// A word that owes on the newcomer's line what takes as long to come back.
+    #[cold]
+    fn inherited_from_other_tier(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
+        let (line, at, full) = self.look(word, now.clock)?;
+        Some(A::owing(now.line, now.at, A::owed(&line, full, at, now.clock).inherited()))
+    }
+
+    /// Takes tokens from the shared bucket of a key that gets no slot.
+    fn take_shared(
+        &self,
+        share: Share,
+        n: u32,
+        &Reading { tier, line, at, clock }: &Reading<'_, A::Line, impl Clock>,
+        debt: SharedDebt,
+        counts: &mut Counts,
+    ) -> TakeResult {
+        counts.overflows += 1;
+        let (after, allowed) = A::take(line, debt.all, at, n, clock)?;
+        if after != debt.all {
+            self.shared.store(share, tier, debt.spent(after));
+        }
+        let source = Source::Shared { clears: counts.clears }.unless_same(debt.all, after);
+        Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source }))
+    }
+}

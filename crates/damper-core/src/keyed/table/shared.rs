@@ -1,0 +1,358 @@
+//! The buckets that keys without a slot share.
+//!
+//! There are many of them, because a newcomer inherits the debt of its shared bucket. With a single bucket, one key in a
+//! thousand that finds no slot was seen to refuse nine of ten innocent clients: each newcomer started with the bucket's
+//! debt, so that its slot stayed busy longer, so that more keys found no slot. A key's hash chooses its bucket, so a key has
+//! one only, and takes the debt that it left there along when it gets a slot.
+//!
+//! ```text
+//! word  63 60 59                                       0
+//!      | TAG |  LEVEL                                   |
+//! ```
+//!
+//! | field | bits | |
+//! |---|---|---|
+//! | LEVEL | 60 | what the algorithm keeps, as in a slot |
+//! | TAG | 4 | a part of the hash of the key that spent all that is owed; 0 if several keys did |
+//!
+//! A word of 0 is that of a bucket from which no key ever spent.
+//!
+//! **The level** of a token bucket circles after nine years of nanoseconds, not after 208 days as that of a slot: a slot is read by
+//! its owner only, while a phantom debt here would refuse every newcomer of the bucket.
+//!
+//! **The tag** spares newcomers the debt of others: a key with another tag has spent nothing here, and inherits nothing. At 150 %
+//! of the capacity that is the difference between 2.6 % and 0.5 % of whole bursts refused. Only a bucket that owes nothing gets
+//! a new tag, so that the debt of a key is always under its own tag or under 0.
+//!
+//! **A bucket has a word for each tier**, side by side in memory. A call starts from the word that takes longest to be full, and
+//! writes the word of its own tier only. (One word with the tier in it was seen to hand out fresh bursts across changes of the
+//! quota.)
+//!
+//! **A lock** of first sights guards each bucket: a spend, an inheritance, a charge, a roll-back and a clear of one bucket
+//! exclude one another. `peek` reads without it.
+
+use super::Tiers;
+use super::fingerprint::Fingerprint;
+use super::locks::{Counts, Locks};
+use crate::limit::{KeyedAlgorithm, Owed, SHARED_LEVEL_BITS};
+use crate::quota::Line;
+use crate::sync::{AtomicU64, Backoff, Field, Guarded, Ordering, const_unless_loom};
+use crate::time::Clock;
+#[cfg(feature = "alloc")]
+use alloc::boxed::Box;
+
+/// Shared buckets per key of capacity.
+pub(in crate::keyed) const BUCKETS_PER_KEY: usize = 2;
+
+/// How many locks there are for first sights.
+#[cfg(feature = "alloc")]
+const LOCKS: usize = 64;
+
+/// The shared buckets and their locks.
+pub(super) struct SharedBuckets {
+    /// Those of all tiers of a bucket stand side by side.
+    words: Words,
+    tiers: usize,
+    locks: Locks,
+}
+
+enum Words {
+    Lent(&'static [AtomicU64]),
+    #[cfg(feature = "alloc")]
+    Allocated(Box<[AtomicU64]>),
+}
+
+/// A key's part of a shared bucket.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    /// The number of the bucket.
+    bucket: usize,
+    /// Of the key; never `SEVERAL`.
+    tag: u64,
+}
+
+/// A word, as it is stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SharedWord(u64);
+
+const LEVEL: Field = Field::lowest(SHARED_LEVEL_BITS);
+const TAG: Field = LEVEL.then(4);
+const _: () = assert!(TAG.end() == u64::BITS, "fields must tile the word");
+
+/// The tag of a bucket from which several keys spent.
+const SEVERAL: u64 = 0;
+
+/// What the words of all tiers but one owe.
+#[derive(Clone, Copy)]
+pub(super) struct OtherTiersDebt {
+    /// The debt that takes longest to be repaid.
+    longest: Owed,
+    /// The same of those that the key may have spent of.
+    of_key: Owed,
+    /// Whether another key spent of what is owed.
+    has_others: bool,
+}
+
+/// What a shared bucket owes at a reading of the clock, seen by a key of one tier.
+#[derive(Clone, Copy)]
+pub(super) struct SharedDebt {
+    /// The word of the tier on its line, and its tag.
+    own: u64,
+    own_tag: u64,
+    /// The word that takes as long to be full as the slowest of all tiers' words: where a call without a slot starts.
+    pub(super) all: u64,
+    /// The same of those words that the key may have spent of: where it starts with a slot of its own.
+    pub(super) of_key: u64,
+    /// The tag of the bucket after the key has spent of it.
+    tag_after: u64,
+}
+
+impl SharedWord {
+    /// The word of a bucket from which no key ever spent.
+    const UNUSED: Self = Self(0);
+
+    /// A word with the lowest bits of a bucket's word. Where that would be `UNUSED`, one unit more.
+    fn new(tag: u64, word: u64) -> Self {
+        match TAG.put(tag) | LEVEL.get(word) {
+            0 => Self(1),
+            word => Self(word),
+        }
+    }
+
+    fn tag(self) -> u64 {
+        TAG.get(self.0)
+    }
+
+    /// The bucket's word at a reading of the clock.
+    fn full<A: KeyedAlgorithm>(self, line: &A::Line, at: u64, clock: &impl Clock) -> u64 {
+        if self.0 == Self::UNUSED.0 { A::idle(line, at) } else { A::shared(line, LEVEL.get(self.0), at, clock) }
+    }
+}
+
+impl SharedDebt {
+    /// The word to store after a call without a slot, which left this word.
+    pub(super) fn spent(&self, after: u64) -> SharedWord {
+        SharedWord::new(self.tag_after, after)
+    }
+
+    /// The word to store where less is owed.
+    fn less(&self, after: u64) -> SharedWord {
+        SharedWord::new(self.own_tag, after)
+    }
+}
+
+impl Share {
+    /// Whether the key may have spent of what is under this tag.
+    fn has(self, tag: u64) -> bool {
+        tag == self.tag || tag == SEVERAL
+    }
+
+    /// What the bucket owes by the word of a tier and those of the others.
+    pub(super) fn debt<A: KeyedAlgorithm>(
+        self,
+        line: &A::Line,
+        at: u64,
+        word: SharedWord,
+        others: OtherTiersDebt,
+        clock: &impl Clock,
+    ) -> SharedDebt {
+        let (own, own_tag) = (word.full::<A>(line, at, clock), word.tag());
+        let is_owed = A::weight(line, own, at, clock) > 0;
+        let longer = |here: u64, other: Owed| {
+            let is_longer = other > Owed::NOTHING && other > A::owed(line, here, at, clock);
+            if is_longer { A::owing(line, at, other) } else { here }
+        };
+        let of_key = if self.has(own_tag) { own } else { A::idle(line, at) };
+        let has_others = others.has_others || is_owed && own_tag != self.tag;
+        SharedDebt {
+            own,
+            own_tag,
+            all: longer(own, others.longest),
+            of_key: longer(of_key, others.of_key),
+            tag_after: if has_others { SEVERAL } else { self.tag },
+        }
+    }
+}
+
+impl SharedBuckets {
+    const_unless_loom! {
+        /// Buckets of one tier, in memory that the caller lends.
+        pub(super) const fn lent(words: &'static [AtomicU64]) -> Self {
+            Self { words: Words::Lent(words), tiers: 1, locks: Locks::one() }
+        }
+    }
+
+    /// Buckets of so many words, at least one for each tier.
+    #[cfg(feature = "alloc")]
+    pub(super) fn new(words: usize, tiers: usize) -> Self {
+        let words = Words::Allocated((0..words.max(tiers)).map(|_| AtomicU64::new(0)).collect());
+        Self { words, tiers, locks: Locks::new(LOCKS) }
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        match &self.words {
+            Words::Lent(words) => words,
+            #[cfg(feature = "alloc")]
+            Words::Allocated(words) => words,
+        }
+    }
+
+    #[inline]
+    fn buckets(&self) -> usize {
+        self.words().len() / self.tiers
+    }
+
+    #[inline]
+    fn word_of(&self, bucket: usize, tier: usize) -> &AtomicU64 {
+        &self.words()[bucket * self.tiers + tier]
+    }
+
+    /// The bucket that a key would share, and its part of it.
+    #[inline]
+    pub(super) fn share_of(&self, key: Fingerprint) -> Share {
+        Share { bucket: key.shared_bucket(self.buckets()), tag: key.tag(TAG.max()) }
+    }
+
+    /// The lock of a bucket, and of the first sights of the keys that would share it.
+    #[inline]
+    pub(super) fn lock(&self, share: Share) -> &Guarded<Counts> {
+        self.locks.of(share.bucket)
+    }
+
+    /// Adds up what each lock counted.
+    pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
+        self.locks.sum(of)
+    }
+
+    /// The word of a bucket in a tier. The decision that follows has to be validated by `LiveQuota::is_current`.
+    #[inline]
+    pub(super) fn word(&self, share: Share, tier: usize) -> SharedWord {
+        // ORDERING: Relaxed. A thread that decides holds the lock, which orders the words and their quotas. A `peek` has no
+        // lock: it reports one instant or the next. loom-tests: keyed::shared_debt_survives_a_stale_quota.
+        SharedWord(self.word_of(share.bucket, tier).load(Ordering::Relaxed))
+    }
+
+    /// Called with the bucket's lock held.
+    #[inline]
+    pub(super) fn store(&self, share: Share, tier: usize, word: SharedWord) {
+        // ORDERING: Relaxed, as in `word`.
+        self.word_of(share.bucket, tier).store(word.0, Ordering::Relaxed);
+    }
+
+    /// What all tiers' words but one owe. Read before the clock is read for that one's line.
+    pub(super) fn debt_in_other_tiers<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        tier: usize,
+        tiers: &Tiers,
+        clock: &impl Clock,
+    ) -> OtherTiersDebt {
+        let mut debt = OtherTiersDebt { longest: Owed::NOTHING, of_key: Owed::NOTHING, has_others: false };
+        for other in (0..self.tiers).filter(|&other| other != tier) {
+            let (owed, tag) = self.owed_in_tier::<A>(share, other, tiers, clock);
+            debt.longest = debt.longest.max(owed);
+            if share.has(tag) {
+                debt.of_key = debt.of_key.max(owed);
+            }
+            debt.has_others |= owed > Owed::NOTHING && tag != share.tag;
+        }
+        debt
+    }
+
+    /// What one tier's word of a bucket owes, and its tag.
+    fn owed_in_tier<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        tier: usize,
+        tiers: &Tiers,
+        clock: &impl Clock,
+    ) -> (Owed, u64) {
+        let backoff = Backoff::new();
+        loop {
+            let (quota, (epoch, mut line)) = tiers.read::<A::Line>(tier, clock);
+            let word = self.word(share, tier);
+            let at = line.reading(clock.now());
+            if quota.is_current(epoch) {
+                let full = word.full::<A>(&line, at, clock);
+                return (A::owed(&line, full, at, clock), word.tag());
+            }
+            backoff.spin();
+        }
+    }
+
+    /// Decides about a key's shared bucket in a tier: `decide` gets the tier's line, the position of now and what is owed, and
+    /// returns the new word of the tier, if that is to change.
+    ///
+    /// The bucket's lock has to be held if anything changes.
+    pub(super) fn visit<A: KeyedAlgorithm, T>(
+        &self,
+        share: Share,
+        tier: usize,
+        tiers: &Tiers,
+        clock: &impl Clock,
+        decide: impl Fn(&A::Line, u64, SharedDebt) -> (Option<SharedWord>, T),
+    ) -> T {
+        let backoff = Backoff::new();
+        loop {
+            let others = self.debt_in_other_tiers::<A>(share, tier, tiers, clock);
+            let (quota, (epoch, mut line)) = tiers.read::<A::Line>(tier, clock);
+            let word = self.word(share, tier);
+            // After the word, as in `OneWord::look`.
+            let at = line.reading(clock.now());
+            if quota.is_current(epoch) {
+                let debt = share.debt::<A>(&line, at, word, others, clock);
+                let (after, answer) = decide(&line, at, debt);
+                if let Some(after) = after {
+                    self.store(share, tier, after);
+                }
+                return answer;
+            }
+            backoff.spin();
+        }
+    }
+
+    /// Books `n` tokens in the shared bucket of a key, whose lock is held, and returns how many it booked.
+    pub(super) fn charge<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        tier: usize,
+        tiers: &Tiers,
+        n: u32,
+        clock: &impl Clock,
+    ) -> u32 {
+        self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| {
+            let (booked, after) = A::charge(line, debt.all, at, n);
+            ((booked > 0).then(|| debt.spent(after)), booked)
+        })
+    }
+
+    /// Gives back to its shared bucket what a key took there, less what has been refilled since. Called with the bucket's lock
+    /// held.
+    pub(super) fn roll_back<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        tier: usize,
+        tiers: &Tiers,
+        n: u32,
+        taken_at: u64,
+        clock: &impl Clock,
+    ) {
+        self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| {
+            (Some(debt.less(A::roll_back(line, debt.own, at, n, taken_at))), ())
+        });
+    }
+
+    /// Forgets what is owed in all buckets.
+    pub(super) fn clear(&self) {
+        for bucket in 0..self.buckets() {
+            self.locks.of(bucket).write(|counts| {
+                counts.clears = counts.clears.wrapping_add(1);
+                for tier in 0..self.tiers {
+                    // ORDERING: Relaxed, as in `word`.
+                    self.word_of(bucket, tier).store(SharedWord::UNUSED.0, Ordering::Relaxed);
+                }
+            });
+        }
+    }
+}
