@@ -1,7 +1,7 @@
 //! A breaker for every key.
 
-use super::run::OfResult;
-use super::{BreakerConfig, BreakerStatus, CallError, CircuitBreaker, Run, State, Window};
+use super::run::ClassifyFn;
+use super::{BreakerConfig, CallError, CircuitBreaker, Run, Window};
 use crate::store::LruStore;
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
@@ -117,7 +117,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
     /// # Errors
     ///
     /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was.
-    pub fn run<Q, T, E, F>(&self, key: &Q, future: F) -> Run<Arc<CircuitBreaker<C>>, F, OfResult<T, E>>
+    pub fn run<Q, T, E, F>(&self, key: &Q, future: F) -> Run<Arc<CircuitBreaker<C>>, F, ClassifyFn<T, E>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -137,18 +137,6 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
         match self.window {
             Some(window) => breaker.with_window(window),
             None => breaker,
-        }
-    }
-}
-
-impl BreakerStatus {
-    /// Returns whether a breaker that starts over would do otherwise: for [`LruStore::keep_if`] of a store of breakers.
-    #[must_use]
-    pub fn is_worth_keeping(&self) -> bool {
-        match self.state() {
-            State::Open | State::ForcedOpen | State::ForcedClosed | State::Disabled => true,
-            State::HalfOpen => self.probes_in_flight() + self.probes_succeeded() + self.probes_failed() > 0,
-            State::Closed => self.is_metrics_only(),
         }
     }
 }

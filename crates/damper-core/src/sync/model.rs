@@ -123,20 +123,20 @@ atomic!(AtomicUsize, usize);
 
 #[cfg(feature = "std")]
 pub(super) use sync::{Condvar, Mutex, MutexGuard};
-/// The checker's lock. A reader keeps the others out too: which of them comes first matters all the same.
+/// A value behind the checker's mutex. A reader excludes the others too, because their order matters as well.
 #[derive(Debug)]
-pub(super) struct RawLock<T>(sync::Mutex<T>);
+pub(crate) struct Guarded<T>(sync::Mutex<T>);
 
-impl<T> RawLock<T> {
-    pub(super) fn new(value: T) -> Self {
+impl<T> Guarded<T> {
+    pub(crate) fn new(value: T) -> Self {
         Self(sync::Mutex::new(value))
     }
 
-    pub(super) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         self.write(|value| look(value))
     }
 
-    pub(super) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         change(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 }

@@ -13,34 +13,55 @@ const READY: Field = SHIFT.then(1);
 const MULT: Field = READY.then(56);
 const _: () = assert!(MULT.end() == u64::BITS, "fields must tile the word");
 
-/// Microseconds per tick of a clock, computed at first use so that the owner can be a `static`.
+/// A clock that is read in microseconds.
+///
+/// The conversion is computed at first use, so that the owner can be a `static`.
 #[derive(Debug)]
-pub(crate) struct LazyMicros(AtomicU64);
+pub(crate) struct MicrosClock<C> {
+    /// Microseconds per tick, once they were computed.
+    conversion: AtomicU64,
+    clock: C,
+}
 
-impl LazyMicros {
+/// A reading of a [`MicrosClock`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MicrosReading {
+    pub(crate) micros: u64,
+    /// By how much it may precede an earlier reading, in microseconds.
+    pub(crate) skew: u64,
+}
+
+impl<C> MicrosClock<C> {
     const_unless_loom! {
-        pub(crate) const fn new() -> Self {
-            Self(AtomicU64::new(0))
+        pub(crate) const fn new(clock: C) -> Self {
+            Self { conversion: AtomicU64::new(0), clock }
         }
     }
+}
 
-    /// The conversion for `clock`, which must be the same one at every call.
+impl<C: Clock> MicrosClock<C> {
+    pub(crate) fn read(&self) -> MicrosReading {
+        let micros = self.conversion();
+        let skew = micros.of_ticks(self.clock.max_step_back()).saturating_add(1);
+        MicrosReading { micros: micros.at_tick(self.clock.now()), skew }
+    }
+
     #[inline]
-    pub(crate) fn of(&self, clock: &impl Clock) -> Micros {
+    fn conversion(&self) -> Micros {
         // ORDERING: Relaxed: the word is the whole value, and every first user computes the same one.
-        match self.0.load(Ordering::Relaxed) {
-            0 => self.compute(clock),
+        match self.conversion.load(Ordering::Relaxed) {
+            0 => self.compute(),
             word => Micros(Scale { mult: MULT.get(word), shift: SHIFT.get(word) as u32 }),
         }
     }
 
     #[cold]
-    fn compute(&self, clock: &impl Clock) -> Micros {
+    fn compute(&self) -> Micros {
         // One bit less than the field has, because rounding up may reach the next power of two.
-        let scale = Scale::ratio_below(1_000_000, clock.frequency().into(), 55);
-        // ORDERING: Relaxed, as in `of`; one store, because another thread takes any word but 0 for the whole value.
-        // loom-tests: clock::first_uses_agree_on_the_length_of_a_tick.
-        self.0.store(READY.put(1) | SHIFT.put(scale.shift.into()) | MULT.put(scale.mult), Ordering::Relaxed);
+        let scale = Scale::ratio_below(1_000_000, self.clock.frequency().into(), 55);
+        // ORDERING: Relaxed, as in `conversion`; one store, because another thread takes any word but 0 for the whole
+        // value. loom-tests: clock::first_uses_agree_on_the_length_of_a_tick.
+        self.conversion.store(READY.put(1) | SHIFT.put(scale.shift.into()) | MULT.put(scale.mult), Ordering::Relaxed);
         Micros(scale)
     }
 }
@@ -50,15 +71,15 @@ impl LazyMicros {
 pub(crate) struct Micros(Scale);
 
 impl Micros {
-    /// The moment of a reading. It wraps: a slow clock may count more than 2^64 microseconds, and time must go on there.
+    /// The time of a reading. It wraps: a slow clock may count more than 2^64 microseconds, and time must go on.
     #[inline]
-    pub(crate) const fn at_tick(self, tick: u64) -> u64 {
+    const fn at_tick(self, tick: u64) -> u64 {
         self.0.wrapping_units(tick)
     }
 
     /// How long so many ticks last; at most 2^64 - 1.
     #[inline]
-    pub(crate) const fn of_ticks(self, ticks: u64) -> u64 {
+    const fn of_ticks(self, ticks: u64) -> u64 {
         self.0.saturating_units(ticks)
     }
 

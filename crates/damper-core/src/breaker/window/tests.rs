@@ -1,8 +1,9 @@
 //! What windows keep over thousands of generations.
 
-use super::ring::Ring;
-use super::{Outcome, Span, Window};
-use crate::breaker::word::Generation;
+use super::outcome_ring::OutcomeRing;
+use super::time_buckets::TimeBuckets;
+use super::{CallTimes, Outcome, Window};
+use crate::breaker::state_word::Generation;
 use crate::{BreakerConfig, CircuitBreaker, ManualClock, State};
 use core::time::Duration;
 
@@ -41,7 +42,7 @@ fn a_window_works_after_any_number_of_probes() {
 #[test]
 fn a_ring_whose_laps_have_wrapped_is_exact() {
     const CALLS: u32 = 40;
-    let ring = Ring::new(CALLS, false);
+    let ring = OutcomeRing::new(CALLS, false);
     let record = |generation: u64, failed: bool| {
         ring.record(Generation::from_bits(generation), || true, Outcome { failed, slow: false }).unwrap()
     };
@@ -62,12 +63,12 @@ fn a_ring_whose_laps_have_wrapped_is_exact() {
 /// A call that was told long after its bucket went on to a later time does not clear that.
 #[test]
 fn a_late_call_clears_no_bucket() {
-    let buckets = super::Buckets::new(1_000, 10, false);
+    let buckets = TimeBuckets::new(1_000, 10, false);
     let record = |times: &[u64]| {
         let times = core::cell::RefCell::new(times.iter());
         let call = || {
             let ended = *times.borrow_mut().next().unwrap();
-            (Outcome { failed: true, slow: false }, Span { began: ended, ended })
+            (Outcome { failed: true, slow: false }, CallTimes { began: ended, ended })
         };
         buckets.record(Generation::from_bits(0), || true, call)
     };

@@ -27,8 +27,8 @@
 //! stopped fails. (Unless meanwhile the ring went round a multiple of 1,024 times and brought the very same
 //! outcomes.)
 
-use super::{Outcome, Tally};
-use crate::breaker::word::Generation;
+use super::{Outcome, OutcomeCounts};
+use crate::breaker::state_word::Generation;
 use crate::sync::{AtomicU64, Backoff, Field, Ordering, fence};
 use alloc::boxed::Box;
 
@@ -48,7 +48,7 @@ const SPARE: Field = WORD_LAP.then(16);
 const _: () = assert!(SPARE.end() == u64::BITS, "and so must those of the ring's");
 
 #[derive(Debug)]
-pub(in crate::breaker) struct Ring {
+pub(in crate::breaker) struct OutcomeRing {
     head: AtomicU64,
     words: Box<[AtomicU64]>,
     calls: u32,
@@ -58,13 +58,13 @@ pub(in crate::breaker) struct Ring {
 
 /// Where an outcome is.
 #[derive(Clone, Copy)]
-struct Slot {
+struct OutcomeSlot {
     word: usize,
     /// Which of the word's.
     place: u32,
 }
 
-impl Ring {
+impl OutcomeRing {
     /// Of so many calls: at most 4,096.
     pub(super) fn new(calls: u32, slow: bool) -> Self {
         let width = if slow { 2 } else { 1 };
@@ -87,7 +87,7 @@ impl Ring {
         generation: Generation,
         is_current: impl Fn() -> bool,
         outcome: Outcome,
-    ) -> Option<Tally> {
+    ) -> Option<OutcomeCounts> {
         let outcome = outcome.bits() & ((1 << self.width) - 1);
         let backoff = Backoff::new();
         loop {
@@ -148,15 +148,15 @@ impl Ring {
         rest | LAP.put(lap) | FULL.put(1)
     }
 
-    pub(super) fn tally(&self) -> (Tally, Generation) {
+    pub(super) fn counts(&self) -> (OutcomeCounts, Generation) {
         // ORDERING: Relaxed: the head alone tells.
         let head = self.head.load(Ordering::Relaxed);
         (self.count(head), Generation::from_bits(GENERATION.get(head)))
     }
 
     #[inline]
-    fn count(&self, head: u64) -> Tally {
-        Tally {
+    fn count(&self, head: u64) -> OutcomeCounts {
+        OutcomeCounts {
             // At most 13 bits each.
             calls: if FULL.get(head) == 0 { INDEX.get(head) as u32 } else { self.calls },
             failed: FAILED.get(head) as u32,
@@ -165,14 +165,14 @@ impl Ring {
     }
 
     #[inline]
-    fn slot(&self, index: u32) -> Slot {
+    fn slot(&self, index: u32) -> OutcomeSlot {
         // 32 in a word, or 16: a shift and a mask.
         let bits = OUTCOMES.bits().ilog2() + 1 - self.width;
-        Slot { word: (index >> bits) as usize, place: index & ((1 << bits) - 1) }
+        OutcomeSlot { word: (index >> bits) as usize, place: index & ((1 << bits) - 1) }
     }
 
     #[inline]
-    fn read(&self, slot: Slot) -> u64 {
+    fn read(&self, slot: OutcomeSlot) -> u64 {
         // ORDERING: Relaxed: the exchange of the head succeeds only where nothing was written since the head was
         // loaded but the last outcome.
         self.words[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)

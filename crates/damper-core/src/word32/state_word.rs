@@ -41,39 +41,39 @@ pub(super) const MOST_PROBES: u32 = PROBES.max() as u32;
 /// How many cooldowns there can be: the first, and one for each time that probes failed.
 pub(super) const COOLDOWNS: usize = REOPENS.max() as usize + 1;
 
-/// What the word holds, as it stands there.
+/// What the word held when it was loaded, packed as it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Snapshot(u32);
+pub(super) struct Snapshot32(u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum Phase32 {
     Closed { failures: u32 },
     Open { until: u32 },
-    HalfOpen(Probes),
+    HalfOpen(Probes32),
     ForcedOpen,
     ForcedClosed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Probes {
-    pub(super) out: u32,
+pub(super) struct Probes32 {
+    pub(super) in_flight: u32,
     pub(super) succeeded: u32,
     pub(super) deadline: u32,
 }
 
-impl Snapshot {
-    pub(super) const fn phase(self) -> Phase {
+impl Snapshot32 {
+    pub(super) const fn phase(self) -> Phase32 {
         let payload = PAYLOAD.get(self.0 as u64);
         match STATE.get(self.0 as u64) {
-            0 => Phase::Closed { failures: payload as u32 },
-            1 => Phase::Open { until: payload as u32 },
-            2 => Phase::HalfOpen(Probes {
-                out: PROBES.get(payload) as u32,
+            0 => Phase32::Closed { failures: payload as u32 },
+            1 => Phase32::Open { until: payload as u32 },
+            2 => Phase32::HalfOpen(Probes32 {
+                in_flight: PROBES.get(payload) as u32,
                 succeeded: SUCCESSES.get(payload) as u32,
                 deadline: DEADLINE.get(payload) as u32,
             }),
-            3 => Phase::ForcedOpen,
-            _ => Phase::ForcedClosed,
+            3 => Phase32::ForcedOpen,
+            _ => Phase32::ForcedClosed,
         }
     }
 
@@ -98,28 +98,28 @@ impl Snapshot {
         REOPENS.get(self.0 as u64) as usize
     }
 
-    /// The same turn of the same state, with another payload.
+    /// The same state and generation with another payload.
     #[must_use]
-    pub(super) const fn with(self, phase: Phase) -> Self {
+    pub(super) const fn with(self, phase: Phase32) -> Self {
         Self::pack(self.generation(), self.reopens(), phase)
     }
 
-    /// The next state, with so many reopens; more than the word can count are the most.
+    /// The next state, after so many reopenings, up to the most that the word can count.
     #[must_use]
-    pub(super) const fn next(self, reopens: usize, phase: Phase) -> Self {
+    pub(super) const fn next(self, reopens: usize, phase: Phase32) -> Self {
         let most = COOLDOWNS - 1;
         Self::pack(self.generation() + 1, if reopens < most { reopens } else { most }, phase)
     }
 
-    const fn pack(generation: u32, reopens: usize, phase: Phase) -> Self {
+    const fn pack(generation: u32, reopens: usize, phase: Phase32) -> Self {
         let (state, payload) = match phase {
-            Phase::Closed { failures } => (0, failures as u64),
-            Phase::Open { until } => (1, until as u64),
-            Phase::HalfOpen(Probes { out, succeeded, deadline }) => {
-                (2, PROBES.put(out as u64) | SUCCESSES.put(succeeded as u64) | DEADLINE.put(deadline as u64))
+            Phase32::Closed { failures } => (0, failures as u64),
+            Phase32::Open { until } => (1, until as u64),
+            Phase32::HalfOpen(Probes32 { in_flight, succeeded, deadline }) => {
+                (2, PROBES.put(in_flight as u64) | SUCCESSES.put(succeeded as u64) | DEADLINE.put(deadline as u64))
             }
-            Phase::ForcedOpen => (3, 0),
-            Phase::ForcedClosed => (4, 0),
+            Phase32::ForcedOpen => (3, 0),
+            Phase32::ForcedClosed => (4, 0),
         };
         let fields = STATE.put(state) | GENERATION.put(generation as u64) | REOPENS.put(reopens as u64);
         Self((fields | PAYLOAD.put(payload)) as u32)
@@ -128,9 +128,9 @@ impl Snapshot {
 
 /// The word itself.
 #[derive(Debug)]
-pub(super) struct StateWord(AtomicU32);
+pub(super) struct StateWord32(AtomicU32);
 
-impl StateWord {
+impl StateWord32 {
     const_unless_loom! {
         /// Closed, with no failures, in the first generation.
         pub(super) const fn closed() -> Self {
@@ -139,15 +139,15 @@ impl StateWord {
     }
 
     #[inline]
-    pub(super) fn load(&self) -> Snapshot {
+    pub(super) fn load(&self) -> Snapshot32 {
         // ORDERING: Relaxed, here and below. The word is the whole state and nothing else is published through it.
-        // loom-tests: small::probes_are_limited, small::a_late_result_changes_nothing.
-        Snapshot(self.0.load(Ordering::Relaxed))
+        // loom-tests: word32::probes_are_limited, word32::a_late_result_changes_nothing.
+        Snapshot32(self.0.load(Ordering::Relaxed))
     }
 
-    /// Puts `new` in the place of `old`, if that is still there.
+    /// Swaps `old` for `new`, unless the word has changed.
     #[must_use]
-    pub(super) fn replace(&self, old: Snapshot, new: Snapshot) -> bool {
+    pub(super) fn replace(&self, old: Snapshot32, new: Snapshot32) -> bool {
         self.0.compare_exchange_weak(old.0, new.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }

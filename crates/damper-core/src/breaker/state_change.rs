@@ -1,10 +1,11 @@
-//! What is told of a change of the state.
+//! A change of the state, and who is notified of it.
 
 use super::State;
 use core::fmt;
 
-/// A change of a breaker's state; or, where somebody asked for the state that it was in, the beginning of another turn
-/// of that, with nothing counted.
+/// A change of a breaker's state.
+///
+/// A control that asks for the present state makes a change too: the state starts over, with nothing counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct StateChange {
@@ -33,8 +34,7 @@ impl StateChange {
         self.cause
     }
 
-    /// The number of the state's turn, which counts changes; wraps after 8,192. It puts changes that are told late
-    /// in their order.
+    /// The generation, incremented on every transition; wraps after 8,192. It orders notifications that come late.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.generation
@@ -99,14 +99,16 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Is told of every change of a breaker's state, exactly once, by the thread that made it: after the change, so that
-/// others may have seen it already, and another may be told first. The breaker can be used from within.
+/// A listener for state changes: called exactly once for every change, by the thread that made it.
 ///
-/// A state that somebody asks for is told even if the breaker was in it: a [reset](super::CircuitBreaker::reset) of a
-/// closed one as `closed -> closed`, for it forgets what was counted. So the [numbers](StateChange::generation) of what
-/// is told have no gaps.
+/// The call comes after the change, so other threads may have seen it already, and the listener may have been called for
+/// a later one. It may use the breaker.
 ///
-/// Every function from a [`StateChange`] is one; `()` is told and does nothing.
+/// A control that asks for the present state is reported too: the [reset](super::CircuitBreaker::reset) of a closed
+/// breaker as `closed -> closed`, because it forgets what was counted. So the [generations](StateChange::generation) that
+/// are reported have no gaps.
+///
+/// Every function from a [`StateChange`] is a listener; `()` does nothing.
 pub trait OnStateChange {
     /// The state has changed.
     fn on_state_change(&self, change: StateChange);

@@ -12,8 +12,8 @@
 //!
 //! An outcome is shifted in by one exchange, so what the window then has is known exactly.
 
-use super::{Outcome, Tally};
-use crate::breaker::word::Generation;
+use super::{Outcome, OutcomeCounts};
+use crate::breaker::state_word::Generation;
 use crate::sync::{AtomicU64, Backoff, Field, Ordering, const_unless_loom, fence};
 
 /// The bits of outcomes.
@@ -28,14 +28,14 @@ const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word"
 const FAILED_OF_TWO: u64 = 0x5555_5555_5555_5555;
 
 #[derive(Debug)]
-pub(in crate::breaker) struct Register {
+pub(in crate::breaker) struct OutcomeRegister {
     word: AtomicU64,
     calls: u32,
     /// Bits of an outcome: 1 or 2.
     width: u32,
 }
 
-impl Register {
+impl OutcomeRegister {
     const_unless_loom! {
         /// Of so many calls, which must fit.
         pub(super) const fn new(calls: u32, slow: bool) -> Self {
@@ -58,7 +58,7 @@ impl Register {
         generation: Generation,
         is_current: impl Fn() -> bool,
         outcome: Outcome,
-    ) -> Option<Tally> {
+    ) -> Option<OutcomeCounts> {
         let backoff = Backoff::new();
         loop {
             // ORDERING: Relaxed: the word is the whole window.
@@ -84,7 +84,7 @@ impl Register {
         }
     }
 
-    pub(super) fn tally(&self) -> (Tally, Generation) {
+    pub(super) fn counts(&self) -> (OutcomeCounts, Generation) {
         // ORDERING: Relaxed: the word is the whole window.
         let word = self.word.load(Ordering::Relaxed);
         (self.count(OUTCOMES.get(word)), Generation::from_bits(GENERATION.get(word)))
@@ -99,13 +99,13 @@ impl Register {
     }
 
     #[inline]
-    fn count(&self, outcomes: u64) -> Tally {
+    fn count(&self, outcomes: u64) -> OutcomeCounts {
         let bits = outcomes.ilog2();
         let outcomes = outcomes & ((1 << bits) - 1);
         if self.width == 1 {
-            return Tally { calls: bits, failed: outcomes.count_ones(), slow: 0 };
+            return OutcomeCounts { calls: bits, failed: outcomes.count_ones(), slow: 0 };
         }
         let failed = (outcomes & FAILED_OF_TWO).count_ones();
-        Tally { calls: bits / 2, failed, slow: outcomes.count_ones() - failed }
+        OutcomeCounts { calls: bits / 2, failed, slow: outcomes.count_ones() - failed }
     }
 }

@@ -22,8 +22,8 @@
 //! | FAILED | calls | probes that failed, where a rate of them decides |
 //! | DEADLINE | 1/4096 of the longest time half-open | when that is over; wraps after four times as long |
 //!
-//! Every change is a compare-and-swap of the whole word, made from a snapshot in which state and generation were
-//! looked at: adding to a payload in place would corrupt whatever the payload has become meanwhile.
+//! Every change is a compare-and-swap of the whole word, made from a snapshot whose state and generation were
+//! checked. Adding to a payload in place would corrupt the payload of whichever state came meanwhile.
 
 use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
 use core::fmt;
@@ -85,11 +85,11 @@ impl fmt::Display for State {
     }
 }
 
-/// A state with what it needs.
+/// A state with its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Closed { failures: u64 },
-    Open { until: Instant },
+    Open { until: WrappingMicros },
     HalfOpen(Probes),
     ForcedOpen,
     ForcedClosed,
@@ -109,24 +109,24 @@ impl Phase {
     }
 }
 
-/// What is known of the probes.
+/// The counts of the probes, and when the half-open state ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Probes {
-    pub(super) out: u32,
+    pub(super) in_flight: u32,
     pub(super) succeeded: u32,
     pub(super) failed: u32,
-    pub(super) deadline: Deadline,
+    pub(super) deadline: HalfOpenDeadline,
 }
 
-/// When the time half-open is over, in parts of its own; these wrap.
+/// When the half-open state ends, counted in fractions of `max_half_open`; wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Deadline(u64);
+pub(super) struct HalfOpenDeadline(u64);
 
-impl Deadline {
-    /// In how many parts the longest time half-open is measured.
+impl HalfOpenDeadline {
+    /// Into how many parts `max_half_open` is divided.
     pub(super) const PARTS: u64 = 4_096;
 
-    /// When that part begins.
+    /// The beginning of that part.
     pub(super) const fn at(part: u64) -> Self {
         Self(part & DEADLINE.max())
     }
@@ -139,12 +139,12 @@ impl Deadline {
     }
 }
 
-/// A moment in microseconds, as far as the word keeps it: they wrap, only nearby ones can be compared.
+/// A time in microseconds as the word keeps it: it wraps, so only times close to each other can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Instant(u64);
+pub(super) struct WrappingMicros(u64);
 
-impl Instant {
-    /// How far ahead a moment can lie, in microseconds: half the circle.
+impl WrappingMicros {
+    /// How far ahead a time can lie, in microseconds: half the range.
     pub(super) const FARTHEST: u64 = PAYLOAD.max() / 2;
 
     pub(super) const fn from_micros(micros: u64) -> Self {
@@ -155,29 +155,29 @@ impl Instant {
         Self::from_micros(self.0.wrapping_add(micros))
     }
 
-    /// The microseconds from `earlier` to this moment; what lies in the past appears as very far ahead.
+    /// The microseconds since `earlier`; a time in the past appears as very far ahead.
     pub(super) const fn since(self, earlier: Self) -> u64 {
         self.0.wrapping_sub(earlier.0) & PAYLOAD.max()
     }
 }
 
-/// What the word held at one moment.
+/// What the word held when it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Snapshot {
     pub(super) generation: Generation,
-    /// From half-open to open since it was closed.
+    /// Transitions from half-open to open since the breaker was last closed.
     pub(super) reopens: u32,
     pub(super) phase: Phase,
 }
 
-/// The number of a state's turn; wraps.
+/// Counts state transitions; wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Generation(u64);
 
 impl Generation {
     pub(super) const BITS: u32 = GENERATION.bits();
 
-    /// That of no state: what is told of it changes nothing.
+    /// The generation of no state: an outcome recorded with it is discarded.
     pub(super) const NONE: Self = Self(u64::MAX);
 
     pub(super) const fn from_bits(bits: u64) -> Self {
@@ -194,13 +194,13 @@ impl Generation {
 }
 
 impl Snapshot {
-    /// The same turn of the same state, with another payload.
+    /// The same state and generation with another payload.
     #[must_use]
     pub(super) const fn with(self, phase: Phase) -> Self {
         Self { phase, ..self }
     }
 
-    /// The next state, of a breaker that was not closed since.
+    /// The next state, which keeps the number of reopenings.
     #[must_use]
     pub(super) const fn transition_to(self, phase: Phase) -> Self {
         Self { generation: self.generation.next(), phase, ..self }
@@ -208,12 +208,12 @@ impl Snapshot {
 
     /// The next state, open again after its probes failed.
     #[must_use]
-    pub(super) const fn reopened(self, until: Instant) -> Self {
+    pub(super) const fn reopened(self, until: WrappingMicros) -> Self {
         let reopens = if self.reopens as u64 == REOPENS.max() { self.reopens } else { self.reopens + 1 };
         Self { reopens, ..self.transition_to(Phase::Open { until }) }
     }
 
-    /// The next state, with nothing left of before.
+    /// The next state, with everything reset.
     #[must_use]
     pub(super) const fn start_over(self, phase: Phase) -> Self {
         Self { reopens: 0, ..self.transition_to(phase) }
@@ -223,12 +223,12 @@ impl Snapshot {
         let payload = PAYLOAD.get(word);
         let phase = match STATE.get(word) {
             CLOSED => Phase::Closed { failures: payload },
-            OPEN => Phase::Open { until: Instant(payload) },
+            OPEN => Phase::Open { until: WrappingMicros(payload) },
             HALF_OPEN => Phase::HalfOpen(Probes {
-                out: PROBES.get(payload) as u32,
+                in_flight: PROBES.get(payload) as u32,
                 succeeded: SUCCESSES.get(payload) as u32,
                 failed: FAILED.get(payload) as u32,
-                deadline: Deadline(DEADLINE.get(payload)),
+                deadline: HalfOpenDeadline(DEADLINE.get(payload)),
             }),
             FORCED_OPEN => Phase::ForcedOpen,
             FORCED_CLOSED => Phase::ForcedClosed,
@@ -241,9 +241,9 @@ impl Snapshot {
         let (state, payload) = match self.phase {
             Phase::Closed { failures } => (CLOSED, failures),
             Phase::Open { until } => (OPEN, until.0),
-            Phase::HalfOpen(Probes { out, succeeded, failed, deadline }) => (
+            Phase::HalfOpen(Probes { in_flight, succeeded, failed, deadline }) => (
                 HALF_OPEN,
-                PROBES.put(out as u64)
+                PROBES.put(in_flight as u64)
                     | SUCCESSES.put(succeeded as u64)
                     | FAILED.put(failed as u64)
                     | DEADLINE.put(deadline.0),
@@ -281,12 +281,12 @@ impl StateWord {
     #[inline]
     pub(super) fn load(&self) -> Snapshot {
         // ORDERING: Relaxed, here and below. The word is the whole state and nothing else is published through it, so
-        // the modification order of this one location is all that the exchange needs.
+        // the modification order of this one location is all that the compare-and-swap needs.
         // loom-tests: breaker::probes_are_limited, breaker::a_late_result_changes_nothing.
         Snapshot::unpack(self.0.load(Ordering::Relaxed))
     }
 
-    /// The generation, if the breaker is closed, for the straight path of a call; else what the word holds.
+    /// The generation, if the breaker is closed, for the fast path of a call; otherwise the packed word.
     #[inline]
     pub(super) fn closed_generation(&self) -> Result<Generation, Packed> {
         // ORDERING: Relaxed, as in `load`.
@@ -312,15 +312,15 @@ impl StateWord {
 
 #[cfg(test)]
 mod tests {
-    use super::{Deadline, Generation, Instant, Phase, Probes, Snapshot};
+    use super::{Generation, HalfOpenDeadline, Phase, Probes, Snapshot, WrappingMicros};
     use proptest::prelude::*;
 
     fn phases() -> impl Strategy<Value = Phase> {
         prop_oneof![
             (0..1u64 << 44).prop_map(|failures| Phase::Closed { failures }),
-            any::<u64>().prop_map(|micros| Phase::Open { until: Instant::from_micros(micros) }),
-            (0..1024u32, 0..1024u32, 0..1024u32, any::<u64>()).prop_map(|(out, succeeded, failed, part)| {
-                Phase::HalfOpen(Probes { out, succeeded, failed, deadline: Deadline::at(part) })
+            any::<u64>().prop_map(|micros| Phase::Open { until: WrappingMicros::from_micros(micros) }),
+            (0..1024u32, 0..1024u32, 0..1024u32, any::<u64>()).prop_map(|(in_flight, succeeded, failed, part)| {
+                Phase::HalfOpen(Probes { in_flight, succeeded, failed, deadline: HalfOpenDeadline::at(part) })
             }),
             Just(Phase::ForcedOpen),
             Just(Phase::ForcedClosed),
@@ -336,8 +336,8 @@ mod tests {
         }
 
         #[test]
-        fn moments_wrap(micros in any::<u64>(), wait in 0..1u64 << 44) {
-            let now = Instant::from_micros(micros);
+        fn times_wrap(micros in any::<u64>(), wait in 0..1u64 << 44) {
+            let now = WrappingMicros::from_micros(micros);
             prop_assert_eq!(now.after(wait).since(now), wait);
         }
 
@@ -347,7 +347,7 @@ mod tests {
             ahead in 0..=4_097u64,
             parts in 0..16_384u64,
         ) {
-            let has_passed = Deadline::at(now + ahead).has_passed(now + parts, ahead);
+            let has_passed = HalfOpenDeadline::at(now + ahead).has_passed(now + parts, ahead);
             prop_assert_eq!(has_passed, parts >= ahead);
         }
     }
@@ -363,7 +363,7 @@ mod tests {
         let mut snapshot =
             Snapshot { generation: Generation::from_bits(0), reopens: 0, phase: Phase::Closed { failures: 0 } };
         for reopens in 1..40 {
-            snapshot = snapshot.reopened(Instant::from_micros(7));
+            snapshot = snapshot.reopened(WrappingMicros::from_micros(7));
             assert_eq!(snapshot.reopens, reopens.min(15));
         }
         assert_eq!(snapshot.start_over(Phase::Closed { failures: 0 }).reopens, 0);

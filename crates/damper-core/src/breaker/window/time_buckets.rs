@@ -23,8 +23,8 @@
 //! A call whose bucket is already used for a later time is dropped. (A bucket that nobody used for exactly as long
 //! as its epoch takes to wrap is counted once more: 524,288 buckets, six days of seconds.)
 
-use super::{Outcome, Span, Tally};
-use crate::breaker::word::Generation;
+use super::{CallTimes, Outcome, OutcomeCounts};
+use crate::breaker::state_word::Generation;
 use crate::sync::{AtomicU64, Backoff, Field, Ordering, fence};
 use alloc::boxed::Box;
 use core::ops::BitOr;
@@ -38,14 +38,14 @@ const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word"
 
 /// Where the fields of a bucket are.
 #[derive(Clone, Copy, Debug)]
-struct Layout {
+struct BucketLayout {
     calls: Field,
     failed: Field,
     slow: Option<Field>,
     epoch: Field,
 }
 
-impl Layout {
+impl BucketLayout {
     const fn new(slow: bool) -> Self {
         let bits = if slow { 15 } else { 22 };
         let calls = Field::lowest(bits);
@@ -58,16 +58,16 @@ impl Layout {
         Self { calls, failed, slow, epoch }
     }
 
-    fn unpack(&self, word: u64) -> Tally {
+    fn unpack(&self, word: u64) -> OutcomeCounts {
         // At most 22 bits each.
-        Tally {
+        OutcomeCounts {
             calls: self.calls.get(word) as u32,
             failed: self.failed.get(word) as u32,
             slow: self.slow.map_or(0, |slow| slow.get(word) as u32),
         }
     }
 
-    fn pack(&self, epoch: u64, counts: Tally) -> u64 {
+    fn pack(&self, epoch: u64, counts: OutcomeCounts) -> u64 {
         self.epoch.put(epoch)
             | self.calls.put(counts.calls.into())
             | self.failed.put(counts.failed.into())
@@ -86,22 +86,22 @@ impl Layout {
 }
 
 #[derive(Debug)]
-pub(in crate::breaker) struct Buckets {
+pub(in crate::breaker) struct TimeBuckets {
     line: AtomicU64,
     ring: Box<[AtomicU64]>,
     /// In microseconds.
     length: u64,
-    layout: Layout,
+    layout: BucketLayout,
 }
 
-impl Buckets {
+impl TimeBuckets {
     /// At most `MOST`, of `length` microseconds each.
     pub(super) fn new(length: u64, buckets: u32, slow: bool) -> Self {
         Self {
             line: AtomicU64::new(0),
             ring: (0..buckets).map(|_| AtomicU64::new(0)).collect(),
             length,
-            layout: Layout::new(slow),
+            layout: BucketLayout::new(slow),
         }
     }
 
@@ -118,8 +118,8 @@ impl Buckets {
         &self,
         generation: Generation,
         is_current: impl Fn() -> bool,
-        call: impl Fn() -> (Outcome, Span),
-    ) -> Option<Tally> {
+        call: impl Fn() -> (Outcome, CallTimes),
+    ) -> Option<OutcomeCounts> {
         let line = self.line_of(generation, is_current)?;
         let (outcome, span) = call();
         let number = self.number(span.began, line);
@@ -134,12 +134,12 @@ impl Buckets {
             return None;
         }
         match self.sum(&words, now) {
-            (tally, true) => Some(tally),
+            (counts, true) => Some(counts),
             _ => None,
         }
     }
 
-    pub(super) fn tally(&self, now: u64) -> (Tally, Generation) {
+    pub(super) fn counts(&self, now: u64) -> (OutcomeCounts, Generation) {
         // ORDERING: Relaxed: what is told counts for no decision.
         let line = self.line.load(Ordering::Relaxed);
         (self.sum(&self.words(), self.number(now, line)).0, Generation::from_bits(GENERATION.get(line)))
@@ -196,10 +196,10 @@ impl Buckets {
                 0 => old,
                 // Used for a later time; unless that is ahead of a moment that is read now: then it is one of long ago.
                 age if age < 0 && old.calls > 0 && -self.layout.age(now(), word) <= MOST as i64 => return Some(()),
-                _ => Tally::default(),
+                _ => OutcomeCounts::default(),
             };
             if u64::from(counts.calls) == self.layout.calls.max() {
-                counts = Tally { calls: counts.calls / 2, failed: counts.failed / 2, slow: counts.slow / 2 };
+                counts = OutcomeCounts { calls: counts.calls / 2, failed: counts.failed / 2, slow: counts.slow / 2 };
             }
             counts.calls += 1;
             counts.failed += u32::from(outcome.failed);
@@ -226,23 +226,23 @@ impl Buckets {
 
     /// The second pass: what the buckets have that end with the number `now`, and whether none of them went on to a
     /// later time since the first.
-    fn sum(&self, words: &[u64; MOST], now: u64) -> (Tally, bool) {
-        let mut tally = Tally::default();
+    fn sum(&self, words: &[u64; MOST], now: u64) -> (OutcomeCounts, bool) {
+        let mut counts = OutcomeCounts::default();
         let mut is_whole = true;
         for (&first, bucket) in words.iter().zip(&self.ring) {
             // ORDERING: Relaxed: nothing is read afterwards.
             let second = bucket.load(Ordering::Relaxed);
             let is_in_window = |word| (0..self.ring.len() as i64).contains(&self.layout.age(now, word));
-            let counted = |word| if is_in_window(word) { self.layout.unpack(word) } else { Tally::default() };
+            let counted = |word| if is_in_window(word) { self.layout.unpack(word) } else { OutcomeCounts::default() };
             let (early, late) = (counted(first), counted(second));
             // Then successes in it may be missing, and the others' failures be too many.
             // loom-tests: breaker_windows::a_sum_that_takes_too_long_trips_nothing.
             is_whole &= !is_in_window(first) || is_in_window(second);
             // At most ten buckets of 22 bits.
-            tally.calls += early.calls.max(late.calls);
-            tally.failed += early.failed;
-            tally.slow += early.slow;
+            counts.calls += early.calls.max(late.calls);
+            counts.failed += early.failed;
+            counts.slow += early.slow;
         }
-        (tally, is_whole)
+        (counts, is_whole)
     }
 }
