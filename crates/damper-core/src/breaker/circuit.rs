@@ -1,4 +1,4 @@
-//! The breaker apart from its clock: admits calls, records their outcomes, and notifies the listener.
+//! The inside of a breaker: admits calls, records their outcomes, and notifies the listener.
 
 use super::state_machine::{CallDecision, CooldownRequest, StateMachine};
 use super::state_word::{Generation, Packed, Phase, Snapshot, StateWord};
@@ -8,8 +8,8 @@ use crate::sync::{AtomicU64, Backoff, Ordering, const_unless_loom};
 use crate::time::{Clock, MicrosClock};
 use core::time::Duration;
 
-/// The word, the state machine that computes its next value, the window of outcomes, and the listener.
-pub(super) struct Circuit<L> {
+/// The word of a breaker, the state machine that computes its next value, and the window of outcomes.
+pub(super) struct Circuit<C, L> {
     word: StateWord,
     machine: StateMachine,
     window: OutcomeWindow,
@@ -17,6 +17,7 @@ pub(super) struct Circuit<L> {
     is_timed: bool,
     /// 1 if nothing is refused.
     metrics_only: AtomicU64,
+    clock: MicrosClock<C>,
     listener: L,
 }
 
@@ -33,10 +34,10 @@ impl Ticket {
     const VOID: Self = Self { generation: Generation::NONE, began: 0 };
 }
 
-impl Circuit<()> {
+impl<C> Circuit<C, ()> {
     const_unless_loom! {
         /// A closed one, without a listener.
-        pub(super) const fn closed(config: &BreakerConfig) -> Self {
+        pub(super) const fn closed(config: &BreakerConfig, clock: C) -> Self {
             let machine = StateMachine::new(config);
             Self {
                 word: StateWord::closed(),
@@ -44,18 +45,19 @@ impl Circuit<()> {
                 is_timed: machine.counts_slow_calls(),
                 machine,
                 metrics_only: AtomicU64::new(0),
+                clock: MicrosClock::new(clock),
                 listener: (),
             }
         }
     }
 
-    pub(super) fn with_listener<L>(self, listener: L) -> Circuit<L> {
-        let Self { word, machine, window, is_timed, metrics_only, listener: () } = self;
-        Circuit { word, machine, window, is_timed, metrics_only, listener }
+    pub(super) fn with_listener<L>(self, listener: L) -> Circuit<C, L> {
+        let Self { word, machine, window, is_timed, metrics_only, clock, listener: () } = self;
+        Circuit { word, machine, window, is_timed, metrics_only, clock, listener }
     }
 }
 
-impl<L> Circuit<L> {
+impl<C, L> Circuit<C, L> {
     pub(super) fn with_window(self, window: Window) -> Self {
         let window = OutcomeWindow::new(window, self.machine.counts_slow_calls());
         let is_timed = self.machine.has_rates() && (self.machine.counts_slow_calls() || window.is_timed());
@@ -66,17 +68,19 @@ impl<L> Circuit<L> {
     pub(super) fn phase(&self) -> Phase {
         self.word.load().phase
     }
+}
 
+impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     /// The time at which a call begins or ends, if calls are timed.
     #[inline]
-    fn timestamp<C: Clock>(&self, clock: &MicrosClock<C>) -> u64 {
-        if self.is_timed { Self::read_clock(clock) } else { 0 }
+    fn timestamp(&self) -> u64 {
+        if self.is_timed { self.read_clock() } else { 0 }
     }
 
     /// Out of line, so that a breaker that times no calls is not slowed.
     #[inline(never)]
-    fn read_clock<C: Clock>(clock: &MicrosClock<C>) -> u64 {
-        clock.read().micros
+    fn read_clock(&self) -> u64 {
+        self.clock.read().micros
     }
 
     /// A cooldown that the server asks to last for `retry_after`.
@@ -85,19 +89,19 @@ impl<L> Circuit<L> {
     }
 
     /// The state that a call would find now, and for how many microseconds it would be refused.
-    fn state_of<C: Clock>(&self, current: Snapshot, clock: &MicrosClock<C>) -> (State, Option<u64>) {
-        self.machine.state_at(current, || clock.read(), self.cooldown(Duration::ZERO))
+    fn state_of(&self, current: Snapshot) -> (State, Option<u64>) {
+        self.machine.state_at(current, || self.clock.read(), self.cooldown(Duration::ZERO))
     }
 
-    pub(super) fn state<C: Clock>(&self, clock: &MicrosClock<C>) -> State {
-        self.state_of(self.word.load(), clock).0
+    pub(super) fn state(&self) -> State {
+        self.state_of(self.word.load()).0
     }
 
-    pub(super) fn status<C: Clock>(&self, clock: &MicrosClock<C>) -> BreakerStatus {
+    pub(super) fn status(&self) -> BreakerStatus {
         let current = self.word.load();
-        let (state, left) = self.state_of(current, clock);
+        let (state, left) = self.state_of(current);
         let (counts, generation) = if self.machine.has_rates() {
-            self.window.counts(if self.window.is_timed() { clock.read().micros } else { 0 })
+            self.window.counts(if self.window.is_timed() { self.clock.read().micros } else { 0 })
         } else {
             (OutcomeCounts::default(), current.generation)
         };
@@ -124,18 +128,18 @@ impl<L> Circuit<L> {
 
     /// The refusal that a call would get now.
     #[inline]
-    pub(super) fn refusal<C: Clock>(&self, clock: &MicrosClock<C>) -> Option<CircuitOpen> {
+    pub(super) fn refusal(&self) -> Option<CircuitOpen> {
         match self.word.closed_generation() {
             Ok(_) => None,
-            Err(current) => self.refusal_slow(current, clock),
+            Err(current) => self.refusal_slow(current),
         }
     }
 
     #[cold]
-    fn refusal_slow<C: Clock>(&self, current: Packed, clock: &MicrosClock<C>) -> Option<CircuitOpen> {
+    fn refusal_slow(&self, current: Packed) -> Option<CircuitOpen> {
         let mut current = current.unpack();
         while !self.is_metrics_only() {
-            match self.machine.admit(current, || clock.read()) {
+            match self.machine.admit(current, || self.clock.read()) {
                 CallDecision::Pass | CallDecision::Probe(_) => break,
                 CallDecision::Open(left) => return Some(CircuitOpen::for_micros(left)),
                 CallDecision::Probing => return Some(CircuitOpen::PROBING),
@@ -148,36 +152,29 @@ impl<L> Circuit<L> {
         }
         None
     }
-}
-
-impl<L: OnStateChange> Circuit<L> {
     /// Lets a call pass, or refuses it.
     #[inline]
-    pub(super) fn admit<C: Clock>(&self, clock: &MicrosClock<C>) -> Result<Ticket, CircuitOpen> {
+    pub(super) fn admit(&self) -> Result<Ticket, CircuitOpen> {
         match self.word.closed_generation() {
-            Ok(generation) => Ok(Ticket { generation, began: self.timestamp(clock) }),
-            Err(current) => self.admit_slow(current, clock),
+            Ok(generation) => Ok(Ticket { generation, began: self.timestamp() }),
+            Err(current) => self.admit_slow(current),
         }
     }
 
     #[cold]
-    fn admit_slow<C: Clock>(&self, current: Packed, clock: &MicrosClock<C>) -> Result<Ticket, CircuitOpen> {
-        match self.admit_or_refuse(current.unpack(), clock) {
-            Ok(generation) => Ok(Ticket { generation, began: self.timestamp(clock) }),
+    fn admit_slow(&self, current: Packed) -> Result<Ticket, CircuitOpen> {
+        match self.admit_or_refuse(current.unpack()) {
+            Ok(generation) => Ok(Ticket { generation, began: self.timestamp() }),
             Err(_) if self.is_metrics_only() => Ok(Ticket::VOID),
             Err(open) => Err(open),
         }
     }
 
-    fn admit_or_refuse<C: Clock>(
-        &self,
-        mut current: Snapshot,
-        clock: &MicrosClock<C>,
-    ) -> Result<Generation, CircuitOpen> {
+    fn admit_or_refuse(&self, mut current: Snapshot) -> Result<Generation, CircuitOpen> {
         let backoff = Backoff::new();
         loop {
             // The clock is read after the word, so that only its own skew can put it before the reading in the word.
-            match self.machine.admit(current, || clock.read()) {
+            match self.machine.admit(current, || self.clock.read()) {
                 CallDecision::Pass => return Ok(current.generation),
                 CallDecision::Probe(next) => {
                     if self.replace(current, next, None) {
@@ -200,30 +197,30 @@ impl<L: OnStateChange> Circuit<L> {
 
     /// Records the outcome of an admitted call.
     #[inline]
-    pub(super) fn record<C: Clock>(&self, ticket: Ticket, verdict: Verdict, clock: &MicrosClock<C>) {
+    pub(super) fn record(&self, ticket: Ticket, verdict: Verdict) {
         match verdict {
-            Verdict::Success => self.succeeded(ticket, clock),
-            Verdict::Failure => self.failed(ticket, Duration::ZERO, clock),
-            Verdict::RetryAfter(wait) => self.failed(ticket, wait, clock),
+            Verdict::Success => self.succeeded(ticket),
+            Verdict::Failure => self.failed(ticket, Duration::ZERO),
+            Verdict::RetryAfter(wait) => self.failed(ticket, wait),
             Verdict::Ignored => self.released(ticket),
         }
     }
 
     #[inline]
-    fn succeeded<C: Clock>(&self, ticket: Ticket, clock: &MicrosClock<C>) {
+    fn succeeded(&self, ticket: Ticket) {
         if self.machine.has_rates() {
-            self.record_in_window(ticket, false, Duration::ZERO, clock);
+            self.record_in_window(ticket, false, Duration::ZERO);
         }
         if !self.word.is_closed_without_failure(ticket.generation) {
-            self.succeeded_slow(ticket, clock);
+            self.succeeded_slow(ticket);
         }
     }
 
     /// Returns the snapshot after the success, unless the result is late.
     #[cold]
-    fn succeeded_slow<C: Clock>(&self, ticket: Ticket, clock: &MicrosClock<C>) -> Option<Snapshot> {
-        if self.is_slow_probe(ticket, clock) {
-            self.failed(ticket, Duration::ZERO, clock);
+    fn succeeded_slow(&self, ticket: Ticket) -> Option<Snapshot> {
+        if self.is_slow_probe(ticket) {
+            self.failed(ticket, Duration::ZERO);
             return None;
         }
         self.settle(ticket.generation, None, |current| self.machine.after_success(current))
@@ -232,7 +229,7 @@ impl<L: OnStateChange> Circuit<L> {
     /// Whether the call is a probe that took as long as a slow call.
     ///
     /// Reads the clock for probes only: the window has timed a call of the closed state already.
-    fn is_slow_probe<C: Clock>(&self, Ticket { generation, began }: Ticket, clock: &MicrosClock<C>) -> bool {
+    fn is_slow_probe(&self, Ticket { generation, began }: Ticket) -> bool {
         if !self.machine.counts_slow_calls() {
             return false;
         }
@@ -240,16 +237,16 @@ impl<L: OnStateChange> Circuit<L> {
         // While the generation is that of the call, so is the state.
         current.generation == generation
             && matches!(current.phase, Phase::HalfOpen(_))
-            && self.machine.is_slow(self.timestamp(clock).saturating_sub(began))
+            && self.machine.is_slow(self.timestamp().saturating_sub(began))
     }
 
     #[cold]
-    fn failed<C: Clock>(&self, ticket: Ticket, retry_after: Duration, clock: &MicrosClock<C>) {
+    fn failed(&self, ticket: Ticket, retry_after: Duration) {
         if self.machine.has_rates() {
-            self.record_in_window(ticket, true, retry_after, clock);
+            self.record_in_window(ticket, true, retry_after);
         }
         self.settle(ticket.generation, None, |current| {
-            self.machine.after_failure(current, || clock.read(), self.cooldown(retry_after))
+            self.machine.after_failure(current, || self.clock.read(), self.cooldown(retry_after))
         });
     }
 
@@ -260,10 +257,10 @@ impl<L: OnStateChange> Circuit<L> {
 
     /// Records that the permit was dropped without a verdict.
     #[cold]
-    pub(super) fn abandoned<C: Clock>(&self, ticket: Ticket, clock: &MicrosClock<C>) {
+    pub(super) fn abandoned(&self, ticket: Ticket) {
         let is_probe = matches!(self.word.load().phase, Phase::HalfOpen(_));
         if self.machine.abandoned_probes_fail() && is_probe {
-            self.failed(ticket, Duration::ZERO, clock);
+            self.failed(ticket, Duration::ZERO);
         } else {
             self.released(ticket);
         }
@@ -274,23 +271,23 @@ impl<L: OnStateChange> Circuit<L> {
     /// If the success closes the breaker, the rest is a call of the closed state; otherwise its outcome is discarded. A
     /// call that is no probe keeps its ticket.
     #[inline]
-    pub(super) fn probe_answered<C: Clock>(&self, ticket: Ticket, clock: &MicrosClock<C>) -> Ticket {
+    pub(super) fn probe_answered(&self, ticket: Ticket) -> Ticket {
         match self.word.closed_generation() {
             Ok(_) => ticket,
-            Err(_) => self.probe_answered_slow(ticket, clock),
+            Err(_) => self.probe_answered_slow(ticket),
         }
     }
 
     #[cold]
-    fn probe_answered_slow<C: Clock>(&self, ticket: Ticket, clock: &MicrosClock<C>) -> Ticket {
+    fn probe_answered_slow(&self, ticket: Ticket) -> Ticket {
         let current = self.word.load();
         // While the generation is that of the call, so is the state.
         if current.generation != ticket.generation || !matches!(current.phase, Phase::HalfOpen(_)) {
             return ticket;
         }
-        match self.succeeded_slow(ticket, clock) {
+        match self.succeeded_slow(ticket) {
             Some(Snapshot { generation, phase: Phase::Closed { .. }, .. }) => {
-                Ticket { generation, began: self.timestamp(clock) }
+                Ticket { generation, began: self.timestamp() }
             }
             _ => Ticket::VOID,
         }
@@ -298,19 +295,13 @@ impl<L: OnStateChange> Circuit<L> {
 
     /// Records the outcome of a call of the closed state in the window, and trips if a rate is reached.
     #[inline]
-    fn record_in_window<C: Clock>(
-        &self,
-        Ticket { generation, began }: Ticket,
-        failed: bool,
-        retry_after: Duration,
-        clock: &MicrosClock<C>,
-    ) {
+    fn record_in_window(&self, Ticket { generation, began }: Ticket, failed: bool, retry_after: Duration) {
         if self.word.closed_generation() != Ok(generation) && !self.is_disabled(generation) {
             return;
         }
         let is_current = || self.word.load().generation == generation;
         let call = || {
-            let ended = self.timestamp(clock);
+            let ended = self.timestamp();
             let slow = self.machine.is_slow(ended.saturating_sub(began));
             (Outcome { failed, slow }, CallTimes { began, ended })
         };
@@ -318,7 +309,7 @@ impl<L: OnStateChange> Circuit<L> {
             return;
         };
         if let Some(cause) = self.machine.trip_cause(counts, self.window.capacity()) {
-            self.trip(generation, cause, retry_after, clock);
+            self.trip(generation, cause, retry_after);
         }
     }
 
@@ -329,9 +320,9 @@ impl<L: OnStateChange> Circuit<L> {
     }
 
     #[cold]
-    fn trip<C: Clock>(&self, generation: Generation, cause: Cause, retry_after: Duration, clock: &MicrosClock<C>) {
+    fn trip(&self, generation: Generation, cause: Cause, retry_after: Duration) {
         self.settle(generation, Some(cause), |current| match current.phase {
-            Phase::Closed { .. } => self.machine.tripped(current, clock.read(), self.cooldown(retry_after)),
+            Phase::Closed { .. } => self.machine.tripped(current, self.clock.read(), self.cooldown(retry_after)),
             _ => current,
         });
     }

@@ -7,7 +7,7 @@ use super::state_word::Phase;
 use super::window::Window;
 use super::{BreakerConfig, BreakerStatus, CallError, CircuitOpen, OnStateChange, Permit, State, StateChange, Verdict};
 use crate::sync::const_unless_loom;
-use crate::time::{Clock, DefaultClock, MicrosClock};
+use crate::time::{Clock, DefaultClock};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 use core::fmt;
@@ -42,8 +42,7 @@ use core::fmt;
 /// }
 /// ```
 pub struct CircuitBreaker<C = DefaultClock, L = ()> {
-    pub(super) circuit: Circuit<L>,
-    pub(super) clock: MicrosClock<C>,
+    pub(super) circuit: Circuit<C, L>,
 }
 
 #[cfg(feature = "std")]
@@ -88,7 +87,7 @@ impl<C: Clock> CircuitBreaker<C> {
         /// Creates a closed breaker on a clock of your own. A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(config: BreakerConfig, clock: C) -> Self {
-            Self { circuit: Circuit::closed(&config), clock: MicrosClock::new(clock) }
+            Self { circuit: Circuit::closed(&config, clock) }
         }
     }
 
@@ -122,7 +121,7 @@ impl<C: Clock> CircuitBreaker<C> {
 
     /// Registers a callback for state changes, as [`on_state_change`](Self::on_state_change) does, of a type of your own.
     pub fn with_listener<L: OnStateChange>(self, listener: L) -> CircuitBreaker<C, L> {
-        CircuitBreaker { circuit: self.circuit.with_listener(listener), clock: self.clock }
+        CircuitBreaker { circuit: self.circuit.with_listener(listener) }
     }
 }
 
@@ -133,7 +132,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// allocated here.
     #[must_use]
     pub fn with_window(self, window: Window) -> Self {
-        Self { circuit: self.circuit.with_window(window), clock: self.clock }
+        Self { circuit: self.circuit.with_window(window) }
     }
 
     /// Makes one call if the breaker lets it pass. `Err` is a failure, and so is a panic.
@@ -182,12 +181,12 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         call: impl FnOnce() -> Result<T, E>,
         classify: impl FnOnce(&Result<T, E>) -> Verdict,
     ) -> Result<T, CallError<E>> {
-        let ticket = self.circuit.admit(&self.clock)?;
-        let guard = FailOnUnwind::recorded_by(|| self.circuit.record(ticket, Verdict::Failure, &self.clock));
+        let ticket = self.circuit.admit()?;
+        let guard = FailOnUnwind::recorded_by(|| self.circuit.record(ticket, Verdict::Failure));
         let result = call();
         let verdict = classify(&result);
         guard.over();
-        self.circuit.record(ticket, verdict, &self.clock);
+        self.circuit.record(ticket, verdict);
         result.map_err(CallError::Failed)
     }
 
@@ -255,7 +254,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// ```
     #[inline]
     pub fn try_acquire(&self) -> Result<Permit<&Self>, CircuitOpen> {
-        let ticket = self.circuit.admit(&self.clock)?;
+        let ticket = self.circuit.admit()?;
         Ok(Permit::new(self, ticket))
     }
 
@@ -268,7 +267,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, CircuitOpen> {
-        let ticket = self.circuit.admit(&self.clock)?;
+        let ticket = self.circuit.admit()?;
         Ok(Permit::new(Arc::clone(self), ticket))
     }
 
@@ -289,7 +288,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// ```
     #[inline]
     pub fn refusal(&self) -> Option<CircuitOpen> {
-        self.circuit.refusal(&self.clock)
+        self.circuit.refusal()
     }
 
     /// Returns the state that a call would find now.
@@ -298,12 +297,12 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// half-open for longer than [`max_half_open`](super::BreakerConfigBuilder::max_half_open) is open, though no call
     /// has found it so yet.
     pub fn state(&self) -> State {
-        self.circuit.state(&self.clock)
+        self.circuit.state()
     }
 
     /// Returns the state, the counts, and when the next probe may pass.
     pub fn status(&self) -> BreakerStatus {
-        self.circuit.status(&self.clock)
+        self.circuit.status()
     }
 
     /// Opens the breaker until it is [reset](Self::reset): every call is refused, and none is a probe.

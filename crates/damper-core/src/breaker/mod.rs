@@ -11,7 +11,7 @@
 // | file | type |
 // |---|---|
 // | `circuit_breaker` | `CircuitBreaker`: constructors, calls and permits, controls, state |
-// | `circuit` | `Circuit`, the breaker apart from its clock: admits calls, records outcomes, notifies the listener |
+// | `circuit` | `Circuit`, the inside of a breaker: admits calls, records outcomes, notifies the listener |
 // | `state_machine` | `StateMachine`: computes the next snapshot, without atomics or a clock |
 // | `state_word` | `StateWord`: the atomic word, its fields, and the compare-and-swap |
 // | `window` | the outcomes from which rates are computed |

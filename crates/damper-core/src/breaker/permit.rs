@@ -142,16 +142,14 @@ impl<B: BreakerRef> Permit<B> {
     /// is discarded. A call that is no probe goes on as it is.
     #[inline]
     pub fn probe_answered(&mut self) {
-        let breaker = self.breaker.breaker();
-        self.ticket = breaker.circuit.probe_answered(self.ticket, &breaker.clock);
+        self.ticket = self.breaker.breaker().circuit.probe_answered(self.ticket);
     }
 
     /// Records `verdict` as the call's outcome.
     #[inline]
     pub fn record(mut self, verdict: Verdict) {
         self.settled = true;
-        let breaker = self.breaker.breaker();
-        breaker.circuit.record(self.ticket, verdict, &breaker.clock);
+        self.breaker.breaker().circuit.record(self.ticket, verdict);
     }
 }
 
@@ -165,8 +163,7 @@ impl<B: BreakerRef> Drop for Permit<B> {
     #[inline]
     fn drop(&mut self) {
         if !self.settled {
-            let breaker = self.breaker.breaker();
-            breaker.circuit.abandoned(self.ticket, &breaker.clock);
+            self.breaker.breaker().circuit.abandoned(self.ticket);
         }
     }
 }

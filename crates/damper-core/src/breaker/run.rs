@@ -53,8 +53,7 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if this.permit.is_none() && this.classify.is_some() {
-            let breaker = this.breaker.breaker();
-            let ticket = breaker.circuit.admit(&breaker.clock)?;
+            let ticket = this.breaker.breaker().circuit.admit()?;
             *this.permit = Some(Permit::new(this.breaker.clone(), ticket));
         }
         *this.is_polled = true;
