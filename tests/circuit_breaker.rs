@@ -184,7 +184,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     #[test]
-    fn it_does_what_the_diagram_says(
+    fn breaker_matches_the_model(
         plan in plans(),
         steps in prop_oneof![Just(0u32), 1..100u32, Just(40)].prop_flat_map(steps),
     ) {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A cooldown that is no whole number of microseconds is rounded up after each failed probe too.
 #[test]
-fn a_cooldown_of_nanoseconds_is_no_shorter_the_second_time() {
+fn repeated_nanosecond_cooldown_keeps_its_length() {
     for nanos in [1, 308, 1_900] {
         let timer = Timer::<1_000_000_000>::at(0);
         let cooldown = Duration::from_nanos(nanos);
@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     #[test]
-    fn it_does_what_the_plain_one_does(settings in settings(), start in 0..1u64 << 62, steps in steps()) {
+    fn breaker_matches_the_model(settings in settings(), start in 0..1u64 << 62, steps in steps()) {
         compare::<1_000>(settings.plan(), start, steps.iter().copied());
         compare::<32_768>(settings.plan(), start, steps.iter().copied());
         compare::<1_000_000>(settings.plan(), start, steps.iter().copied());

@@ -168,13 +168,13 @@ fn probes_are_limited_unless_flawed() {
 
 #[test]
 #[should_panic(expected = "one probe at a time")]
-fn probes_without_a_limit_are_noticed() {
+fn unlimited_probes_are_noticed() {
     check_small(Bug::NoLimit, ONE_PROBE, probes_are_limited_model);
 }
 
 /// Two threads see that the cooldown is over: there is one transition, and it is told once.
 /// [`replace` that tells whoever asked; a store in the place of the exchange.]
-fn the_end_of_the_cooldown_is_told_once_model<C: Circuit>(circuit: C) {
+fn cooldown_end_notifies_once_model<C: Circuit>(circuit: C) {
     circuit.failure();
     let rival = {
         let circuit = circuit.clone();
@@ -189,27 +189,27 @@ fn the_end_of_the_cooldown_is_told_once_model<C: Circuit>(circuit: C) {
 }
 
 #[test]
-fn the_end_of_the_cooldown_is_told_once() {
-    check_real(ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
+fn cooldown_end_notifies_once() {
+    check_real(ONE_PROBE, cooldown_end_notifies_once_model);
 }
 
 #[test]
 #[should_panic(expected = "one probe")]
-fn the_end_of_the_cooldown_is_told_once_unless_flawed() {
-    check_blind(ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
+fn cooldown_end_notifies_once_unless_flawed() {
+    check_blind(ONE_PROBE, cooldown_end_notifies_once_model);
 }
 
 #[test]
 #[should_panic(expected = "told once each")]
-fn an_end_of_the_cooldown_that_is_told_twice_is_noticed() {
-    check_small(Bug::ToldAnyway, ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
+fn double_notification_of_cooldown_end_is_noticed() {
+    check_small(Bug::ToldAnyway, ONE_PROBE, cooldown_end_notifies_once_model);
 }
 
 const FIRST_DECIDES: Rules = Rules { failures: 1, probes: 1, successes: 1 };
 
 /// Results of calls that were permitted while closed race a probe: the probe alone decides.
 /// [`settle` without the test of the generation.]
-fn a_late_result_changes_nothing_model<C: Circuit>(circuit: C) {
+fn late_result_is_discarded_model<C: Circuit>(circuit: C) {
     let late = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
     circuit.failure();
     let rival = {
@@ -229,21 +229,21 @@ fn a_late_result_changes_nothing_model<C: Circuit>(circuit: C) {
 }
 
 #[test]
-fn a_late_result_changes_nothing() {
-    check_real(FIRST_DECIDES, a_late_result_changes_nothing_model);
+fn late_result_is_discarded() {
+    check_real(FIRST_DECIDES, late_result_is_discarded_model);
 }
 
 #[test]
 #[should_panic(expected = "a late")]
-fn a_late_result_that_changes_something_is_noticed() {
-    check_small(Bug::AnyGeneration, FIRST_DECIDES, a_late_result_changes_nothing_model);
+fn accepted_late_result_is_noticed() {
+    check_small(Bug::AnyGeneration, FIRST_DECIDES, late_result_is_discarded_model);
 }
 
 const THIRD_TRIPS: Rules = Rules { failures: 3, probes: 1, successes: 1 };
 
 /// Failures race at the threshold: none is lost, and the third trips it, which is told once.
 /// [A store in the place of the exchange of the word; `replace` that tells whoever asked.]
-fn no_failure_is_lost_model<C: Circuit>(circuit: C) {
+fn every_failure_counts_model<C: Circuit>(circuit: C) {
     let rivals: Vec<_> = (0..2)
         .map(|_| {
             let circuit = circuit.clone();
@@ -259,19 +259,19 @@ fn no_failure_is_lost_model<C: Circuit>(circuit: C) {
 }
 
 #[test]
-fn no_failure_is_lost() {
-    check_three(THIRD_TRIPS, no_failure_is_lost_model);
+fn every_failure_counts() {
+    check_three(THIRD_TRIPS, every_failure_counts_model);
 }
 
 #[test]
 #[should_panic(expected = "three failures")]
-fn no_failure_is_lost_unless_flawed() {
-    check_blind(THIRD_TRIPS, no_failure_is_lost_model);
+fn every_failure_counts_unless_flawed() {
+    check_blind(THIRD_TRIPS, every_failure_counts_model);
 }
 
 /// Two failures race at the threshold of one: the second one is of an older generation.
 /// [`replace` that tells whoever asked; a store in the place of the exchange.]
-fn a_trip_is_told_once_model<C: Circuit>(circuit: C) {
+fn trip_notifies_once_model<C: Circuit>(circuit: C) {
     let permit = circuit.acquire().unwrap();
     let mine = circuit.acquire().unwrap();
     let rival = {
@@ -284,25 +284,25 @@ fn a_trip_is_told_once_model<C: Circuit>(circuit: C) {
 }
 
 #[test]
-fn a_trip_is_told_once() {
-    check_real(FIRST_DECIDES, a_trip_is_told_once_model);
+fn trip_notifies_once() {
+    check_real(FIRST_DECIDES, trip_notifies_once_model);
 }
 
 #[test]
 #[should_panic(expected = "told once each")]
-fn a_trip_is_told_once_unless_flawed() {
-    check_blind(FIRST_DECIDES, a_trip_is_told_once_model);
+fn trip_notifies_once_unless_flawed() {
+    check_blind(FIRST_DECIDES, trip_notifies_once_model);
 }
 
 #[test]
 #[should_panic(expected = "told once each")]
-fn a_trip_that_is_told_twice_is_noticed() {
-    check_small(Bug::ToldAnyway, FIRST_DECIDES, a_trip_is_told_once_model);
+fn double_notification_of_trip_is_noticed() {
+    check_small(Bug::ToldAnyway, FIRST_DECIDES, trip_notifies_once_model);
 }
 
 /// One thread fails, succeeds and fails again, after a failure, while another fails: in no order are there three in a
 /// row. [`settle` that gives up when a success's exchange fails; a store in the place of the exchange.]
-fn a_success_ends_the_row_model<C: Circuit>(circuit: C) {
+fn success_resets_consecutive_failures_model<C: Circuit>(circuit: C) {
     circuit.failure();
     let permit = circuit.acquire().unwrap();
     let rival = {
@@ -317,27 +317,27 @@ fn a_success_ends_the_row_model<C: Circuit>(circuit: C) {
 }
 
 #[test]
-fn a_success_ends_the_row() {
-    check_real(THIRD_TRIPS, a_success_ends_the_row_model);
+fn success_resets_consecutive_failures() {
+    check_real(THIRD_TRIPS, success_resets_consecutive_failures_model);
 }
 
 #[test]
 #[should_panic(expected = "two in a row at the most")]
-fn a_success_ends_the_row_unless_flawed() {
-    check_blind(THIRD_TRIPS, a_success_ends_the_row_model);
+fn success_resets_consecutive_failures_unless_flawed() {
+    check_blind(THIRD_TRIPS, success_resets_consecutive_failures_model);
 }
 
 #[test]
 #[should_panic(expected = "two in a row at the most")]
-fn a_success_that_is_lost_is_noticed() {
-    check_small(Bug::LostSuccess, THIRD_TRIPS, a_success_ends_the_row_model);
+fn lost_success_is_noticed() {
+    check_small(Bug::LostSuccess, THIRD_TRIPS, success_resets_consecutive_failures_model);
 }
 
 const SECOND_TRIPS: Rules = Rules { failures: 2, probes: 1, successes: 1 };
 
 /// Two failures in a row trip it while another thread succeeds: between the two, and it does not trip, or else it does,
 /// and stays open. [A store in the place of the exchange.]
-fn a_trip_while_others_succeed_stays_model<C: Circuit>(circuit: C) {
+fn trip_survives_a_concurrent_success_model<C: Circuit>(circuit: C) {
     let success = circuit.acquire().unwrap();
     let rival = {
         let circuit = circuit.clone();
@@ -354,21 +354,21 @@ fn a_trip_while_others_succeed_stays_model<C: Circuit>(circuit: C) {
 }
 
 #[test]
-fn a_trip_while_others_succeed_stays() {
-    check_real(SECOND_TRIPS, a_trip_while_others_succeed_stays_model);
+fn trip_survives_a_concurrent_success() {
+    check_real(SECOND_TRIPS, trip_survives_a_concurrent_success_model);
 }
 
 #[test]
 #[should_panic(expected = "a trip stays")]
-fn a_trip_while_others_succeed_stays_unless_flawed() {
-    check_blind(SECOND_TRIPS, a_trip_while_others_succeed_stays_model);
+fn trip_survives_a_concurrent_success_unless_flawed() {
+    check_blind(SECOND_TRIPS, trip_survives_a_concurrent_success_model);
 }
 
 const TWO_PROBES: Rules = Rules { failures: 1, probes: 2, successes: 1 };
 
 /// A success and a failure of two probes race: the first decides, and the other is of an older generation by then.
 /// [A transition that keeps its generation; `settle` without the test of it.]
-fn the_first_verdict_decides_model<C: Circuit>(circuit: C) {
+fn first_verdict_decides_model<C: Circuit>(circuit: C) {
     circuit.failure();
     let [success, failure] = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
     let rival = {
@@ -392,25 +392,25 @@ fn the_first_verdict_decides_model<C: Circuit>(circuit: C) {
 }
 
 #[test]
-fn the_first_verdict_decides() {
-    check_real(TWO_PROBES, the_first_verdict_decides_model);
+fn first_verdict_decides() {
+    check_real(TWO_PROBES, first_verdict_decides_model);
 }
 
 #[test]
 #[should_panic(expected = "two verdicts, one decision")]
-fn a_second_verdict_that_decides_is_noticed() {
-    check_small(Bug::AnyGeneration, TWO_PROBES, the_first_verdict_decides_model);
+fn deciding_second_verdict_is_noticed() {
+    check_small(Bug::AnyGeneration, TWO_PROBES, first_verdict_decides_model);
 }
 
 #[test]
 #[should_panic(expected = "told once each")]
-fn a_generation_that_stays_is_noticed() {
-    check_small(Bug::KeepsGeneration, TWO_PROBES, the_first_verdict_decides_model);
+fn unchanged_generation_is_noticed() {
+    check_small(Bug::KeepsGeneration, TWO_PROBES, first_verdict_decides_model);
 }
 
 /// A permit is dropped while another closes the breaker, which then trips again: the drop gives back its own place, or
 /// none. [`settle` without the test of the generation; a store in the place of the exchange.]
-fn a_drop_while_others_close_gives_back_its_own_place_model<C: Circuit>(circuit: C) {
+fn dropped_permit_frees_only_its_own_place_model<C: Circuit>(circuit: C) {
     circuit.failure();
     let [success, dropped] = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
     let rival = {
@@ -430,26 +430,26 @@ fn a_drop_while_others_close_gives_back_its_own_place_model<C: Circuit>(circuit:
 }
 
 #[test]
-fn a_drop_while_others_close_gives_back_its_own_place() {
-    check_real(TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
+fn dropped_permit_frees_only_its_own_place() {
+    check_real(TWO_PROBES, dropped_permit_frees_only_its_own_place_model);
 }
 
 #[test]
 #[should_panic(expected = "a place of before")]
-fn a_drop_while_others_close_gives_back_its_own_place_unless_flawed() {
-    check_blind(TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
+fn dropped_permit_frees_only_its_own_place_unless_flawed() {
+    check_blind(TWO_PROBES, dropped_permit_frees_only_its_own_place_model);
 }
 
 #[test]
 #[should_panic(expected = "a place of before")]
-fn a_place_that_is_given_back_later_is_noticed() {
-    check_small(Bug::AnyGeneration, TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
+fn place_freed_in_later_generation_is_noticed() {
+    check_small(Bug::AnyGeneration, TWO_PROBES, dropped_permit_frees_only_its_own_place_model);
 }
 
 /// The breaker is forced open and reset while a probe is out: its verdict counts before that or not at all, and every
 /// change is told once. [`settle` without the test of the generation; a store in the place of the exchange; a
 /// transition that keeps its generation.]
-fn what_is_forced_stays_model<C: Circuit>(circuit: C, verdict: Verdict, decision: State) {
+fn forced_state_stays_model<C: Circuit>(circuit: C, verdict: Verdict, decision: State) {
     circuit.failure();
     let probe = circuit.acquire().unwrap();
     let rival = {
@@ -469,41 +469,41 @@ fn what_is_forced_stays_model<C: Circuit>(circuit: C, verdict: Verdict, decision
     );
 }
 
-fn a_success_while_forced_model<C: Circuit>(circuit: C) {
-    what_is_forced_stays_model(circuit, Verdict::Success, State::Closed);
+fn success_while_forced_model<C: Circuit>(circuit: C) {
+    forced_state_stays_model(circuit, Verdict::Success, State::Closed);
 }
 
-fn a_failure_while_forced_model<C: Circuit>(circuit: C) {
-    what_is_forced_stays_model(circuit, Verdict::Failure, State::Open);
+fn failure_while_forced_model<C: Circuit>(circuit: C) {
+    forced_state_stays_model(circuit, Verdict::Failure, State::Open);
 }
 
 #[test]
-fn what_is_forced_stays() {
-    check_real(FIRST_DECIDES, a_success_while_forced_model);
-    check_real(FIRST_DECIDES, a_failure_while_forced_model);
+fn forced_state_stays() {
+    check_real(FIRST_DECIDES, success_while_forced_model);
+    check_real(FIRST_DECIDES, failure_while_forced_model);
 }
 
 #[test]
 #[should_panic(expected = "told once each")]
-fn what_is_forced_stays_unless_flawed() {
-    check_blind(FIRST_DECIDES, a_success_while_forced_model);
+fn forced_state_stays_unless_flawed() {
+    check_blind(FIRST_DECIDES, success_while_forced_model);
 }
 
 #[test]
 #[should_panic(expected = "a late verdict")]
-fn a_late_failure_that_opens_what_was_reset_is_noticed() {
-    check_small(Bug::AnyGeneration, FIRST_DECIDES, a_failure_while_forced_model);
+fn late_failure_after_reset_is_noticed() {
+    check_small(Bug::AnyGeneration, FIRST_DECIDES, failure_while_forced_model);
 }
 
 #[test]
 #[should_panic(expected = "told once each")]
-fn a_forced_generation_that_stays_is_noticed() {
-    check_small(Bug::KeepsGeneration, FIRST_DECIDES, a_success_while_forced_model);
+fn unchanged_generation_when_forced_is_noticed() {
+    check_small(Bug::KeepsGeneration, FIRST_DECIDES, success_while_forced_model);
 }
 
 /// Two threads force a breaker, one open and one closed again: each is told once, and the last stays.
 /// [A store in the place of the exchange; `replace` that tells whoever asked.]
-fn two_who_force_it_are_both_told_of_model<C: Circuit>(circuit: C) {
+fn two_forced_changes_are_both_reported_model<C: Circuit>(circuit: C) {
     let rival = {
         let circuit = circuit.clone();
         thread::spawn(move || circuit.force_open())
@@ -516,27 +516,27 @@ fn two_who_force_it_are_both_told_of_model<C: Circuit>(circuit: C) {
 }
 
 #[test]
-fn two_who_force_it_are_both_told_of() {
-    check_real(FIRST_DECIDES, two_who_force_it_are_both_told_of_model);
+fn two_forced_changes_are_both_reported() {
+    check_real(FIRST_DECIDES, two_forced_changes_are_both_reported_model);
 }
 
 #[test]
 #[should_panic(expected = "told once each")]
-fn two_who_force_it_are_both_told_of_unless_flawed() {
-    check_blind(FIRST_DECIDES, two_who_force_it_are_both_told_of_model);
+fn two_forced_changes_are_both_reported_unless_flawed() {
+    check_blind(FIRST_DECIDES, two_forced_changes_are_both_reported_model);
 }
 
 /// The time half-open is over while its probe comes back: either closes it first, or it opens again and the probe is
 /// too late; one of the two, and told once. [A store in the place of the exchange; `settle` without the test of the
 /// generation.]
 #[test]
-fn the_longest_time_half_open_passes_while_a_probe_comes_back() {
+fn half_open_timeout_races_a_returning_probe() {
     check(half_open_too_long_model);
 }
 
 #[test]
 #[should_panic(expected = "told once each")]
-fn the_longest_time_half_open_passes_while_a_probe_comes_back_unless_flawed() {
+fn half_open_timeout_races_a_returning_probe_unless_flawed() {
     check_flawed(Flaw::BlindExchange, half_open_too_long_model);
 }
 
@@ -566,15 +566,15 @@ fn half_open_too_long_model() {
 #[test]
 fn the_copy_is_right() {
     check_small(Bug::None, ONE_PROBE, probes_are_limited_model);
-    check_small(Bug::None, ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
-    check_small(Bug::None, FIRST_DECIDES, a_late_result_changes_nothing_model);
-    check_small(Bug::None, FIRST_DECIDES, a_trip_is_told_once_model);
-    check_small(Bug::None, THIRD_TRIPS, no_failure_is_lost_model);
-    check_small(Bug::None, THIRD_TRIPS, a_success_ends_the_row_model);
-    check_small(Bug::None, SECOND_TRIPS, a_trip_while_others_succeed_stays_model);
-    check_small(Bug::None, TWO_PROBES, the_first_verdict_decides_model);
-    check_small(Bug::None, TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
-    check_small(Bug::None, FIRST_DECIDES, a_success_while_forced_model);
-    check_small(Bug::None, FIRST_DECIDES, a_failure_while_forced_model);
-    check_small(Bug::None, FIRST_DECIDES, two_who_force_it_are_both_told_of_model);
+    check_small(Bug::None, ONE_PROBE, cooldown_end_notifies_once_model);
+    check_small(Bug::None, FIRST_DECIDES, late_result_is_discarded_model);
+    check_small(Bug::None, FIRST_DECIDES, trip_notifies_once_model);
+    check_small(Bug::None, THIRD_TRIPS, every_failure_counts_model);
+    check_small(Bug::None, THIRD_TRIPS, success_resets_consecutive_failures_model);
+    check_small(Bug::None, SECOND_TRIPS, trip_survives_a_concurrent_success_model);
+    check_small(Bug::None, TWO_PROBES, first_verdict_decides_model);
+    check_small(Bug::None, TWO_PROBES, dropped_permit_frees_only_its_own_place_model);
+    check_small(Bug::None, FIRST_DECIDES, success_while_forced_model);
+    check_small(Bug::None, FIRST_DECIDES, failure_while_forced_model);
+    check_small(Bug::None, FIRST_DECIDES, two_forced_changes_are_both_reported_model);
 }

@@ -94,17 +94,17 @@ fn check_flawed(flaw: Flaw, model: fn()) {
 /// Two threads tell two outcomes each of a window of four: it has exactly those, and at no time three failures.
 /// [A store in the place of the exchange.]
 #[test]
-fn a_register_forgets_and_invents_nothing() {
-    check(3, a_register_forgets_and_invents_nothing_model);
+fn register_counts_exactly() {
+    check(3, register_counts_exactly_model);
 }
 
 #[test]
 #[should_panic(expected = "two of four")]
-fn a_register_forgets_and_invents_nothing_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_register_forgets_and_invents_nothing_model);
+fn register_counts_exactly_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, register_counts_exactly_model);
 }
 
-fn a_register_forgets_and_invents_nothing_model() {
+fn register_counts_exactly_model() {
     let breaker = breaker(rate(51, 1), Window::last_calls(4).unwrap(), &Hand::default());
     told(&breaker, "SFSS");
     let rival = {
@@ -126,19 +126,19 @@ fn a_register_forgets_and_invents_nothing_model() {
 /// when the ring has gone round again, what each of them wrote is where it belongs. [A store in the place of the
 /// exchange of the head; `record` that does not write the last outcome.]
 #[test]
-fn a_ring_forgets_and_invents_nothing() {
-    check(2, a_ring_forgets_and_invents_nothing_model);
+fn ring_counts_exactly() {
+    check(2, ring_counts_exactly_model);
 }
 
 #[test]
 #[should_panic(expected = "exact")]
-fn a_ring_forgets_and_invents_nothing_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_ring_forgets_and_invents_nothing_model);
+fn ring_counts_exactly_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, ring_counts_exactly_model);
 }
 
 const SHORT: &str = "SSSSSSSSSSSSSSSSSSSSSSSSS";
 
-fn a_ring_forgets_and_invents_nothing_model() {
+fn ring_counts_exactly_model() {
     // Three failures of 25 are 12 %.
     let breaker = breaker(rate_of_slow(12, 25), Window::last_calls(25).unwrap(), &Hand::default());
     told(&breaker, "FFSSSSSSSSSSSSSSSSSSSSSSS");
@@ -157,17 +157,17 @@ fn a_ring_forgets_and_invents_nothing_model() {
 /// One thread goes round the ring while another looks at its head: what it replaces is what it is then.
 /// [`record` that does not write the last outcome; every access Relaxed, and no fence.]
 #[test]
-fn a_ring_is_as_its_head_says() {
-    check(0, a_ring_is_as_its_head_says_model);
+fn ring_matches_its_head() {
+    check(0, ring_matches_its_head_model);
 }
 
 #[test]
 #[should_panic(expected = "the failure was replaced once")]
-fn a_ring_is_as_its_head_says_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, a_ring_is_as_its_head_says_model);
+fn ring_matches_its_head_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, ring_matches_its_head_model);
 }
 
-fn a_ring_is_as_its_head_says_model() {
+fn ring_matches_its_head_model() {
     // The last one has a word of its own, which is written once a lap: loom remembers few stores of a location.
     let breaker = breaker(rate_of_slow(50, 33), Window::last_calls(33).unwrap(), &Hand::default());
     told(&breaker, "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS");
@@ -185,17 +185,17 @@ fn a_ring_is_as_its_head_says_model() {
 /// new. [`write_last` without the fence, or without looking at the head again; Release of the exchange of the ring's
 /// word, Acquire of the head's load, or Release of its exchange, as Relaxed.]
 #[test]
-fn a_late_record_writes_nothing_into_a_ring_of_now() {
-    check(3, a_late_record_writes_nothing_into_a_ring_of_now_model);
+fn late_record_leaves_newer_ring_intact() {
+    check(3, late_record_leaves_newer_ring_intact_model);
 }
 
 #[test]
 #[should_panic(expected = "nothing of before")]
-fn a_late_record_writes_nothing_into_a_ring_of_now_unless_flawed() {
-    check_flawed(Flaw::NoFences, a_late_record_writes_nothing_into_a_ring_of_now_model);
+fn late_record_leaves_newer_ring_intact_unless_flawed() {
+    check_flawed(Flaw::NoFences, late_record_leaves_newer_ring_intact_model);
 }
 
-fn a_late_record_writes_nothing_into_a_ring_of_now_model() {
+fn late_record_leaves_newer_ring_intact_model() {
     let breaker = breaker(rate_of_slow(50, 2), Window::last_calls(25).unwrap(), &Hand::default());
     told(&breaker, "F");
     let [late] = permits(&breaker);
@@ -211,17 +211,17 @@ fn a_late_record_writes_nothing_into_a_ring_of_now_model() {
 /// A record is late in the middle of its exchange of a word that the next generation comes to: that writes its own
 /// outcome nevertheless. [`write_last` that takes an exchange that failed for one that somebody else made.]
 #[test]
-fn a_late_record_keeps_nothing_out_of_a_ring() {
-    check(2, a_late_record_keeps_nothing_out_of_a_ring_model);
+fn newer_outcome_survives_a_late_record() {
+    check(2, newer_outcome_survives_a_late_record_model);
 }
 
 #[test]
 #[should_panic(expected = "nothing of before")]
-fn a_late_record_keeps_nothing_out_of_a_ring_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_late_record_keeps_nothing_out_of_a_ring_model);
+fn newer_outcome_survives_a_late_record_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, newer_outcome_survives_a_late_record_model);
 }
 
-fn a_late_record_keeps_nothing_out_of_a_ring_model() {
+fn newer_outcome_survives_a_late_record_model() {
     let breaker = breaker(rate_of_slow(50, 25), Window::last_calls(25).unwrap(), &Hand::default());
     // The second word has two of these, the last of which is to be written.
     told(&breaker, "SSSSSSSSSSSSSSSSFS");
@@ -238,7 +238,7 @@ fn a_late_record_keeps_nothing_out_of_a_ring_model() {
 /// A failure of before a trip and a reset comes while the next generation tells its first: neither is counted in the
 /// other's, and together they trip nothing. [`is_current` that is always so; in a register and in buckets the fence
 /// before it; the Release of the exchange as Relaxed, in a ring also the Acquire of the head.]
-fn a_record_of_before_clears_nothing_model(window: Window) {
+fn older_generation_never_clears_a_newer_window_model(window: Window) {
     let breaker = breaker(rate(100, 2), window, &Hand::default());
     let [late] = permits(&breaker);
     let rival = thread::spawn(|| late.failure());
@@ -249,23 +249,23 @@ fn a_record_of_before_clears_nothing_model(window: Window) {
 }
 
 fn late_in_a_register() {
-    a_record_of_before_clears_nothing_model(Window::last_calls(4).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::last_calls(4).unwrap());
 }
 
 fn late_in_a_ring() {
-    a_record_of_before_clears_nothing_model(Window::last_calls(49).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::last_calls(49).unwrap());
 }
 
 fn late_in_buckets() {
-    a_record_of_before_clears_nothing_model(Window::last(Duration::from_secs(1)).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::last(Duration::from_secs(1)).unwrap());
 }
 
 fn late_in_an_interval() {
-    a_record_of_before_clears_nothing_model(Window::interval(Duration::from_secs(1)).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::interval(Duration::from_secs(1)).unwrap());
 }
 
 #[test]
-fn a_record_of_before_clears_nothing() {
+fn older_generation_never_clears_a_newer_window() {
     for model in [late_in_a_register, late_in_a_ring, late_in_buckets, late_in_an_interval] {
         check(3, model);
     }
@@ -273,32 +273,32 @@ fn a_record_of_before_clears_nothing() {
 
 #[test]
 #[should_panic(expected = "one of now")]
-fn a_record_of_before_clears_no_register_unless_flawed() {
+fn older_generation_never_clears_a_newer_register_unless_flawed() {
     check_flawed(Flaw::NoFences, late_in_a_register);
 }
 
 #[test]
 #[should_panic(expected = "one of now")]
-fn a_record_of_before_clears_no_ring_unless_flawed() {
+fn older_generation_never_clears_a_newer_ring_unless_flawed() {
     check_flawed(Flaw::NothingOrdered, late_in_a_ring);
 }
 
 #[test]
 #[should_panic(expected = "one of now")]
-fn a_record_of_before_clears_no_buckets_unless_flawed() {
+fn older_generation_never_clears_newer_buckets_unless_flawed() {
     check_flawed(Flaw::NoFences, late_in_buckets);
 }
 
 #[test]
 #[should_panic(expected = "one of now")]
-fn a_record_of_before_clears_no_interval_unless_flawed() {
+fn older_generation_never_clears_a_newer_interval_unless_flawed() {
     check_flawed(Flaw::NoFences, late_in_an_interval);
 }
 
 /// The record that trips it races another of the same generation and a reset: what was told of before is not counted in
 /// what comes after, and trips it no second time. [`is_current` that is always so; `settle` without the test of the
 /// generation.]
-fn a_trip_counts_once_model(window: Window) -> u32 {
+fn trip_counts_once_model(window: Window) -> u32 {
     let breaker = breaker(rate(100, 2), window, &Hand::default());
     told(&breaker, "F");
     let permits: [_; 2] = permits(&breaker);
@@ -315,40 +315,40 @@ fn a_trip_counts_once_model(window: Window) -> u32 {
 }
 
 #[test]
-fn a_trip_counts_once() {
-    check(3, || assert_eq!(a_trip_counts_once_model(Window::last_calls(4).unwrap()), 2, "a trip, a reset"));
-    check(3, || assert_eq!(a_trip_counts_once_model(Window::last_calls(49).unwrap()), 2, "a trip, a reset"));
+fn trip_counts_once() {
+    check(3, || assert_eq!(trip_counts_once_model(Window::last_calls(4).unwrap()), 2, "a trip, a reset"));
+    check(3, || assert_eq!(trip_counts_once_model(Window::last_calls(49).unwrap()), 2, "a trip, a reset"));
     // Who is in the way of another's sum sums up later: perhaps only after the reset.
-    check(3, || assert!(a_trip_counts_once_model(Window::last(Duration::from_secs(1)).unwrap()) <= 2));
+    check(3, || assert!(trip_counts_once_model(Window::last(Duration::from_secs(1)).unwrap()) <= 2));
 }
 
 #[test]
 #[should_panic(expected = "one of now")]
-fn a_trip_counts_once_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, || _ = a_trip_counts_once_model(Window::last_calls(4).unwrap()));
+fn trip_counts_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, || _ = trip_counts_once_model(Window::last_calls(4).unwrap()));
 }
 
 /// A call of an older generation is told late, when its bucket is already used by a newer one; and one was told when
 /// the clock was ahead: neither is counted. [`count` without its fence, or without looking at the line again; Release
 /// of the exchange of a bucket as Relaxed; a shift of one window's length.]
 #[test]
-fn buckets_of_an_older_generation_count_nothing() {
-    check(3, buckets_of_an_older_generation_count_nothing_model);
+fn buckets_of_an_older_generation_are_ignored() {
+    check(3, buckets_of_an_older_generation_are_ignored_model);
 }
 
 #[test]
 #[should_panic(expected = "one of now")]
-fn buckets_of_an_older_generation_count_nothing_unless_flawed() {
-    check_flawed(Flaw::NoFences, buckets_of_an_older_generation_count_nothing_model);
+fn buckets_of_an_older_generation_are_ignored_unless_flawed() {
+    check_flawed(Flaw::NoFences, buckets_of_an_older_generation_are_ignored_model);
 }
 
 #[test]
 #[should_panic(expected = "one of now")]
-fn buckets_of_an_older_generation_count_nothing_unless_blind() {
-    check_flawed(Flaw::BlindExchange, buckets_of_an_older_generation_count_nothing_model);
+fn buckets_of_an_older_generation_are_ignored_unless_blind() {
+    check_flawed(Flaw::BlindExchange, buckets_of_an_older_generation_are_ignored_model);
 }
 
-fn buckets_of_an_older_generation_count_nothing_model() {
+fn buckets_of_an_older_generation_are_ignored_model() {
     let clock = Hand::default();
     let breaker = breaker(rate(100, 3), Window::last(Duration::from_secs(1)).unwrap(), &clock);
     clock.advance(Duration::from_millis(200));
@@ -367,17 +367,17 @@ fn buckets_of_an_older_generation_count_nothing_model() {
 /// Two threads tell of the same bucket, and of the next one: all four are counted, and no rate that was never there.
 /// [A store in the place of the exchange.]
 #[test]
-fn buckets_forget_and_invent_nothing() {
-    check(3, buckets_forget_and_invent_nothing_model);
+fn buckets_count_exactly() {
+    check(3, buckets_count_exactly_model);
 }
 
 #[test]
 #[should_panic(expected = "two of six")]
-fn buckets_forget_and_invent_nothing_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, buckets_forget_and_invent_nothing_model);
+fn buckets_count_exactly_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, buckets_count_exactly_model);
 }
 
-fn buckets_forget_and_invent_nothing_model() {
+fn buckets_count_exactly_model() {
     let clock = Hand::default();
     // Two of five are 40 %.
     let breaker = breaker(rate(41, 1), Window::last(Duration::from_secs(1)).unwrap(), &clock);
@@ -398,17 +398,17 @@ fn buckets_forget_and_invent_nothing_model() {
 /// Time goes on to the next interval while a call of this one is told: the next one has its own call alone, and forgets
 /// it not. [A store in the place of the exchange; `count` that puts an earlier number in the place of a later one.]
 #[test]
-fn a_late_call_is_not_counted_in_the_next_interval() {
-    check(3, a_late_call_is_not_counted_in_the_next_interval_model);
+fn late_call_stays_out_of_the_next_interval() {
+    check(3, late_call_stays_out_of_the_next_interval_model);
 }
 
 #[test]
 #[should_panic(expected = "its own call alone")]
-fn a_late_call_is_not_counted_in_the_next_interval_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_late_call_is_not_counted_in_the_next_interval_model);
+fn late_call_stays_out_of_the_next_interval_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, late_call_stays_out_of_the_next_interval_model);
 }
 
-fn a_late_call_is_not_counted_in_the_next_interval_model() {
+fn late_call_stays_out_of_the_next_interval_model() {
     let clock = Time::at(0);
     let breaker = breaker(rate(100, 2), Window::interval(Duration::from_secs(1)).unwrap(), &clock);
     let [late, others] = permits(&breaker);
@@ -425,17 +425,17 @@ fn a_late_call_is_not_counted_in_the_next_interval_model() {
 /// before them and the other after them, sums up: it sees the successes too. [`sum` of one pass; Acquire of its first
 /// pass, or Release of the exchange of a bucket, as Relaxed.]
 #[test]
-fn buckets_show_no_rate_that_was_never_there() {
-    check(2, buckets_show_no_rate_that_was_never_there_model);
+fn buckets_show_only_real_rates() {
+    check(2, buckets_show_only_real_rates_model);
 }
 
 #[test]
 #[should_panic(expected = "two of five at the most")]
-fn buckets_show_no_rate_that_was_never_there_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, buckets_show_no_rate_that_was_never_there_model);
+fn buckets_show_only_real_rates_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, buckets_show_only_real_rates_model);
 }
 
-fn buckets_show_no_rate_that_was_never_there_model() {
+fn buckets_show_only_real_rates_model() {
     let clock = Hand::default();
     let breaker = breaker(rate(50, 4), Window::last(Duration::from_secs(1)).unwrap(), &clock);
     told(&breaker, "FS");
@@ -455,17 +455,17 @@ fn buckets_show_no_rate_that_was_never_there_model() {
 /// A thread sums up for so long that its first bucket is used for a later time before it reads that again: then it does
 /// not know how many successes there were, and judges nothing. [`sum` that is taken for whole.]
 #[test]
-fn a_sum_that_takes_too_long_trips_nothing() {
-    check(2, a_sum_that_takes_too_long_trips_nothing_model);
+fn overtaken_sum_is_not_judged() {
+    check(2, overtaken_sum_is_not_judged_model);
 }
 
 #[test]
 #[should_panic(expected = "half of them at the most")]
-fn a_sum_that_takes_too_long_trips_nothing_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, a_sum_that_takes_too_long_trips_nothing_model);
+fn overtaken_sum_is_not_judged_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, overtaken_sum_is_not_judged_model);
 }
 
-fn a_sum_that_takes_too_long_trips_nothing_model() {
+fn overtaken_sum_is_not_judged_model() {
     let clock = Time::at(0);
     let breaker = breaker(rate(60, 4), Window::last(Duration::from_secs(1)).unwrap(), &clock);
     told(&breaker, "F");

@@ -83,17 +83,17 @@ fn every_reading_is_exact_only_if_the_half_is_compared() {
 /// Two threads move a coarse clock forward while it is read: it gains what both add, and no reading is smaller than one
 /// before it. [A plain store in the place of the CAS.]
 #[test]
-fn coarse_clock_never_steps_back_nor_loses_a_refresh() {
-    check(coarse_clock_never_steps_back_nor_loses_a_refresh_model);
+fn coarse_clock_is_monotonic_and_keeps_every_refresh() {
+    check(coarse_clock_is_monotonic_and_keeps_every_refresh_model);
 }
 
 #[test]
 #[should_panic]
-fn coarse_clock_never_steps_back_nor_loses_a_refresh_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, coarse_clock_never_steps_back_nor_loses_a_refresh_model);
+fn coarse_clock_is_monotonic_and_keeps_every_refresh_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, coarse_clock_is_monotonic_and_keeps_every_refresh_model);
 }
 
-fn coarse_clock_never_steps_back_nor_loses_a_refresh_model() {
+fn coarse_clock_is_monotonic_and_keeps_every_refresh_model() {
     let clock = Arc::new(CoarseClock::new());
     let rival = {
         let clock = Arc::clone(&clock);
@@ -117,7 +117,7 @@ fn coarse_clock_never_steps_back_nor_loses_a_refresh_model() {
 /// legal and stays, because the clock states that readings may differ by up to an hour. [A stated skew of 0: the debt is
 /// cut to the deepest legal one at the old reading, and the next call gets a token too many.]
 #[test]
-fn coarse_clock_read_late_forgets_no_debt() {
+fn coarse_clock_read_late_keeps_the_debt() {
     check_preemptions(3, || {
         let clock = StdArc::new(CoarseClock::new());
         let limiter =
@@ -143,7 +143,7 @@ fn coarse_clock_read_late_forgets_no_debt() {
 /// Two threads are the first to use a breaker, whose clock then shows 7 s: the cooldown counts from there. [The
 /// conversion to microseconds stored in two steps, of which another thread finds the first.]
 #[test]
-fn first_uses_agree_on_the_length_of_a_tick() {
+fn concurrent_first_uses_agree_on_tick_length() {
     check(|| {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(COOLDOWN).build().unwrap();
         let breaker = Arc::new(CircuitBreaker::with_clock(config, Stopped(7_000_000_000)));

@@ -73,7 +73,7 @@ fn burst_is_never_exceeded() {
 /// [A word that is stored and not exchanged.]
 #[test]
 #[should_panic(expected = "two tokens, two winners")]
-fn a_blind_exchange_mints() {
+fn burst_is_never_exceeded_unless_flawed() {
     check_flawed(Flaw::BlindExchange, burst);
 }
 
@@ -123,7 +123,7 @@ fn probes_are_limited() {
 /// [A word that is stored and not exchanged.]
 #[test]
 #[should_panic]
-fn a_blind_exchange_lets_more_pass() {
+fn probes_are_limited_unless_flawed() {
     check_flawed(Flaw::BlindExchange, probes);
 }
 
@@ -145,14 +145,14 @@ fn late() {
 }
 
 #[test]
-fn a_late_result_changes_nothing() {
+fn late_result_is_discarded() {
     check_preemptions(3, late);
 }
 
 /// [A word that is stored and not exchanged.]
 #[test]
 #[should_panic(expected = "a turn of its own")]
-fn a_blind_exchange_lets_a_late_result_through() {
+fn late_result_is_discarded_unless_flawed() {
     check_flawed(Flaw::BlindExchange, late);
 }
 
@@ -174,7 +174,7 @@ impl Clock for Moving {
 }
 
 #[test]
-fn a_stale_reading_is_no_full_bucket() {
+fn stale_clock_reading_keeps_the_debt() {
     check_preemptions(3, || {
         let clock = Moving(Box::leak(Box::new(loom::sync::atomic::AtomicU64::new(7))));
         let limiter = Arc::new(RateLimiter32::new(Quota::per_second(1).burst(2), clock).unwrap());

@@ -180,36 +180,36 @@ fn buckets() {
 /// is told once and has its reason in its own turn, and no probe is lost. [Any generation; probes without a limit;
 /// changes told of anyway.]
 #[test]
-fn each_change_has_its_reason_in_its_own_turn() {
+fn every_transition_has_a_cause_in_its_own_generation() {
     check(4_000, register);
 }
 
 #[test]
 #[should_panic]
-fn each_change_has_its_reason_in_its_own_turn_unless_flawed() {
+fn every_transition_has_a_cause_in_its_own_generation_unless_flawed() {
     check_flawed(register);
 }
 
 /// The same with a ring.
 #[test]
-fn each_change_has_its_reason_with_a_ring() {
+fn every_transition_has_a_cause_with_a_ring() {
     check(4_000, ring);
 }
 
 #[test]
 #[should_panic]
-fn each_change_has_its_reason_with_a_ring_unless_flawed() {
+fn every_transition_has_a_cause_with_a_ring_unless_flawed() {
     check_flawed(ring);
 }
 
 /// The same with buckets of time.
 #[test]
-fn each_change_has_its_reason_with_buckets() {
+fn every_transition_has_a_cause_with_buckets() {
     check(4_000, buckets);
 }
 
 #[test]
 #[should_panic]
-fn each_change_has_its_reason_with_buckets_unless_flawed() {
+fn every_transition_has_a_cause_with_buckets_unless_flawed() {
     check_flawed(buckets);
 }

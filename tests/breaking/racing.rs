@@ -158,7 +158,7 @@ fn is_legal_chain(changes: &[StateChange]) {
 }
 
 #[test]
-fn probes_are_limited_and_changes_are_a_chain() {
+fn probes_are_limited_and_changes_form_a_chain() {
     for (number, window) in (0..).zip(windows()) {
         let config = BreakerConfig::builder()
             .failure_threshold(4)
@@ -242,7 +242,7 @@ fn quiet(clock: &ManualClock, window: Window, slow: bool) -> CircuitBreaker<&Man
 /// When it is quiet again, the failures that a window counts are those which it has: they go one by one, and none is
 /// left.
 #[test]
-fn the_last_calls_are_exact_when_it_is_quiet() {
+fn counts_are_exact_once_threads_stop() {
     let sizes: &[u32] = if cfg!(feature = "alloc") { &[24, 48, 49, 100, 500, 4_096] } else { &[24] };
     for &calls in sizes {
         for slow in [false, true] {
@@ -267,7 +267,7 @@ fn the_last_calls_are_exact_when_it_is_quiet() {
 
 /// As few calls as a register has, again and again: none is lost and none is counted twice.
 #[test]
-fn a_register_loses_nothing() {
+fn register_counts_every_call() {
     const EACH: u32 = 3;
     for slow in [false, true] {
         let clock = ManualClock::new();
@@ -305,7 +305,7 @@ fn a_register_loses_nothing() {
 /// A window that is larger than all calls has them all.
 #[cfg(feature = "alloc")]
 #[test]
-fn a_window_of_all_calls_has_them_all() {
+fn window_of_all_calls_counts_every_call() {
     let windows =
         [Window::last_calls(4_096).unwrap(), Window::last(secs(10)).unwrap(), Window::interval(secs(10)).unwrap()];
     for window in windows {
@@ -326,7 +326,7 @@ fn a_window_of_all_calls_has_them_all() {
 /// While the clock moves, and buckets come and go, nothing that is in the window is lost.
 #[cfg(feature = "alloc")]
 #[test]
-fn buckets_lose_nothing_while_the_clock_moves() {
+fn buckets_count_every_call_while_the_clock_moves() {
     for slow in [false, true] {
         let clock = ManualClock::new();
         let breaker = quiet(&clock, Window::last(secs(1)).unwrap(), slow);

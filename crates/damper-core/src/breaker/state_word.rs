@@ -282,7 +282,7 @@ impl StateWord {
     pub(super) fn load(&self) -> Snapshot {
         // ORDERING: Relaxed, here and below. The word is the whole state and nothing else is published through it, so
         // the modification order of this one location is all that the compare-and-swap needs.
-        // loom-tests: breaker::probes_are_limited, breaker::a_late_result_changes_nothing.
+        // loom-tests: breaker::probes_are_limited, breaker::late_result_is_discarded.
         Snapshot::unpack(self.0.load(Ordering::Relaxed))
     }
 
@@ -330,7 +330,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_snapshot_survives_packing(phase in phases(), generation: u64, reopens in 0..16u32) {
+        fn snapshot_survives_packing(phase in phases(), generation: u64, reopens in 0..16u32) {
             let snapshot = Snapshot { generation: Generation::from_bits(generation), reopens, phase };
             prop_assert_eq!(Snapshot::unpack(snapshot.pack()), snapshot);
         }
@@ -342,7 +342,7 @@ mod tests {
         }
 
         #[test]
-        fn a_deadline_passes_when_its_part_begins(
+        fn half_open_ends_when_its_part_begins(
             now in 0..u64::MAX / 2,
             ahead in 0..=4_097u64,
             parts in 0..16_384u64,
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn reopens_stay_at_the_most() {
+    fn reopens_saturate() {
         let mut snapshot =
             Snapshot { generation: Generation::from_bits(0), reopens: 0, phase: Phase::Closed { failures: 0 } };
         for reopens in 1..40 {

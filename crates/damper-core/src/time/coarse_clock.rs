@@ -102,7 +102,7 @@ impl CoarseClock {
     fn update(&self, next: impl Fn(u64) -> u64) {
         // ORDERING: Relaxed throughout. The reading is the whole state and nothing else is published through it; the
         // exchanges of this one location are totally ordered, and each stores what is no less than what it replaces.
-        // loom-tests: clock::coarse_clock_never_steps_back_nor_loses_a_refresh.
+        // loom-tests: clock::coarse_clock_is_monotonic_and_keeps_every_refresh.
         let mut nanos = self.nanos.load(Ordering::Relaxed);
         while let Err(newer) =
             self.nanos.compare_exchange_weak(nanos, next(nanos), Ordering::Relaxed, Ordering::Relaxed)
@@ -141,7 +141,7 @@ impl Clock for CoarseClock {
     /// A processor may load the clock a little before the word that stands first in the program, and so find the word
     /// of a thread that saw a later refresh. That the refresh moved the clock by more than an hour is not expected.
     // A skew of 0 would heal the legal debt in that word, and admit more than the burst. loom-tests:
-    // clock::coarse_clock_read_late_forgets_no_debt.
+    // clock::coarse_clock_read_late_keeps_the_debt.
     #[inline]
     fn max_step_back(&self) -> u64 {
         <Self as super::FixedFrequency>::MAX_STEP_BACK

@@ -60,7 +60,7 @@ impl<C: Clock> MicrosClock<C> {
         // One bit less than the field has, because rounding up may reach the next power of two.
         let scale = Scale::ratio_below(1_000_000, self.clock.frequency().into(), 55);
         // ORDERING: Relaxed, as in `conversion`; one store, because another thread takes any word but 0 for the whole
-        // value. loom-tests: clock::first_uses_agree_on_the_length_of_a_tick.
+        // value. loom-tests: clock::concurrent_first_uses_agree_on_tick_length.
         self.conversion.store(READY.put(1) | SHIFT.put(scale.shift.into()) | MULT.put(scale.mult), Ordering::Relaxed);
         Micros(scale)
     }

@@ -141,7 +141,7 @@ impl StateWord32 {
     #[inline]
     pub(super) fn load(&self) -> Snapshot32 {
         // ORDERING: Relaxed, here and below. The word is the whole state and nothing else is published through it.
-        // loom-tests: word32::probes_are_limited, word32::a_late_result_changes_nothing.
+        // loom-tests: word32::probes_are_limited, word32::late_result_is_discarded.
         Snapshot32(self.0.load(Ordering::Relaxed))
     }
 

@@ -62,13 +62,13 @@ impl OutcomeRegister {
         let backoff = Backoff::new();
         loop {
             // ORDERING: Relaxed: the word is the whole window.
-            // loom-tests: breaker_windows::a_register_forgets_and_invents_nothing.
+            // loom-tests: breaker_windows::register_counts_exactly.
             let word = self.word.load(Ordering::Relaxed);
             let of = Generation::from_bits(GENERATION.get(word));
             if of != generation {
                 // ORDERING: Acquire pairs with the Release of the exchange below: who sees a window of a later
                 // generation sees that the breaker is in that.
-                // loom-tests: breaker_windows::a_record_of_before_clears_nothing.
+                // loom-tests: breaker_windows::older_generation_never_clears_a_newer_window.
                 fence(Ordering::Acquire);
                 if !is_current() {
                     return None;

@@ -92,8 +92,8 @@ impl OutcomeRing {
         let backoff = Backoff::new();
         loop {
             // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees the ring as it
-            // was seen when that was put there. loom-tests: breaker_windows::a_ring_forgets_and_invents_nothing,
-            // a_late_record_writes_nothing_into_a_ring_of_now.
+            // was seen when that was put there. loom-tests: breaker_windows::ring_counts_exactly,
+            // late_record_leaves_newer_ring_intact.
             let head = self.head.load(Ordering::Acquire);
             if let Some(next) = self.after(head, generation, &is_current, outcome)? {
                 // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
@@ -125,7 +125,7 @@ impl OutcomeRing {
             (head & !LAST.put(LAST.max()), replaced)
         } else if !is_current() {
             // Who has seen a head of a later generation sees that the breaker is in that.
-            // loom-tests: breaker_windows::a_record_of_before_clears_nothing.
+            // loom-tests: breaker_windows::older_generation_never_clears_a_newer_window.
             return None;
         } else {
             // What is in the ring is of before, and not read before it is written anew.
@@ -199,14 +199,14 @@ impl OutcomeRing {
         }
         // ORDERING: the fence pairs with the Release of the exchange below: who has loaded a word that was written
         // under a later head sees that head. If the head is still the same, then the word is the one before its
-        // last outcome. loom-tests: breaker_windows::a_late_record_writes_nothing_into_a_ring_of_now.
+        // last outcome. loom-tests: breaker_windows::late_record_leaves_newer_ring_intact.
         fence(Ordering::Acquire);
         if self.head.load(Ordering::Relaxed) != head {
             return false;
         }
         // ORDERING: Release, as above. Relaxed on failure: the value read is dropped. Whoever was first wrote the
         // same, unless it was stopped in an earlier generation, which left this word unwritten.
-        // loom-tests: breaker_windows::a_late_record_keeps_nothing_out_of_a_ring.
+        // loom-tests: breaker_windows::newer_outcome_survives_a_late_record.
         ring.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }

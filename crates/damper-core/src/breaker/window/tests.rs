@@ -10,7 +10,7 @@ use core::time::Duration;
 /// While it is probed in vain a breaker goes through any number of generations, and its window through none: that
 /// works again when it is closed.
 #[test]
-fn a_window_works_after_any_number_of_probes() {
+fn window_works_after_any_number_of_probes() {
     let windows = [Window::last_calls(20), Window::last_calls(100), Window::last(Duration::from_secs(1))];
     for (window, probes) in windows.into_iter().flat_map(|window| [1_000, 2_100, 3_000].map(|probes| (window, probes)))
     {
@@ -40,7 +40,7 @@ fn a_window_works_after_any_number_of_probes() {
 
 /// A word of the ring that no generation came to for 1,024 laps is not taken for one of this lap.
 #[test]
-fn a_ring_whose_laps_have_wrapped_is_exact() {
+fn ring_is_exact_after_its_laps_wrap() {
     const CALLS: u32 = 40;
     let ring = OutcomeRing::new(CALLS, false);
     let record = |generation: u64, failed: bool| {
@@ -62,7 +62,7 @@ fn a_ring_whose_laps_have_wrapped_is_exact() {
 
 /// A call that was told long after its bucket went on to a later time does not clear that.
 #[test]
-fn a_late_call_clears_no_bucket() {
+fn late_call_leaves_newer_buckets_intact() {
     let buckets = TimeBuckets::new(1_000, 10, false);
     let record = |times: &[u64]| {
         let times = core::cell::RefCell::new(times.iter());

@@ -164,7 +164,7 @@ impl TimeBuckets {
             }
             // ORDERING: Acquire pairs with the Release of the exchange below: who sees the line of a later
             // generation sees that the breaker is in that.
-            // loom-tests: breaker_windows::a_record_of_before_clears_nothing.
+            // loom-tests: breaker_windows::older_generation_never_clears_a_newer_window.
             fence(Ordering::Acquire);
             if !is_current() {
                 return None;
@@ -185,7 +185,7 @@ impl TimeBuckets {
         loop {
             // ORDERING: Relaxed. The fence pairs with the Release of the exchange below: who has loaded what was
             // counted on a later line sees that line.
-            // loom-tests: breaker_windows::buckets_of_an_older_generation_count_nothing.
+            // loom-tests: breaker_windows::buckets_of_an_older_generation_are_ignored.
             let word = bucket.load(Ordering::Relaxed);
             fence(Ordering::Acquire);
             if self.line.load(Ordering::Relaxed) != line {
@@ -218,7 +218,7 @@ impl TimeBuckets {
         for (word, bucket) in words.iter_mut().zip(&self.ring) {
             // ORDERING: Acquire pairs with the Release of the exchange in `count`, so that the second pass sees
             // what was counted before what the first one saw.
-            // loom-tests: breaker_windows::buckets_show_no_rate_that_was_never_there.
+            // loom-tests: breaker_windows::buckets_show_only_real_rates.
             *word = bucket.load(Ordering::Acquire);
         }
         words
@@ -236,7 +236,7 @@ impl TimeBuckets {
             let counted = |word| if is_in_window(word) { self.layout.unpack(word) } else { OutcomeCounts::default() };
             let (early, late) = (counted(first), counted(second));
             // Then successes in it may be missing, and the others' failures be too many.
-            // loom-tests: breaker_windows::a_sum_that_takes_too_long_trips_nothing.
+            // loom-tests: breaker_windows::overtaken_sum_is_not_judged.
             is_whole &= !is_in_window(first) || is_in_window(second);
             // At most ten buckets of 22 bits.
             counts.calls += early.calls.max(late.calls);
