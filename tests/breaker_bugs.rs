@@ -8,7 +8,7 @@
 //! | a result is credited to whatever the state is by then | a stale failure re-opens, a stale success closes | `result_from_before_the_trip_is_discarded` | `no_generation` |
 //! | a probe that unwinds or is cancelled keeps its place | half-open for ever | `probe_without_a_result_frees_its_place` | `never_given_back` |
 //! | a place is given back that was not taken | more probes than allowed | `permit_from_before_the_trip_frees_no_place` | `given_back_twice` |
-//! | the state is told without a look at the clock | open after the cooldown | `state_is_half_open_after_the_cooldown` | `state_without_time` |
+//! | the state is computed without reading the clock | open after the cooldown | `state_is_half_open_after_the_cooldown` | `state_without_time` |
 //! | a cooldown that doubles without a bound | a product that does not fit | `cooldown_stays_bounded_while_probes_fail` | `doubles_for_ever` |
 //! | a count window that never slides | 10,000 failures needed after 10,000 successes | `window_of_calls_forgets_old_successes` | `never_slides` |
 //! | a window in whole seconds | 900 ms are read as 0 s | `window_of_900_ms_works` | `whole_seconds` |
@@ -67,14 +67,14 @@ enum Outcome {
     Dropped,
 }
 
-/// A breaker that one failure trips, and that is told the time, in milliseconds.
+/// A breaker that one failure trips, and that is given the time in milliseconds.
 trait Probed {
     type Permit<'a>
     where
         Self: 'a;
     fn new(probes: u32, successes: u32) -> Self;
-    fn ask(&self, now: u64) -> Option<Self::Permit<'_>>;
-    fn tell(&self, permit: Self::Permit<'_>, outcome: Outcome, now: u64);
+    fn acquire(&self, now: u64) -> Option<Self::Permit<'_>>;
+    fn record(&self, permit: Self::Permit<'_>, outcome: Outcome, now: u64);
     fn state(&self, now: u64) -> State;
 }
 
@@ -87,7 +87,7 @@ trait Cooling {
 
 /// A window that trips when half of its calls fail, of ten at the least.
 trait Windowed {
-    /// Records a call at a time in milliseconds, and tells whether it trips.
+    /// Records a call at a time in milliseconds, and returns whether it trips.
     fn record(&mut self, now: u64, failed: bool) -> bool;
 }
 
@@ -107,7 +107,7 @@ struct Damper {
     now: Rc<Cell<u64>>,
 }
 
-/// A clock of milliseconds that says what it was told.
+/// A clock of milliseconds that shows what it was set to.
 struct HostListener(Rc<Cell<u64>>);
 
 impl Clock for HostListener {
@@ -141,12 +141,12 @@ impl Probed for Damper {
         Self::of(config.max_probes(probes).successes_to_close(successes).build().unwrap())
     }
 
-    fn ask(&self, now: u64) -> Option<Self::Permit<'_>> {
+    fn acquire(&self, now: u64) -> Option<Self::Permit<'_>> {
         self.now.set(now);
         self.breaker.try_acquire().ok()
     }
 
-    fn tell(&self, permit: Self::Permit<'_>, outcome: Outcome, now: u64) {
+    fn record(&self, permit: Self::Permit<'_>, outcome: Outcome, now: u64) {
         self.now.set(now);
         match outcome {
             Outcome::Success => permit.success(),
@@ -203,9 +203,9 @@ impl Windowed for Damper {
 
 /// Trips it at the time 0.
 fn trip(breaker: &impl Probed) {
-    let permit = breaker.ask(0).unwrap();
-    breaker.tell(permit, Outcome::Failure, 0);
-    assert!(breaker.ask(0).is_none());
+    let permit = breaker.acquire(0).unwrap();
+    breaker.record(permit, Outcome::Failure, 0);
+    assert!(breaker.acquire(0).is_none());
 }
 
 fn panics(what: impl FnOnce()) -> bool {
@@ -214,11 +214,11 @@ fn panics(what: impl FnOnce()) -> bool {
 
 #[test]
 fn probes_at_once_are_limited() {
-    /// Of 64 that ask when the cooldown is over, while none ends.
+    /// Of 64 calls that ask for a permit when the cooldown is over, while none ends.
     fn held<B: Probed>() -> usize {
         let breaker = B::new(3, 1);
         trip(&breaker);
-        let held: Vec<_> = (0..64).filter_map(|_| breaker.ask(COOLDOWN)).collect();
+        let held: Vec<_> = (0..64).filter_map(|_| breaker.acquire(COOLDOWN)).collect();
         held.len()
     }
     assert_eq!(held::<Damper>(), 3);
@@ -233,8 +233,8 @@ fn closing_takes_the_configured_successes() {
         trip(&breaker);
         (1..64)
             .find(|_| {
-                let permit = breaker.ask(COOLDOWN).unwrap();
-                breaker.tell(permit, Outcome::Success, COOLDOWN);
+                let permit = breaker.acquire(COOLDOWN).unwrap();
+                breaker.record(permit, Outcome::Success, COOLDOWN);
                 breaker.state(COOLDOWN) == State::Closed
             })
             .unwrap()
@@ -248,10 +248,10 @@ fn result_from_before_the_trip_is_discarded() {
     /// The state after such a result of a call that was made before the trip arrives while a probe is out.
     fn state_after<B: Probed>(outcome: Outcome) -> State {
         let breaker = B::new(1, 1);
-        let late = breaker.ask(0).unwrap();
+        let late = breaker.acquire(0).unwrap();
         trip(&breaker);
-        let _probe = breaker.ask(COOLDOWN).unwrap();
-        breaker.tell(late, outcome, COOLDOWN);
+        let _probe = breaker.acquire(COOLDOWN).unwrap();
+        breaker.record(late, outcome, COOLDOWN);
         breaker.state(COOLDOWN)
     }
     assert_eq!(state_after::<Damper>(Outcome::Failure), State::HalfOpen);
@@ -266,9 +266,9 @@ fn probe_without_a_result_frees_its_place() {
     fn is_probed_again<B: Probed>() -> bool {
         let breaker = B::new(1, 1);
         trip(&breaker);
-        let probe = breaker.ask(COOLDOWN).unwrap();
-        breaker.tell(probe, Outcome::Dropped, COOLDOWN);
-        (0..1_000).any(|cooldowns| breaker.ask(cooldowns * COOLDOWN).is_some())
+        let probe = breaker.acquire(COOLDOWN).unwrap();
+        breaker.record(probe, Outcome::Dropped, COOLDOWN);
+        (0..1_000).any(|cooldowns| breaker.acquire(cooldowns * COOLDOWN).is_some())
     }
     assert!(is_probed_again::<Damper>());
     assert!(!is_probed_again::<NeverGivenBack>(), "half-open for ever");
@@ -279,12 +279,12 @@ fn permit_from_before_the_trip_frees_no_place() {
     /// How many probes are out, of one that is allowed.
     fn out<B: Probed>() -> usize {
         let breaker = B::new(1, 1);
-        let late: Vec<_> = (0..5).map(|_| breaker.ask(0).unwrap()).collect();
+        let late: Vec<_> = (0..5).map(|_| breaker.acquire(0).unwrap()).collect();
         trip(&breaker);
-        let mut probes = vec![breaker.ask(COOLDOWN).unwrap()];
+        let mut probes = vec![breaker.acquire(COOLDOWN).unwrap()];
         for late in late {
-            breaker.tell(late, Outcome::Dropped, COOLDOWN);
-            probes.extend(breaker.ask(COOLDOWN));
+            breaker.record(late, Outcome::Dropped, COOLDOWN);
+            probes.extend(breaker.acquire(COOLDOWN));
         }
         probes.len()
     }

@@ -71,7 +71,7 @@ proptest! {
     }
 }
 
-/// The true time, of which a timer shows the lowest bits, and what interrupts who reads it: how far the time moves
+/// The true time, of which a timer shows the lowest bits, and what interrupts its reader: how far the time moves
 /// before the count is read, and how far until the reading is used.
 #[derive(Debug, Default)]
 struct Hardware {

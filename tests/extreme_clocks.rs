@@ -1,5 +1,5 @@
 //! Clocks at the ends of what a `Clock` may say: any frequency, any reading, any skew. Nothing panics, also with overflow
-//! checks, and decisions stay right where the clock can tell the time at all.
+//! checks, and decisions stay right where the clock can show the time at all.
 
 use damper::time::FixedFrequency;
 use damper::word32::Word32Error;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// A clock that is set by hand and says whatever it is told to say.
+/// A clock that is set by hand.
 #[derive(Debug)]
 struct Extreme {
     now: Cell<u64>,
@@ -144,7 +144,7 @@ fn breaker32_refuses_a_clock_that_wraps_too_soon() {
     );
 }
 
-/// The wait for a token is more than 2^64 ticks: none that can be told, and never a short one.
+/// The wait for a token is more than 2^64 ticks: none that can be given, and never a short one.
 #[test]
 fn limiter32_returns_no_short_wait_where_a_token_takes_all_ticks() {
     let clock = Fixed::<{ (1 << 63) + 1 }, 0>(Cell::new(0));

@@ -63,8 +63,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         ]
     };
     let step = prop_oneof![
-        6 => Just(Step::Ask),
-        6 => (any::<bool>(), outcome()).prop_map(|(is_oldest, outcome)| Step::Tell(is_oldest, outcome)),
+        6 => Just(Step::Acquire),
+        6 => (any::<bool>(), outcome()).prop_map(|(is_oldest, outcome)| Step::Record(is_oldest, outcome)),
         12 => outcome().prop_map(Step::Call),
         2 => (0..1_000u64).prop_map(Step::Pass),
         1 => (0..1u64 << 50).prop_map(Step::Pass),

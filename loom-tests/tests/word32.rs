@@ -29,9 +29,9 @@ impl Clock for At {
 
 /// A clock that is set before the threads of a model start, and adds no interleavings.
 #[derive(Clone, Copy, Debug)]
-struct Set(&'static std::sync::atomic::AtomicU64);
+struct SetClock(&'static std::sync::atomic::AtomicU64);
 
-impl Set {
+impl SetClock {
     fn at(tick: u64) -> Self {
         Self(Box::leak(Box::new(tick.into())))
     }
@@ -41,11 +41,11 @@ impl Set {
     }
 }
 
-impl FixedFrequency for Set {
+impl FixedFrequency for SetClock {
     const HERTZ: u64 = 1_000;
 }
 
-impl Clock for Set {
+impl Clock for SetClock {
     fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -55,7 +55,7 @@ impl Clock for Set {
 }
 
 /// Two threads race for a burst of two, with three calls: two are allowed.
-fn burst() {
+fn burst_model() {
     let limiter = Arc::new(RateLimiter32::new(Quota::per_second(1).burst(2), At(7)).unwrap());
     let rival = {
         let limiter = Arc::clone(&limiter);
@@ -67,14 +67,14 @@ fn burst() {
 
 #[test]
 fn burst_is_never_exceeded() {
-    check_preemptions(3, burst);
+    check_preemptions(3, burst_model);
 }
 
-/// [A word that is stored and not exchanged.]
+/// [A word that is stored and not swapped.]
 #[test]
 #[should_panic(expected = "two tokens, two winners")]
 fn burst_is_never_exceeded_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, burst);
+    check_flawed(Flaw::BlindExchange, burst_model);
 }
 
 fn breaker<C: FixedFrequency + Copy>(max_probes: u32, clock: C) -> CircuitBreaker32<C> {
@@ -88,16 +88,16 @@ fn breaker<C: FixedFrequency + Copy>(max_probes: u32, clock: C) -> CircuitBreake
 }
 
 /// The cooldown is over: of three threads no more than two are probes at a time, and their places come back.
-fn probes() {
-    let clock = Set::at(7);
+fn probes_model() {
+    let clock = SetClock::at(7);
     let breaker = Arc::new(breaker(2, clock));
     breaker.try_acquire().unwrap().failure();
     clock.to(2_000);
-    let out = Arc::new(AtomicUsize::new(0));
-    let probe = |breaker: &CircuitBreaker32<Set>, out: &AtomicUsize| match breaker.try_acquire() {
+    let in_flight = Arc::new(AtomicUsize::new(0));
+    let probe = |breaker: &CircuitBreaker32<SetClock>, in_flight: &AtomicUsize| match breaker.try_acquire() {
         Ok(permit) => {
-            assert!(out.fetch_add(1, Ordering::Relaxed) < 2, "at most two probes at a time");
-            out.fetch_sub(1, Ordering::Relaxed);
+            assert!(in_flight.fetch_add(1, Ordering::Relaxed) < 2, "at most two probes at a time");
+            in_flight.fetch_sub(1, Ordering::Relaxed);
             permit.ignore();
             1
         }
@@ -105,11 +105,11 @@ fn probes() {
     };
     let rivals: Vec<_> = (0..2)
         .map(|_| {
-            let (breaker, out) = (Arc::clone(&breaker), Arc::clone(&out));
-            thread::spawn(move || probe(&breaker, &out))
+            let (breaker, in_flight) = (Arc::clone(&breaker), Arc::clone(&in_flight));
+            thread::spawn(move || probe(&breaker, &in_flight))
         })
         .collect();
-    let passed = probe(&breaker, &out) + rivals.into_iter().map(|rival| rival.join().unwrap()).sum::<u32>();
+    let passed = probe(&breaker, &in_flight) + rivals.into_iter().map(|rival| rival.join().unwrap()).sum::<u32>();
     assert!(passed >= 2, "two places, two probes");
     let again = [breaker.try_acquire().is_ok(), breaker.try_acquire().is_ok()];
     assert_eq!(again, [true, true], "places come back");
@@ -117,18 +117,18 @@ fn probes() {
 
 #[test]
 fn probes_are_limited() {
-    check_preemptions(2, probes);
+    check_preemptions(2, probes_model);
 }
 
-/// [A word that is stored and not exchanged.]
+/// [A word that is stored and not swapped.]
 #[test]
 #[should_panic]
 fn probes_are_limited_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, probes);
+    check_flawed(Flaw::BlindExchange, probes_model);
 }
 
-/// A failure of the closed state races a control that starts another turn: it is counted there or nowhere.
-fn late() {
+/// A failure of the closed state races two controls: it is counted in its own generation or discarded.
+fn late_result_model() {
     let breaker = Arc::new(breaker(1, At(7)));
     let permit = breaker.try_acquire().unwrap();
     let control = {
@@ -140,23 +140,23 @@ fn late() {
         })
     };
     permit.failure();
-    assert_eq!(control.join().unwrap(), State::Closed, "a turn of its own");
-    assert_eq!(breaker.state(), State::Closed, "a turn of its own");
+    assert_eq!(control.join().unwrap(), State::Closed, "a new generation");
+    assert_eq!(breaker.state(), State::Closed, "a new generation");
 }
 
 #[test]
 fn late_result_is_discarded() {
-    check_preemptions(3, late);
+    check_preemptions(3, late_result_model);
 }
 
-/// [A word that is stored and not exchanged.]
+/// [A word that is stored and not swapped.]
 #[test]
-#[should_panic(expected = "a turn of its own")]
+#[should_panic(expected = "a new generation")]
 fn late_result_is_discarded_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, late);
+    check_flawed(Flaw::BlindExchange, late_result_model);
 }
 
-/// Moved by hand, by whoever shares it.
+/// A clock that is moved by hand.
 #[derive(Clone, Copy, Debug)]
 struct Moving(&'static loom::sync::atomic::AtomicU64);
 
@@ -186,7 +186,7 @@ fn stale_clock_reading_keeps_the_debt() {
         clock.0.fetch_add(2_000, Ordering::AcqRel);
         let mine = if limiter.check_n(2).is_ok() { 2 } else { 0 };
         let taken = mine + rival.join().unwrap();
-        assert!(taken <= 2, "two came: {taken}");
-        assert_eq!(limiter.peek().remaining() as usize, 2 - taken, "two came");
+        assert!(taken <= 2, "no more than the burst: {taken}");
+        assert_eq!(limiter.peek().remaining() as usize, 2 - taken, "no more than the burst");
     });
 }

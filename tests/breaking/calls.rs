@@ -56,7 +56,7 @@ fn panic_in_a_future_counts_as_failure_and_propagates() {
     assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::Open, 0), "as a probe too");
 }
 
-/// A classifier that unwinds has told nothing good either.
+/// A classifier that panics has no good news either.
 #[test]
 fn panic_in_a_classifier_counts_as_failure() {
     let clock = ManualClock::new();

@@ -1,4 +1,4 @@
-//! What somebody asks for, and what is told.
+//! Forced states, resets, the listener and the status.
 
 use crate::{COOLDOWN, build, by_rate, make, trip};
 use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange};
@@ -44,7 +44,7 @@ fn forced_closed_admits_all_and_counts_none() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// The last closed state had no call; those of the one before are not told as its own.
+/// The last closed state had no call; those of the one before are not shown as its own.
 #[test]
 fn forced_open_hides_counts_of_an_earlier_closed_state() {
     let clock = ManualClock::new();
@@ -164,9 +164,9 @@ fn every_change_is_reported_once_in_full() {
     breaker.disable();
     breaker.metrics_only();
     breaker.reset();
-    let told: Vec<_> = changes.lock().unwrap().iter().map(ToString::to_string).collect();
+    let reported: Vec<_> = changes.lock().unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "circuit closed -> open: failures in a row",
             "circuit open -> half-open: cooldown over",
@@ -186,7 +186,7 @@ fn every_change_is_reported_once_in_full() {
     assert_eq!(breaker.status().generation(), 11);
 }
 
-/// Whatever somebody asks for is told, though the state stays the same: it begins another turn, with nothing counted.
+/// A control is reported even if the state stays the same: it starts over, with nothing counted.
 #[test]
 fn reset_of_a_closed_breaker_is_reported() {
     let clock = ManualClock::new();
@@ -200,13 +200,13 @@ fn reset_of_a_closed_breaker_is_reported() {
     assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 0));
     breaker.force_open();
     breaker.force_open();
-    let told: Vec<_> = changes.take().iter().map(|change| (change.generation(), change.to_string())).collect();
+    let reported: Vec<_> = changes.take().iter().map(|change| (change.generation(), change.to_string())).collect();
     let expected = [
         (1, "circuit closed -> closed: asked for"),
         (2, "circuit closed -> forced open: asked for"),
         (3, "circuit forced open -> forced open: asked for"),
     ];
-    assert_eq!(told, expected.map(|(number, told)| (number, told.to_owned())));
+    assert_eq!(reported, expected.map(|(generation, change)| (generation, change.to_owned())));
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn rates_are_reported_as_the_cause() {
     assert_eq!(Cause::SlowRate.to_string(), "slow calls");
 }
 
-/// It is told outside of everything: the listener may do with the breaker what it likes.
+/// The listener is called without a lock, so it may do with the breaker what it likes.
 #[test]
 fn listener_may_use_the_breaker() {
     static TOLD: AtomicU32 = AtomicU32::new(0);

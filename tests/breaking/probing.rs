@@ -311,7 +311,7 @@ fn half_open_ends_without_results() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// The longest time half-open is that long, to a 4096th: short ones too, at any moment of the clock.
+/// The longest time half-open is that long, to a 4096th: short ones too, at any time of the clock.
 #[test]
 fn max_half_open_is_exact() {
     for longest in [1, 7, 100, 4_095, 4_097, 5_000, 1_000_000, 86_400_000_000] {
@@ -347,7 +347,7 @@ fn half_open_ends_however_late_the_next_call() {
     }
 }
 
-/// A clock may step back by more than the time half-open is long: then half of what the word can tell is the future.
+/// A clock may step back by more than the time half-open is long: then half of the range of the word is the future.
 #[test]
 fn half_open_ends_on_a_clock_of_any_skew() {
     for skew in [secs(0), secs(10), secs(20), secs(60)] {
@@ -387,7 +387,7 @@ fn state_and_status_apply_max_half_open() {
     drop(lost);
 }
 
-/// By chance the cooldown is shorter, by as much as it will be for a call at that moment.
+/// Jitter shortens the cooldown by as much as it will for a call at that time.
 #[test]
 fn status_shows_the_jittered_cooldown_of_the_next_call() {
     for start in 0..50 {
@@ -397,8 +397,8 @@ fn status_shows_the_jittered_cooldown_of_the_next_call() {
         let breaker = half_open(config, &clock);
         let _lost = breaker.try_acquire().unwrap();
         clock.advance(secs(11));
-        let told = breaker.status().next_probe_in();
-        assert!(told.is_some() && told == breaker.try_acquire().unwrap_err().retry_after(), "{told:?}");
+        let shown = breaker.status().next_probe_in();
+        assert!(shown.is_some() && shown == breaker.try_acquire().unwrap_err().retry_after(), "{shown:?}");
     }
 }
 

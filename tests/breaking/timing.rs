@@ -69,7 +69,7 @@ fn window_of_time_reads_the_clock() {
     assert!(readings(config, Some(Window::last(secs(10)).unwrap())).iter().all(|&readings| readings > 0));
 }
 
-/// The first reading tells that the cooldown is over, the others when the probe begins and ends.
+/// The first reading shows that the cooldown is over, the others when the probe begins and ends.
 #[test]
 fn probe_is_timed_where_slow_calls_count() {
     let readings = |config: BreakerConfig| {

@@ -87,7 +87,7 @@ fn slow_failure_counts_as_both() {
     assert_eq!((status.calls(), status.failures(), status.slow_calls()), (1, 1, 1));
 }
 
-/// Failures in a row, a failure rate and a slow rate at once: whichever comes first is the reason told.
+/// Failures in a row, a failure rate and a slow rate at once: whichever is reached first is the reported cause.
 #[test]
 fn whichever_limit_is_reached_first_trips() {
     let config = BreakerConfig::builder()

@@ -20,7 +20,7 @@ fn sizes() -> Vec<u32> {
     }
 }
 
-/// Failures that are followed by as many successes as there are calls in the window go one by one, at the right moment.
+/// Failures that are followed by as many successes as there are calls in the window go one by one, at the right time.
 #[test]
 fn window_of_calls_slides_one_by_one() {
     for calls in sizes() {

@@ -272,7 +272,7 @@ impl BreakerConfigBuilder {
         self
     }
 
-    /// Sets the most that a callee's wish to be left alone (a `Retry-After`, told with
+    /// Sets the most that a server's `Retry-After` (recorded with
     /// [`failure_with_retry_after`](super::Permit::failure_with_retry_after)) extends the cooldown to; at most 100
     /// days, and zero to ignore them. Default: 5 min.
     pub const fn max_retry_after(mut self, most: Duration) -> Self {

@@ -14,7 +14,7 @@ use core::hash::{BuildHasher, Hash};
 ///
 /// A breaker that was evicted is forgotten: the next call for its key passes, and meets a new one. So those go last
 /// that know something which is worth keeping: open ones, half-open ones with probes in flight or decided, and those
-/// that was forced into a state (or set to metrics only). An open breaker whose cooldown is over and that is no longer called
+/// that were forced into a state (or set to metrics only). An open breaker whose cooldown is over and that is no longer called
 /// is not among them.
 ///
 /// # Floods of keys
@@ -80,7 +80,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
     }
 
     /// The same breakers, before their first use, with a [window](CircuitBreaker::with_window) for their rates, each
-    /// with one of its own. Default: the last 48 calls (24 where slow ones are told apart).
+    /// with one of its own. Default: the last 48 calls (24 where slow ones count).
     #[must_use]
     pub fn with_window(self, window: Window) -> Self {
         Self { window: Some(window), ..self }

@@ -20,7 +20,7 @@ std::thread_local! {
 /// What is wrong with the atomics, for models that show that they would notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// A compare-exchange stores without comparing.
+    /// A compare-and-swap stores without comparing.
     BlindExchange,
     /// Every access is Relaxed, and a fence does nothing.
     NothingOrdered,

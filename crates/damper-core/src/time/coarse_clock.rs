@@ -101,7 +101,7 @@ impl CoarseClock {
     #[inline]
     fn update(&self, next: impl Fn(u64) -> u64) {
         // ORDERING: Relaxed throughout. The reading is the whole state and nothing else is published through it; the
-        // exchanges of this one location are totally ordered, and each stores what is no less than what it replaces.
+        // swaps of this one location are totally ordered, and each stores what is no less than what it replaces.
         // loom-tests: clock::coarse_clock_is_monotonic_and_keeps_every_refresh.
         let mut nanos = self.nanos.load(Ordering::Relaxed);
         while let Err(newer) =

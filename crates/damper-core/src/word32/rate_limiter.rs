@@ -76,7 +76,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when to come back. A refusal writes nothing.
+    /// [`Denied`], which has the time of the next attempt. A refusal writes nothing.
     #[expect(clippy::inline_always, reason = "what nobody asks an answer for is then not computed")]
     #[inline(always)]
     pub fn check(&self) -> Result<Allowed, Denied> {
@@ -87,7 +87,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when to come back, or that `n` exceeds the burst. A refusal writes nothing.
+    /// [`Denied`], which has the time of the next attempt, or says that `n` exceeds the burst. A refusal writes nothing.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied> {
@@ -154,7 +154,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     #[inline]
     fn load(&self) -> u32 {
         // ORDERING: Relaxed, here and below. The word is the whole state and nothing else is published through it, so
-        // the modification order of this one location is all that the exchange needs. loom-tests:
+        // the modification order of this one location is all that the compare-and-swap needs. loom-tests:
         // word32::burst_is_never_exceeded.
         self.word.load(Ordering::Relaxed)
     }

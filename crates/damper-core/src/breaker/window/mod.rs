@@ -66,7 +66,7 @@ const LONGEST: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 
 impl Window {
     /// The last `calls` calls, exactly: 1 to 4,096, without the feature `alloc` to 24. More than 24 (or 48, where
-    /// slow calls are not told apart) take a byte for every two of them (four), allocated with the breaker.
+    /// slow calls do not count) take a byte for every two of them (four), allocated with the breaker.
     ///
     /// # Errors
     ///

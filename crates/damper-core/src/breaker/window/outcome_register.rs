@@ -7,10 +7,10 @@
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | OUTCOMES | 49 | one bit for each call, or two where slow calls are told apart; above the oldest a 1 that tells how many there are |
-//! | GENERATION | 13 | in which they were told |
+//! | OUTCOMES | 49 | one bit for each call, or two where slow calls count; a 1 above the oldest marks how many there are |
+//! | GENERATION | 13 | in which they were recorded |
 //!
-//! An outcome is shifted in by one exchange, so what the window then has is known exactly.
+//! One compare-and-swap shifts an outcome in, so the counts after it are known exactly.
 
 use super::{Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
@@ -66,8 +66,8 @@ impl OutcomeRegister {
             let word = self.word.load(Ordering::Relaxed);
             let of = Generation::from_bits(GENERATION.get(word));
             if of != generation {
-                // ORDERING: Acquire pairs with the Release of the exchange below: who sees a window of a later
-                // generation sees that the breaker is in that.
+                // ORDERING: Acquire pairs with the Release of the swap below: a thread that sees a window of a later
+                // generation sees that the breaker is in that generation.
                 // loom-tests: breaker_windows::older_generation_never_clears_a_newer_window.
                 fence(Ordering::Acquire);
                 if !is_current() {

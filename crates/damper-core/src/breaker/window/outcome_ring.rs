@@ -1,8 +1,8 @@
 //! The last calls, up to thousands: a ring of outcomes, and a head.
 //!
-//! To record is one exchange of the head, which counts the new outcome, no longer counts the one that it will
-//! replace, and carries the new one; whoever comes next first puts that into the ring. So what the window has is
-//! known exactly, by the head alone, and a thread that stops anywhere leaves nothing undone that others do not do.
+//! To record is one swap of the head. It counts the new outcome, no longer counts the one that it will replace, and
+//! carries the new one, which the next thread writes into the ring first. So the head alone has the exact counts, and
+//! other threads finish what a stopped thread has left undone.
 //!
 //! ```text
 //! head  63        51 50 41 40   29 28   27      15 14  2 1    0
@@ -18,13 +18,13 @@
 //! | head: FULL | 1 | whether the ring has been filled in this generation |
 //! | head: INDEX | 12 | of the next outcome |
 //! | head: LAP | 10 | rounds of the ring, one more with every generation; wraps |
-//! | head: GENERATION | 13 | in which they were told |
-//! | word: OUTCOMES | 32 | of 32 calls, or of 16 where slow calls are told apart |
+//! | head: GENERATION | 13 | in which they were recorded |
+//! | word: OUTCOMES | 32 | of 32 calls, or of 16 where slow calls count |
 //! | word: WRITTEN | 6 | how many of them were written in the lap |
 //! | word: LAP | 10 | the lap in which it was written last |
 //!
-//! WRITTEN and LAP make every word that is written differ from those before it: an exchange by a thread that was
-//! stopped fails. (Unless meanwhile the ring went round a multiple of 1,024 times and brought the very same
+//! WRITTEN and LAP make every word that is written differ from those before it, so that the swap of a thread that
+//! was stopped fails. (Unless meanwhile the ring went round a multiple of 1,024 times and brought the very same
 //! outcomes.)
 
 use super::{Outcome, OutcomeCounts};
@@ -91,8 +91,8 @@ impl OutcomeRing {
         let outcome = outcome.bits() & ((1 << self.width) - 1);
         let backoff = Backoff::new();
         loop {
-            // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees the ring as it
-            // was seen when that was put there. loom-tests: breaker_windows::ring_counts_exactly,
+            // ORDERING: Acquire pairs with the Release of the swap below: a thread that sees a head sees the ring at
+            // least as the thread that wrote the head saw it. loom-tests: breaker_windows::ring_counts_exactly,
             // late_record_leaves_newer_ring_intact.
             let head = self.head.load(Ordering::Acquire);
             if let Some(next) = self.after(head, generation, &is_current, outcome)? {
@@ -124,7 +124,7 @@ impl OutcomeRing {
             let replaced = if FULL.get(head) == 0 { 0 } else { self.read(self.slot(INDEX.get(head) as u32)) };
             (head & !LAST.put(LAST.max()), replaced)
         } else if !is_current() {
-            // Who has seen a head of a later generation sees that the breaker is in that.
+            // A thread that has seen a head of a later generation sees that the breaker is in that generation.
             // loom-tests: breaker_windows::older_generation_never_clears_a_newer_window.
             return None;
         } else {
@@ -132,7 +132,7 @@ impl OutcomeRing {
             (GENERATION.put(generation.to_bits()) | LAP.put(LAP.get(head).wrapping_add(1)), 0)
         };
         // What is replaced was counted, so that no field overflows into the next; unless the head has moved on, and
-        // then the exchange fails.
+        // then the swap fails.
         let next = (kept | outcome) + FAILED.put(outcome & 1) + SLOW.put(outcome >> 1)
             - FAILED.put(replaced & 1)
             - SLOW.put(replaced >> 1);
@@ -149,7 +149,7 @@ impl OutcomeRing {
     }
 
     pub(super) fn counts(&self) -> (OutcomeCounts, Generation) {
-        // ORDERING: Relaxed: the head alone tells.
+        // ORDERING: Relaxed: the head alone has the counts.
         let head = self.head.load(Ordering::Relaxed);
         (self.count(head), Generation::from_bits(GENERATION.get(head)))
     }
@@ -173,12 +173,12 @@ impl OutcomeRing {
 
     #[inline]
     fn read(&self, slot: OutcomeSlot) -> u64 {
-        // ORDERING: Relaxed: the exchange of the head succeeds only where nothing was written since the head was
-        // loaded but the last outcome.
+        // ORDERING: Relaxed: the swap of the head succeeds only if nothing but the last outcome was written since the
+        // head was loaded.
         self.words[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)
     }
 
-    /// Puts the last outcome into the ring, if nobody has; `false` if the head or the word has moved on.
+    /// Writes the last outcome into the ring, unless another thread has; `false` if the head or the word has changed.
     #[inline]
     fn write_last(&self, head: u64) -> bool {
         let (lap, index) = match (INDEX.get(head) as u32).checked_sub(1) {
@@ -188,7 +188,7 @@ impl OutcomeRing {
         };
         let slot = self.slot(index);
         let ring = &self.words[slot.word];
-        // ORDERING: Relaxed: it is looked at again by the exchange.
+        // ORDERING: Relaxed: the swap compares it again.
         let old = ring.load(Ordering::Relaxed);
         let shift = slot.place * self.width;
         let outcomes = OUTCOMES.get(old) & !(((1 << self.width) - 1) << shift) | LAST.get(head) << shift;
@@ -197,15 +197,15 @@ impl OutcomeRing {
         if old == new {
             return true;
         }
-        // ORDERING: the fence pairs with the Release of the exchange below: who has loaded a word that was written
-        // under a later head sees that head. If the head is still the same, then the word is the one before its
+        // ORDERING: the fence pairs with the Release of the swap below: a thread that has loaded a word which was
+        // written under a later head sees that head. If the head is still the same, the word is the one before its
         // last outcome. loom-tests: breaker_windows::late_record_leaves_newer_ring_intact.
         fence(Ordering::Acquire);
         if self.head.load(Ordering::Relaxed) != head {
             return false;
         }
-        // ORDERING: Release, as above. Relaxed on failure: the value read is dropped. Whoever was first wrote the
-        // same, unless it was stopped in an earlier generation, which left this word unwritten.
+        // ORDERING: Release, as above. Relaxed on failure: the value read is dropped. If another thread was first, it
+        // wrote the same, unless it was stopped in an earlier generation, which left this word unwritten.
         // loom-tests: breaker_windows::newer_outcome_survives_a_late_record.
         ring.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }

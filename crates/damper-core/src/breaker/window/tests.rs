@@ -60,7 +60,7 @@ fn ring_is_exact_after_its_laps_wrap() {
     }
 }
 
-/// A call that was told long after its bucket went on to a later time does not clear that.
+/// A call that is recorded long after its bucket was reused for a later time does not clear that.
 #[test]
 fn late_call_leaves_newer_buckets_intact() {
     let buckets = TimeBuckets::new(1_000, 10, false);
@@ -75,7 +75,7 @@ fn late_call_leaves_newer_buckets_intact() {
     for calls in 1..=3 {
         assert_eq!(record(&[500_000]).unwrap().calls, calls);
     }
-    // It read the clock, was stopped, and is told when it reads it again that it is late.
+    // It read the clock, was stopped, and learns at its next reading that it is late.
     assert_eq!(record(&[400_000, 500_000]).unwrap().calls, 0);
     assert_eq!(record(&[500_000]).unwrap().calls, 4);
     // A bucket that is ahead of the clock is one of long ago.

@@ -20,7 +20,7 @@
 //! | SHIFT | 51 | two windows' lengths more with every generation, so that the calls of another are never in the window |
 //! | GENERATION | 13 | of the latest call |
 //!
-//! A call whose bucket is already used for a later time is dropped. (A bucket that nobody used for exactly as long
+//! A call whose bucket is already used for a later time is dropped. (A bucket that was not used for exactly as long
 //! as its epoch takes to wrap is counted once more: 524,288 buckets, six days of seconds.)
 
 use super::{CallTimes, Outcome, OutcomeCounts};
@@ -140,7 +140,7 @@ impl TimeBuckets {
     }
 
     pub(super) fn counts(&self, now: u64) -> (OutcomeCounts, Generation) {
-        // ORDERING: Relaxed: what is told counts for no decision.
+        // ORDERING: Relaxed: no decision depends on it.
         let line = self.line.load(Ordering::Relaxed);
         (self.sum(&self.words(), self.number(now, line)).0, Generation::from_bits(GENERATION.get(line)))
     }
@@ -156,14 +156,14 @@ impl TimeBuckets {
 
     /// The line of a generation, unless there is a later one.
     fn line_of(&self, generation: Generation, is_current: impl Fn() -> bool) -> Option<u64> {
-        // ORDERING: Relaxed: only the exchange counts; `count` looks again.
+        // ORDERING: Relaxed: the swap compares it again, and `count` reads it again.
         let mut line = self.line.load(Ordering::Relaxed);
         loop {
             if Generation::from_bits(GENERATION.get(line)) == generation {
                 return Some(line);
             }
-            // ORDERING: Acquire pairs with the Release of the exchange below: who sees the line of a later
-            // generation sees that the breaker is in that.
+            // ORDERING: Acquire pairs with the Release of the swap below: a thread that sees the line of a later
+            // generation sees that the breaker is in that generation.
             // loom-tests: breaker_windows::older_generation_never_clears_a_newer_window.
             fence(Ordering::Acquire);
             if !is_current() {
@@ -183,8 +183,8 @@ impl TimeBuckets {
         let bucket = &self.ring[(number % self.count_of_buckets()) as usize];
         let backoff = Backoff::new();
         loop {
-            // ORDERING: Relaxed. The fence pairs with the Release of the exchange below: who has loaded what was
-            // counted on a later line sees that line.
+            // ORDERING: Relaxed. The fence pairs with the Release of the swap below: a thread that has loaded a count
+            // of a later line sees that line.
             // loom-tests: breaker_windows::buckets_of_an_older_generation_are_ignored.
             let word = bucket.load(Ordering::Relaxed);
             fence(Ordering::Acquire);
@@ -216,7 +216,7 @@ impl TimeBuckets {
     fn words(&self) -> [u64; MOST] {
         let mut words = [0; MOST];
         for (word, bucket) in words.iter_mut().zip(&self.ring) {
-            // ORDERING: Acquire pairs with the Release of the exchange in `count`, so that the second pass sees
+            // ORDERING: Acquire pairs with the Release of the swap in `count`, so that the second pass sees
             // what was counted before what the first one saw.
             // loom-tests: breaker_windows::buckets_show_only_real_rates.
             *word = bucket.load(Ordering::Acquire);
