@@ -1,5 +1,7 @@
 //! The atomics of a model checker, loom's or shuttle's, in two settings, and with flaws that a model must notice.
 
+extern crate std;
+
 use core::sync::atomic::Ordering;
 #[cfg(loom)]
 use loom::sync;

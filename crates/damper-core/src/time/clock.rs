@@ -24,7 +24,7 @@ pub struct NoClock;
 ///   read it. A larger step is survived: nothing is credited twice, and nobody is locked out for longer than the
 ///   deepest debt takes to refill.
 /// - `now` is 64 bits wide and may wrap; where it starts does not matter. A timer of fewer is extended by
-///   [`ExtendedTimer`].
+///   [`ExtendedTimer`](super::ExtendedTimer).
 /// - `frequency` and `max_step_back` return the same at every call.
 /// - No method blocks or panics; `now` is called once in every decision of a limiter.
 ///

@@ -84,9 +84,9 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
         let result = call();
         guard.over();
         if result.is_ok() {
-            self.succeeded(generation)
+            self.succeeded(generation);
         } else {
-            self.failed(generation)
+            self.failed(generation);
         }
         result.map_err(CallError::Failed)
     }
