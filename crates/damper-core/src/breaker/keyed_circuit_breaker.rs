@@ -26,7 +26,7 @@ use core::hash::{BuildHasher, Hash};
 /// the store is flooded with hosts. A low threshold makes such a flood cheap; a capacity well above the number of hosts that you
 /// call makes it expensive.
 ///
-/// For breakers that differ, or that tell somebody of their changes, take an [`LruStore`] and make each as you like.
+/// For breakers that differ, or that have listeners, take an [`LruStore`] and create each as you like.
 ///
 /// # Examples
 ///
