@@ -506,10 +506,10 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
         let is_too_long = self.changes.borrow()[before..].iter().any(|change| change.cause() == Cause::HalfOpenTooLong);
         match (found, self.model.acquire(now, is_too_long)) {
             (Ok(permit), Answer::Permitted(generation)) => {
-                self.in_flight.push_back(InFlight { permit, generation: Some(generation), began: now })
+                self.in_flight.push_back(InFlight { permit, generation: Some(generation), began: now });
             }
             (Ok(permit), Answer::Uncounted) => {
-                self.in_flight.push_back(InFlight { permit, generation: None, began: now })
+                self.in_flight.push_back(InFlight { permit, generation: None, began: now });
             }
             (Err(open), Answer::OpenFor(left)) => {
                 assert_eq!(open.retry_after().map(|wait| wait.as_nanos()), Some(left * 1_000));

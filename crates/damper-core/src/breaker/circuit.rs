@@ -5,7 +5,7 @@ use super::state_word::{Generation, Packed, Phase, Snapshot, StateWord};
 use super::window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow, Window};
 use super::{BreakerConfig, BreakerStatus, Cause, CircuitOpen, OnStateChange, State, StateChange, Verdict};
 use crate::sync::{AtomicU64, Backoff, Ordering, const_unless_loom};
-use crate::time::{Clock, MicrosClock};
+use crate::time::{Clock, LazyMicros, MicrosReading};
 use core::time::Duration;
 
 /// The word of a breaker, the state machine that computes its next value, and the window of outcomes.
@@ -17,7 +17,8 @@ pub(super) struct Circuit<C, L> {
     is_timed: bool,
     /// 1 if nothing is refused.
     metrics_only: AtomicU64,
-    clock: MicrosClock<C>,
+    micros: LazyMicros,
+    clock: C,
     listener: L,
 }
 
@@ -45,15 +46,16 @@ impl<C> Circuit<C, ()> {
                 is_timed: machine.counts_slow_calls(),
                 machine,
                 metrics_only: AtomicU64::new(0),
-                clock: MicrosClock::new(clock),
+                micros: LazyMicros::new(),
+                clock,
                 listener: (),
             }
         }
     }
 
     pub(super) fn with_listener<L>(self, listener: L) -> Circuit<C, L> {
-        let Self { word, machine, window, is_timed, metrics_only, clock, listener: () } = self;
-        Circuit { word, machine, window, is_timed, metrics_only, clock, listener }
+        let Self { word, machine, window, is_timed, metrics_only, micros, clock, listener: () } = self;
+        Circuit { word, machine, window, is_timed, metrics_only, micros, clock, listener }
     }
 }
 
@@ -80,7 +82,12 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     /// Out of line, so that a breaker that times no calls is not slowed.
     #[inline(never)]
     fn read_clock(&self) -> u64 {
-        self.clock.read().micros
+        self.now().micros
+    }
+
+    /// Reads the clock: after the word, so that only its own skew can put it before the reading in the word.
+    fn now(&self) -> MicrosReading {
+        self.micros.read(&self.clock)
     }
 
     /// A cooldown that the server asks to last for `retry_after`.
@@ -90,7 +97,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
 
     /// The state that a call would find now, and for how many microseconds it would be refused.
     fn state_of(&self, current: Snapshot) -> (State, Option<u64>) {
-        self.machine.state_at(current, || self.clock.read(), self.cooldown(Duration::ZERO))
+        self.machine.state_at(current, || self.now(), self.cooldown(Duration::ZERO))
     }
 
     pub(super) fn state(&self) -> State {
@@ -101,7 +108,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
         let current = self.word.load();
         let (state, left) = self.state_of(current);
         let (counts, generation) = if self.machine.has_rates() {
-            self.window.counts(if self.window.is_timed() { self.clock.read().micros } else { 0 })
+            self.window.counts(if self.window.is_timed() { self.now().micros } else { 0 })
         } else {
             (OutcomeCounts::default(), current.generation)
         };
@@ -139,7 +146,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     fn refusal_slow(&self, current: Packed) -> Option<CircuitOpen> {
         let mut current = current.unpack();
         while !self.is_metrics_only() {
-            match self.machine.admit(current, || self.clock.read()) {
+            match self.machine.admit(current, || self.now()) {
                 CallDecision::Pass | CallDecision::Probe(_) => break,
                 CallDecision::Open(left) => return Some(CircuitOpen::for_micros(left)),
                 CallDecision::Probing => return Some(CircuitOpen::PROBING),
@@ -173,8 +180,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     fn admit_or_refuse(&self, mut current: Snapshot) -> Result<Generation, CircuitOpen> {
         let backoff = Backoff::new();
         loop {
-            // The clock is read after the word, so that only its own skew can put it before the reading in the word.
-            match self.machine.admit(current, || self.clock.read()) {
+            match self.machine.admit(current, || self.now()) {
                 CallDecision::Pass => return Ok(current.generation),
                 CallDecision::Probe(next) => {
                     if self.replace(current, next, None) {
@@ -246,7 +252,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
             self.record_in_window(ticket, true, retry_after);
         }
         self.settle(ticket.generation, None, |current| {
-            self.machine.after_failure(current, || self.clock.read(), self.cooldown(retry_after))
+            self.machine.after_failure(current, || self.now(), self.cooldown(retry_after))
         });
     }
 
@@ -322,7 +328,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     #[cold]
     fn trip(&self, generation: Generation, cause: Cause, retry_after: Duration) {
         self.settle(generation, Some(cause), |current| match current.phase {
-            Phase::Closed { .. } => self.machine.tripped(current, self.clock.read(), self.cooldown(retry_after)),
+            Phase::Closed { .. } => self.machine.tripped(current, self.now(), self.cooldown(retry_after)),
             _ => current,
         });
     }

@@ -13,17 +13,13 @@ const READY: Field = SHIFT.then(1);
 const MULT: Field = READY.then(56);
 const _: () = assert!(MULT.end() == u64::BITS, "fields must tile the word");
 
-/// A clock that is read in microseconds.
+/// Reads a clock in microseconds. The conversion is computed at first use, so that the owner can be a `static`.
 ///
-/// The conversion is computed at first use, so that the owner can be a `static`.
+/// The clock stands beside it and not inside, which would cost its owner padding on targets of 32 bits.
 #[derive(Debug)]
-pub(crate) struct MicrosClock<C> {
-    /// Microseconds per tick, once they were computed.
-    conversion: AtomicU64,
-    clock: C,
-}
+pub(crate) struct LazyMicros(AtomicU64);
 
-/// A reading of a [`MicrosClock`].
+/// A reading of a clock by [`LazyMicros`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MicrosReading {
     pub(crate) micros: u64,
@@ -31,37 +27,36 @@ pub(crate) struct MicrosReading {
     pub(crate) skew: u64,
 }
 
-impl<C> MicrosClock<C> {
+impl LazyMicros {
     const_unless_loom! {
-        pub(crate) const fn new(clock: C) -> Self {
-            Self { conversion: AtomicU64::new(0), clock }
+        pub(crate) const fn new() -> Self {
+            Self(AtomicU64::new(0))
         }
     }
-}
 
-impl<C: Clock> MicrosClock<C> {
-    pub(crate) fn read(&self) -> MicrosReading {
-        let micros = self.conversion();
-        let skew = micros.of_ticks(self.clock.max_step_back()).saturating_add(1);
-        MicrosReading { micros: micros.at_tick(self.clock.now()), skew }
+    /// Reads `clock`, which must be the same one at every call.
+    pub(crate) fn read(&self, clock: &impl Clock) -> MicrosReading {
+        let micros = self.conversion(clock);
+        let skew = micros.of_ticks(clock.max_step_back()).saturating_add(1);
+        MicrosReading { micros: micros.at_tick(clock.now()), skew }
     }
 
     #[inline]
-    fn conversion(&self) -> Micros {
+    fn conversion(&self, clock: &impl Clock) -> Micros {
         // ORDERING: Relaxed: the word is the whole value, and every first user computes the same one.
-        match self.conversion.load(Ordering::Relaxed) {
-            0 => self.compute(),
+        match self.0.load(Ordering::Relaxed) {
+            0 => self.compute(clock),
             word => Micros(Scale { mult: MULT.get(word), shift: SHIFT.get(word) as u32 }),
         }
     }
 
     #[cold]
-    fn compute(&self) -> Micros {
+    fn compute(&self, clock: &impl Clock) -> Micros {
         // One bit less than the field has, because rounding up may reach the next power of two.
-        let scale = Scale::ratio_below(1_000_000, self.clock.frequency().into(), 55);
+        let scale = Scale::ratio_below(1_000_000, clock.frequency().into(), 55);
         // ORDERING: Relaxed, as in `conversion`; one store, because another thread takes any word but 0 for the whole
         // value. loom-tests: clock::concurrent_first_uses_agree_on_tick_length.
-        self.conversion.store(READY.put(1) | SHIFT.put(scale.shift.into()) | MULT.put(scale.mult), Ordering::Relaxed);
+        self.0.store(READY.put(1) | SHIFT.put(scale.shift.into()) | MULT.put(scale.mult), Ordering::Relaxed);
         Micros(scale)
     }
 }

@@ -20,7 +20,7 @@
 // | `frequency` | `Frequency`: ticks per second in 32 bits |
 // | `ticks` | `Ticks`: a wait in ticks |
 // | `scale` | `Scale`: converts ticks to units of a rate; `Inverse` |
-// | `micros` | `MicrosClock`: a clock that is read in microseconds |
+// | `micros` | `LazyMicros`: reads a clock in microseconds; `Micros`, the conversion |
 // | `sleep` | `Sleep`: how a future sleeps |
 // | `random` | random numbers, for seeds and jitter |
 // | `seed` | `Seed`: how keys are hashed |
@@ -64,6 +64,6 @@ pub use std_clock::StdClock;
 
 pub(crate) use frequency::Frequency;
 pub(crate) use human::Human;
-pub(crate) use micros::{Micros, MicrosClock, MicrosReading};
+pub(crate) use micros::{LazyMicros, Micros, MicrosReading};
 pub(crate) use scale::Scale;
 pub(crate) use ticks::Ticks;
