@@ -3,18 +3,18 @@
 //!
 //! | bug | what was seen | test | copy in `breaker_bugs/` |
 //! |---|---|---|---|
-//! | half-open admits everyone | 64 of 64 calls | `how_many_probe_at_once` | `admits_everyone` |
-//! | a fixed rule where a number of successes was wanted | closed by the first of three | `how_many_successes_close_it` | `first_success_closes` |
-//! | a result is credited to whatever the state is by then | a stale failure re-opens, a stale success closes | `a_result_of_before_the_trip` | `no_generation` |
-//! | a probe that unwinds or is cancelled keeps its place | half-open for ever | `a_probe_that_never_tells` | `never_given_back` |
-//! | a place is given back that was not taken | more probes than allowed | `a_permit_of_before_the_trip_is_dropped` | `given_back_twice` |
-//! | the state is told without a look at the clock | open after the cooldown | `the_state_after_the_cooldown` | `state_without_time` |
-//! | a cooldown that doubles without a bound | a product that does not fit | `a_hundred_probes_fail` | `doubles_for_ever` |
-//! | a count window that never slides | 10,000 failures needed after 10,000 successes | `failures_after_many_successes` | `never_slides` |
-//! | a window in whole seconds | 900 ms are read as 0 s | `a_window_of_900_ms` | `whole_seconds` |
-//! | a window shorter than its slices | a division by zero | `a_window_of_four_milliseconds` | `slices_of_nothing` |
-//! | a window with a clock of its own | calls of an hour ago count | `an_hour_on_the_clock_that_was_given` | `clock_of_its_own` |
-//! | a ring of no calls | a panic under a spin lock, and then a hang | `a_window_of_no_calls` | `ring_of_nothing` |
+//! | half-open admits everyone | 64 of 64 calls | `probes_at_once_are_limited` | `admits_everyone` |
+//! | a fixed rule where a number of successes was wanted | closed by the first of three | `closing_takes_the_configured_successes` | `first_success_closes` |
+//! | a result is credited to whatever the state is by then | a stale failure re-opens, a stale success closes | `result_from_before_the_trip_is_discarded` | `no_generation` |
+//! | a probe that unwinds or is cancelled keeps its place | half-open for ever | `probe_without_a_result_frees_its_place` | `never_given_back` |
+//! | a place is given back that was not taken | more probes than allowed | `permit_from_before_the_trip_frees_no_place` | `given_back_twice` |
+//! | the state is computed without reading the clock | open after the cooldown | `state_is_half_open_after_the_cooldown` | `state_without_time` |
+//! | a cooldown that doubles without a bound | a product that does not fit | `cooldown_stays_bounded_while_probes_fail` | `doubles_for_ever` |
+//! | a count window that never slides | 10,000 failures needed after 10,000 successes | `window_of_calls_forgets_old_successes` | `never_slides` |
+//! | a window in whole seconds | 900 ms are read as 0 s | `window_of_900_ms_works` | `whole_seconds` |
+//! | a window shorter than its slices | a division by zero | `window_of_four_milliseconds_works` | `slices_of_nothing` |
+//! | a window with a clock of its own | calls of an hour ago count | `window_uses_the_given_clock` | `clock_of_its_own` |
+//! | a ring of no calls | a panic under a spin lock, and then a hang | `window_of_no_calls_is_refused` | `ring_of_nothing` |
 
 mod breaker_bugs {
     pub(crate) mod admits_everyone;
@@ -67,14 +67,14 @@ enum Outcome {
     Dropped,
 }
 
-/// A breaker that one failure trips, and that is told the time, in milliseconds.
+/// A breaker that one failure trips, and that is given the time in milliseconds.
 trait Probed {
     type Permit<'a>
     where
         Self: 'a;
     fn new(probes: u32, successes: u32) -> Self;
-    fn ask(&self, now: u64) -> Option<Self::Permit<'_>>;
-    fn tell(&self, permit: Self::Permit<'_>, outcome: Outcome, now: u64);
+    fn acquire(&self, now: u64) -> Option<Self::Permit<'_>>;
+    fn record(&self, permit: Self::Permit<'_>, outcome: Outcome, now: u64);
     fn state(&self, now: u64) -> State;
 }
 
@@ -87,7 +87,7 @@ trait Cooling {
 
 /// A window that trips when half of its calls fail, of ten at the least.
 trait Windowed {
-    /// Records a call at a time in milliseconds, and tells whether it trips.
+    /// Records a call at a time in milliseconds, and returns whether it trips.
     fn record(&mut self, now: u64, failed: bool) -> bool;
 }
 
@@ -107,7 +107,7 @@ struct Damper {
     now: Rc<Cell<u64>>,
 }
 
-/// A clock of milliseconds that says what it was told.
+/// A clock of milliseconds that shows what it was set to.
 struct HostListener(Rc<Cell<u64>>);
 
 impl Clock for HostListener {
@@ -141,12 +141,12 @@ impl Probed for Damper {
         Self::of(config.max_probes(probes).successes_to_close(successes).build().unwrap())
     }
 
-    fn ask(&self, now: u64) -> Option<Self::Permit<'_>> {
+    fn acquire(&self, now: u64) -> Option<Self::Permit<'_>> {
         self.now.set(now);
         self.breaker.try_acquire().ok()
     }
 
-    fn tell(&self, permit: Self::Permit<'_>, outcome: Outcome, now: u64) {
+    fn record(&self, permit: Self::Permit<'_>, outcome: Outcome, now: u64) {
         self.now.set(now);
         match outcome {
             Outcome::Success => permit.success(),
@@ -203,9 +203,9 @@ impl Windowed for Damper {
 
 /// Trips it at the time 0.
 fn trip(breaker: &impl Probed) {
-    let permit = breaker.ask(0).unwrap();
-    breaker.tell(permit, Outcome::Failure, 0);
-    assert!(breaker.ask(0).is_none());
+    let permit = breaker.acquire(0).unwrap();
+    breaker.record(permit, Outcome::Failure, 0);
+    assert!(breaker.acquire(0).is_none());
 }
 
 fn panics(what: impl FnOnce()) -> bool {
@@ -213,12 +213,12 @@ fn panics(what: impl FnOnce()) -> bool {
 }
 
 #[test]
-fn how_many_probe_at_once() {
-    /// Of 64 that ask when the cooldown is over, while none ends.
+fn probes_at_once_are_limited() {
+    /// Of 64 calls that ask for a permit when the cooldown is over, while none ends.
     fn held<B: Probed>() -> usize {
         let breaker = B::new(3, 1);
         trip(&breaker);
-        let held: Vec<_> = (0..64).filter_map(|_| breaker.ask(COOLDOWN)).collect();
+        let held: Vec<_> = (0..64).filter_map(|_| breaker.acquire(COOLDOWN)).collect();
         held.len()
     }
     assert_eq!(held::<Damper>(), 3);
@@ -226,15 +226,15 @@ fn how_many_probe_at_once() {
 }
 
 #[test]
-fn how_many_successes_close_it() {
+fn closing_takes_the_configured_successes() {
     /// How many it takes where three were asked for.
     fn taken<B: Probed>() -> u32 {
         let breaker = B::new(1, 3);
         trip(&breaker);
         (1..64)
             .find(|_| {
-                let permit = breaker.ask(COOLDOWN).unwrap();
-                breaker.tell(permit, Outcome::Success, COOLDOWN);
+                let permit = breaker.acquire(COOLDOWN).unwrap();
+                breaker.record(permit, Outcome::Success, COOLDOWN);
                 breaker.state(COOLDOWN) == State::Closed
             })
             .unwrap()
@@ -244,14 +244,14 @@ fn how_many_successes_close_it() {
 }
 
 #[test]
-fn a_result_of_before_the_trip() {
+fn result_from_before_the_trip_is_discarded() {
     /// The state after such a result of a call that was made before the trip arrives while a probe is out.
     fn state_after<B: Probed>(outcome: Outcome) -> State {
         let breaker = B::new(1, 1);
-        let late = breaker.ask(0).unwrap();
+        let late = breaker.acquire(0).unwrap();
         trip(&breaker);
-        let _probe = breaker.ask(COOLDOWN).unwrap();
-        breaker.tell(late, outcome, COOLDOWN);
+        let _probe = breaker.acquire(COOLDOWN).unwrap();
+        breaker.record(late, outcome, COOLDOWN);
         breaker.state(COOLDOWN)
     }
     assert_eq!(state_after::<Damper>(Outcome::Failure), State::HalfOpen);
@@ -261,30 +261,30 @@ fn a_result_of_before_the_trip() {
 }
 
 #[test]
-fn a_probe_that_never_tells() {
+fn probe_without_a_result_frees_its_place() {
     /// Whether another may probe, ever.
     fn is_probed_again<B: Probed>() -> bool {
         let breaker = B::new(1, 1);
         trip(&breaker);
-        let probe = breaker.ask(COOLDOWN).unwrap();
-        breaker.tell(probe, Outcome::Dropped, COOLDOWN);
-        (0..1_000).any(|cooldowns| breaker.ask(cooldowns * COOLDOWN).is_some())
+        let probe = breaker.acquire(COOLDOWN).unwrap();
+        breaker.record(probe, Outcome::Dropped, COOLDOWN);
+        (0..1_000).any(|cooldowns| breaker.acquire(cooldowns * COOLDOWN).is_some())
     }
     assert!(is_probed_again::<Damper>());
     assert!(!is_probed_again::<NeverGivenBack>(), "half-open for ever");
 }
 
 #[test]
-fn a_permit_of_before_the_trip_is_dropped() {
+fn permit_from_before_the_trip_frees_no_place() {
     /// How many probes are out, of one that is allowed.
     fn out<B: Probed>() -> usize {
         let breaker = B::new(1, 1);
-        let late: Vec<_> = (0..5).map(|_| breaker.ask(0).unwrap()).collect();
+        let late: Vec<_> = (0..5).map(|_| breaker.acquire(0).unwrap()).collect();
         trip(&breaker);
-        let mut probes = vec![breaker.ask(COOLDOWN).unwrap()];
+        let mut probes = vec![breaker.acquire(COOLDOWN).unwrap()];
         for late in late {
-            breaker.tell(late, Outcome::Dropped, COOLDOWN);
-            probes.extend(breaker.ask(COOLDOWN));
+            breaker.record(late, Outcome::Dropped, COOLDOWN);
+            probes.extend(breaker.acquire(COOLDOWN));
         }
         probes.len()
     }
@@ -293,7 +293,7 @@ fn a_permit_of_before_the_trip_is_dropped() {
 }
 
 #[test]
-fn the_state_after_the_cooldown() {
+fn state_is_half_open_after_the_cooldown() {
     fn state<B: Probed>() -> State {
         let breaker = B::new(1, 1);
         trip(&breaker);
@@ -304,7 +304,7 @@ fn the_state_after_the_cooldown() {
 }
 
 #[test]
-fn a_hundred_probes_fail() {
+fn cooldown_stays_bounded_while_probes_fail() {
     /// The longest time that it is open.
     fn longest<B: Cooling>() -> u64 {
         let mut breaker = B::new();
@@ -315,7 +315,7 @@ fn a_hundred_probes_fail() {
 }
 
 #[test]
-fn failures_after_many_successes() {
+fn window_of_calls_forgets_old_successes() {
     /// How many it takes to trip a window of 20 calls after 10,000 successes.
     fn needed<B: OfCalls>() -> u32 {
         let mut window = B::new(20);
@@ -328,7 +328,7 @@ fn failures_after_many_successes() {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn a_window_of_900_ms() {
+fn window_of_900_ms_works() {
     /// How many failures, one each 20 ms, trip it.
     fn needed<B: OfTime>() -> Option<u64> {
         let mut window = B::new(900);
@@ -340,7 +340,7 @@ fn a_window_of_900_ms() {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn a_window_of_four_milliseconds() {
+fn window_of_four_milliseconds_works() {
     fn trips<B: OfTime>() -> bool {
         let mut window = B::new(4);
         (0..10).any(|_| window.record(5, true))
@@ -351,7 +351,7 @@ fn a_window_of_four_milliseconds() {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn an_hour_on_the_clock_that_was_given() {
+fn window_uses_the_given_clock() {
     /// Whether failures of an hour ago trip a window of ten seconds.
     fn trips<B: OfTime>() -> bool {
         let mut window = B::new(10_000);
@@ -363,7 +363,7 @@ fn an_hour_on_the_clock_that_was_given() {
 }
 
 #[test]
-fn a_window_of_no_calls() {
+fn window_of_no_calls_is_refused() {
     assert!(Window::last_calls(0).is_err(), "it is refused, by name");
     let ring = RingOfNothing::new(0);
     assert!(panics(|| _ = ring.record(true)), "a remainder by zero");

@@ -8,7 +8,7 @@
 //! | `cooling` | how long it stays open |
 //! | `probing` | half-open |
 //! | `calls` | `call`, `run`, permits, errors |
-//! | `controlling` | what is asked for, and what is told |
+//! | `controlling` | forced states, resets, the listener and the status |
 //! | `settings` | what is refused |
 //! | `timing` | when the clock is read |
 //! | `racing` | eight threads |
@@ -170,8 +170,8 @@ fn steps(failing: u32) -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Due::Window),
     ];
     let step = prop_oneof![
-        20 => Just(Step::Ask),
-        18 => (any::<bool>(), outcome()).prop_map(|(is_oldest, outcome)| Step::Tell(is_oldest, outcome)),
+        20 => Just(Step::Acquire),
+        18 => (any::<bool>(), outcome()).prop_map(|(is_oldest, outcome)| Step::Record(is_oldest, outcome)),
         60 => outcome().prop_map(Step::Call),
         2 => prop_oneof![0..2_000u32, 0..2_000_000_000u32].prop_map(Step::Pass),
         10 => (due, -1..=1i8).prop_map(|(due, off)| Step::PassUntil(due, off)),
@@ -184,7 +184,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     #[test]
-    fn it_does_what_the_diagram_says(
+    fn breaker_matches_the_model(
         plan in plans(),
         steps in prop_oneof![Just(0u32), 1..100u32, Just(40)].prop_flat_map(steps),
     ) {

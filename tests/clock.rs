@@ -13,7 +13,7 @@ static LIMITER: RateLimiter<TokenBucket, &CoarseClock> =
     RateLimiter::with_clock(Quota::per_second(10).burst(1), &CLOCK);
 
 #[test]
-fn a_coarse_clock_stands_still_until_it_is_refreshed() {
+fn coarse_clock_advances_only_when_refreshed() {
     assert!(LIMITER.check().is_ok());
     for _ in 0..2 {
         assert_eq!(LIMITER.check().unwrap_err().retry_after(), Some(Duration::from_millis(100)));
@@ -25,7 +25,7 @@ fn a_coarse_clock_stands_still_until_it_is_refreshed() {
 }
 
 #[test]
-fn a_coarse_clock_stops_at_its_end() {
+fn coarse_clock_saturates() {
     let clock = CoarseClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_hour(1), &clock);
     assert!(limiter.check().is_ok());
@@ -40,7 +40,7 @@ fn a_coarse_clock_stops_at_its_end() {
 
 /// A burst below `rate · resolution` caps the rate at `burst / resolution`, as the documentation says.
 #[test]
-fn tokens_come_in_steps() {
+fn tokens_arrive_in_steps_of_the_resolution() {
     for (burst, each_step) in [(20, 10), (10, 10), (5, 5)] {
         let clock = CoarseClock::new();
         let limiter = RateLimiter::with_clock(Quota::per_second(10_000).burst(burst), &clock);
@@ -71,7 +71,7 @@ proptest! {
     }
 }
 
-/// The true time, of which a timer shows the lowest bits, and what interrupts who reads it: how far the time moves
+/// The true time, of which a timer shows the lowest bits, and what interrupts its reader: how far the time moves
 /// before the count is read, and how far until the reading is used.
 #[derive(Debug, Default)]
 struct Hardware {
@@ -145,7 +145,7 @@ fn extends<const BITS: u32>(steps: &[(u64, [(u64, u64); 3])]) {
 proptest! {
     /// Short steps and short interrupts as often as long ones.
     #[test]
-    fn an_extended_timer_tells_the_true_time(
+    fn extended_timer_shows_the_true_time(
         steps in prop::collection::vec(
             (ticks(), [(ticks(), ticks()), (ticks(), ticks()), (ticks(), ticks())]),
             0..60,
@@ -177,7 +177,7 @@ impl<const BITS: u32> Timer for &Count<BITS> {
 }
 
 #[test]
-fn an_extended_timer_starts_within_its_first_period() {
+fn extended_timer_starts_within_its_first_period() {
     let count = Count::<32>(Cell::new(u32::MAX - 1));
     let clock = ExtendedTimer::new(&count);
     assert_eq!(clock.now(), u64::from(u32::MAX) - 1);
@@ -189,7 +189,7 @@ fn an_extended_timer_starts_within_its_first_period() {
 
 /// As its documentation says: whole periods are lost, and nothing is gained.
 #[test]
-fn an_extended_timer_that_nobody_reads_loses_periods() {
+fn unread_extended_timer_loses_periods() {
     let count = Count::<8>(Cell::new(0));
     let clock = ExtendedTimer::new(&count);
     let mut true_time = 100;
@@ -202,7 +202,7 @@ fn an_extended_timer_that_nobody_reads_loses_periods() {
 
 /// Every half of the timer's period is counted, 2^32 of them; then it starts over.
 #[test]
-fn an_extended_timer_has_31_bits_more() {
+fn extended_timer_adds_31_bits() {
     let count = Count::<2>(Cell::new(0));
     let clock = ExtendedTimer::new(&count);
     for time in 0..10_000 {
@@ -237,7 +237,7 @@ mod with_std {
     }
 
     #[test]
-    fn the_std_clock_agrees_with_instant() {
+    fn std_clock_agrees_with_instant() {
         let before = Instant::now();
         let clock = StdClock::new();
         let after = Instant::now();
@@ -251,7 +251,7 @@ mod with_std {
     }
 
     #[test]
-    fn copies_of_the_std_clock_share_their_start() {
+    fn copies_of_std_clock_share_their_origin() {
         let clock = StdClock::new();
         thread::sleep(MILLI);
         let copy = clock;
@@ -260,14 +260,14 @@ mod with_std {
     }
 
     #[test]
-    fn the_std_clock_refills_a_limiter() {
+    fn std_clock_refills_a_limiter() {
         let limiter = RateLimiter::with_clock(Quota::per_minute(6_000).burst(1), StdClock::new());
         assert!(limiter.check().is_ok());
         wait_until(|| limiter.check().is_ok());
     }
 
     #[test]
-    fn a_ticker_refills_a_limiter() {
+    fn ticker_refills_a_limiter() {
         let clock = Arc::new(CoarseClock::new());
         let limiter = RateLimiter::with_clock(Quota::per_second(100).burst(1), Arc::clone(&clock));
         assert!(limiter.check().is_ok());
@@ -277,7 +277,7 @@ mod with_std {
     }
 
     #[test]
-    fn a_ticker_keeps_pace_with_instant() {
+    fn ticker_keeps_pace_with_instant() {
         let clock = Arc::new(CoarseClock::new());
         let started = Instant::now();
         let _ticker = CoarseTicker::start(Arc::clone(&clock), MILLI).unwrap();
@@ -292,7 +292,7 @@ mod with_std {
     }
 
     #[test]
-    fn a_clock_whose_ticker_is_gone_stands_still() {
+    fn clock_stops_with_its_ticker() {
         let clock = Arc::new(CoarseClock::new());
         for stop in [CoarseTicker::stop, drop] {
             let before = clock.now();
@@ -307,7 +307,7 @@ mod with_std {
     }
 
     #[test]
-    fn a_pause_between_two_tickers_is_not_counted() {
+    fn pause_between_two_tickers_is_skipped() {
         let clock = Arc::new(CoarseClock::new());
         let mut ticking = Duration::ZERO;
         for _ in 0..3 {
@@ -350,7 +350,7 @@ mod with_std {
     }
 
     #[test]
-    fn two_tickers_neither_step_back_nor_run_ahead() {
+    fn two_tickers_keep_the_pace_of_one() {
         let clock = Arc::new(CoarseClock::new());
         let started = Instant::now();
         let first = CoarseTicker::start(Arc::clone(&clock), MILLI).unwrap();
@@ -374,14 +374,14 @@ mod with_std {
     }
 
     #[test]
-    fn a_ticker_that_never_ticks_stops_at_once() {
+    fn idle_ticker_stops_at_once() {
         let clock = Arc::new(CoarseClock::new());
         CoarseTicker::start(Arc::clone(&clock), Duration::MAX).unwrap().stop();
         assert_eq!((clock.now(), Arc::strong_count(&clock)), (0, 1));
     }
 
     #[test]
-    fn a_resolution_of_zero_is_refused() {
+    fn zero_resolution_is_refused() {
         let clock = Arc::new(CoarseClock::new());
         let error = CoarseTicker::start(Arc::clone(&clock), Duration::ZERO).unwrap_err();
         assert!(matches!(error, CoarseTickerError::ZeroResolution));
@@ -391,7 +391,7 @@ mod with_std {
     }
 
     #[test]
-    fn a_thread_that_was_not_started_tells_why() {
+    fn failed_thread_start_reports_why() {
         let error = CoarseTickerError::Spawn(std::io::Error::other("no more threads"));
         assert_eq!(error.source().unwrap().to_string(), "no more threads");
     }

@@ -1,5 +1,5 @@
 //! Clocks at the ends of what a `Clock` may say: any frequency, any reading, any skew. Nothing panics, also with overflow
-//! checks, and decisions stay right where the clock can tell the time at all.
+//! checks, and decisions stay right where the clock can show the time at all.
 
 use damper::time::FixedFrequency;
 use damper::word32::Word32Error;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// A clock that is set by hand and says whatever it is told to say.
+/// A clock that is set by hand.
 #[derive(Debug)]
 struct Extreme {
     now: Cell<u64>,
@@ -85,7 +85,7 @@ fn half_open_ends_on_a_clock_of_unbounded_skew() {
 
 /// A cooldown that is over is over, whenever the next call comes.
 #[test]
-fn a_cooldown_ends_on_a_clock_of_unbounded_skew() {
+fn cooldown_ends_on_a_clock_of_unbounded_skew() {
     let cooldown = Duration::from_secs(30);
     let config = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build().unwrap();
     for late in [0, 1, 1_000_000, 86_400_000_000] {
@@ -101,7 +101,7 @@ fn a_cooldown_ends_on_a_clock_of_unbounded_skew() {
 
 /// Where a clock starts does not matter, and its ticks may wrap: in microseconds neither of these readings fits 64 bits.
 #[test]
-fn a_cooldown_ends_wherever_the_ticks_start() {
+fn cooldown_ends_wherever_the_ticks_start() {
     let cooldown = Duration::from_secs(30);
     let config = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build().unwrap();
     for start in [u64::MAX / 1_000, u64::MAX / 2, u64::MAX - 10_000] {
@@ -117,7 +117,7 @@ fn a_cooldown_ends_wherever_the_ticks_start() {
 }
 
 #[test]
-fn a_breaker_of_32_bits_refuses_a_clock_that_wraps_too_soon() {
+fn breaker32_refuses_a_clock_that_wraps_too_soon() {
     fn new<const HERTZ: u64, const SKEW: u64>(longest: Duration) -> Result<(), Word32Error> {
         let clock = Fixed::<HERTZ, SKEW>(Cell::new(u64::MAX));
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(longest).max_cooldown(longest);
@@ -144,9 +144,9 @@ fn a_breaker_of_32_bits_refuses_a_clock_that_wraps_too_soon() {
     );
 }
 
-/// The wait for a token is more than 2^64 ticks: none that can be told, and never a short one.
+/// The wait for a token is more than 2^64 ticks: none that can be given, and never a short one.
 #[test]
-fn a_limiter_of_32_bits_tells_no_short_wait_where_a_token_takes_all_ticks() {
+fn limiter32_returns_no_short_wait_where_a_token_takes_all_ticks() {
     let clock = Fixed::<{ (1 << 63) + 1 }, 0>(Cell::new(0));
     let quota = Quota::per(1, Duration::from_secs(2)).unwrap().burst((1 << 28) - 1);
     let limiter = RateLimiter32::new(quota, &clock).unwrap();
@@ -156,7 +156,7 @@ fn a_limiter_of_32_bits_tells_no_short_wait_where_a_token_takes_all_ticks() {
 
 /// A window that has more ticks than a reading has is one that does not end: all calls are in the first.
 #[test]
-fn a_window_longer_than_all_ticks_is_aligned_without_overflow() {
+fn window_longer_than_all_ticks_aligns_without_overflow() {
     let longest = Duration::from_nanos(u64::MAX);
     let origins =
         [Duration::ZERO, Duration::from_nanos(u64::MAX - 1), longest / 2, longest + longest / 3, Duration::MAX];
@@ -250,7 +250,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
 
     #[test]
-    fn breakers_take_any_clock(
+    fn breakers_work_on_any_clock(
         config in breaker_configs(),
         (start, hertz, skew) in (extremes(), extremes(), extremes()),
         steps in prop::collection::vec((0..4u8, extremes()), 1..40),
@@ -287,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn breakers_of_32_bits_take_any_clock(
+    fn breakers32_work_on_any_clock(
         config in breaker_configs(),
         start in extremes(),
         ticks in prop::collection::vec(extremes(), 1..40),
@@ -310,7 +310,7 @@ proptest! {
     }
 
     #[test]
-    fn limiters_take_any_clock(
+    fn limiters_work_on_any_clock(
         (limit, burst) in (any::<u32>(), any::<u32>()),
         (window, origin) in (extremes(), extremes()),
         (start, hertz, skew) in (extremes(), extremes(), extremes()),

@@ -24,7 +24,7 @@ fn fail(breakers: &KeyedCircuitBreaker<String, &ManualClock>, key: &str) {
 }
 
 #[test]
-fn a_breaker_per_key() {
+fn every_key_has_its_own_breaker() {
     let clock = ManualClock::new();
     let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 16, &clock);
     fail(&hosts, "one");
@@ -44,7 +44,7 @@ fn a_breaker_per_key() {
 }
 
 #[test]
-fn each_has_a_window_of_its_own() {
+fn every_key_has_its_own_window() {
     let clock = ManualClock::new();
     let half = BreakerConfig::builder().failure_rate(50).minimum_calls(4).build().unwrap();
     let hosts =
@@ -65,7 +65,7 @@ fn each_has_a_window_of_its_own() {
 }
 
 #[test]
-fn half_open_reopens_on_slow() {
+fn slow_probe_reopens() {
     let clock = ManualClock::new();
     let config = BreakerConfig::builder().failure_threshold(1).slow_rate(50, Duration::from_secs(2)).build().unwrap();
     let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 16, &clock);
@@ -93,7 +93,7 @@ fn half_open_reopens_on_slow() {
 }
 
 #[test]
-fn an_open_breaker_outlives_a_flood_of_keys() {
+fn open_breaker_survives_a_flood_of_keys() {
     let clock = ManualClock::new();
     let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 64, &clock);
     fail(&hosts, "down");
@@ -139,7 +139,7 @@ fn flood(hosts: &KeyedCircuitBreaker<String, &ManualClock>, numbers: std::ops::R
 
 /// A failure of a host is not enough to trip it, so that the flood is of closed breakers.
 #[test]
-fn an_open_breaker_outlives_a_flood_of_failing_hosts() {
+fn open_breaker_survives_a_flood_of_failing_hosts() {
     let clock = ManualClock::new();
     let config = BreakerConfig::builder().failure_threshold(2).build().unwrap();
     let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 1_024, &clock);
@@ -152,7 +152,7 @@ fn an_open_breaker_outlives_a_flood_of_failing_hosts() {
 
 /// So many are open, side by side, that an eviction meets no other for long.
 #[test]
-fn open_breakers_stay_while_anything_else_can_go() {
+fn open_breakers_are_evicted_last() {
     let clock = ManualClock::new();
     let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 4_096, &clock);
     let open: Vec<_> = (0..1_024).map(|number| format!("{number}.down.example.com")).collect();
@@ -167,7 +167,7 @@ fn open_breakers_stay_while_anything_else_can_go() {
 }
 
 #[test]
-fn a_half_open_breaker_between_two_probes_is_kept() {
+fn half_open_breaker_between_probes_is_kept() {
     let clock = ManualClock::new();
     let config = BreakerConfig::builder().failure_threshold(1).successes_to_close(2).build().unwrap();
     let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 64, &clock);
@@ -182,7 +182,7 @@ fn a_half_open_breaker_between_two_probes_is_kept() {
 
 /// Every breaker of the flood trips: then open ones make room for one another, and that is counted.
 #[test]
-fn where_all_are_open_memory_stays_bounded_and_evictions_are_counted() {
+fn memory_stays_bounded_where_all_breakers_are_open() {
     let clock = ManualClock::new();
     let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 100, &clock);
     flood(&hosts, 0..100);
@@ -196,7 +196,7 @@ fn where_all_are_open_memory_stays_bounded_and_evictions_are_counted() {
 
 /// Among open breakers those that nobody calls go first.
 #[test]
-fn an_open_breaker_in_use_outlives_a_flood_of_open_ones() {
+fn open_breaker_in_use_survives_a_flood_of_open_ones() {
     let clock = ManualClock::new();
     let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 1_000, &clock);
     fail(&hosts, "down");
@@ -208,7 +208,7 @@ fn an_open_breaker_in_use_outlives_a_flood_of_open_ones() {
 }
 
 #[test]
-fn futures_and_permits_work_on_what_is_found() {
+fn futures_and_permits_work_on_keyed_breakers() {
     let hosts = KeyedCircuitBreaker::<String>::new(config(), 16);
     let permit = hosts.get_or_create("one").try_acquire_owned().unwrap();
     permit.failure();

@@ -21,7 +21,7 @@ fn limiter<const HERTZ: u64>(quota: Quota, timer: &Timer<HERTZ>) -> RateLimiter3
 }
 
 #[test]
-fn a_burst_and_then_the_rate() {
+fn burst_then_rate_is_admitted() {
     let timer = Timer::<MILLIS>::at(0);
     let limiter = limiter(Quota::per_second(10).burst(3), &timer);
     assert_eq!(limiter.check_n(3).unwrap().remaining(), 0);
@@ -39,7 +39,7 @@ fn a_burst_and_then_the_rate() {
 }
 
 #[test]
-fn the_ends_of_the_range() {
+fn ends_of_the_range_work() {
     let timer = Timer::<NANOS>::at(0);
     let largest = Quota::per_second(1).burst((1 << 28) - 1);
     assert_eq!(limiter(largest, &timer).check_n((1 << 28) - 1).unwrap().remaining(), 0);
@@ -64,7 +64,7 @@ fn the_ends_of_the_range() {
 /// Whatever time it was away for, it gives no more than its burst, and is full again after as long as a burst takes to
 /// be refilled.
 #[test]
-fn a_circle_makes_it_stricter_at_the_worst() {
+fn wrapping_only_makes_it_stricter() {
     let quota = Quota::per_second(10).burst(10);
     let mut strict = 0;
     for away in (0..40_000_000_000u64).step_by(99_999_989) {
@@ -83,7 +83,7 @@ fn a_circle_makes_it_stricter_at_the_worst() {
 }
 
 #[test]
-fn a_step_back_mints_nothing_that_it_is_told_of() {
+fn step_back_within_the_stated_skew_mints_nothing() {
     struct Stepping(AtomicU64);
     impl FixedFrequency for Stepping {
         const HERTZ: u64 = MILLIS;
@@ -110,7 +110,7 @@ fn a_step_back_mints_nothing_that_it_is_told_of() {
 }
 
 #[test]
-fn racing_threads_take_exactly_what_there_is() {
+fn racing_threads_take_exactly_the_burst() {
     let timer = Timer::<NANOS>::at(0);
     let limiter = limiter(Quota::per_second(1_000_000).burst(1_000), &timer);
     for _ in 0..500 {
@@ -204,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     #[test]
-    fn it_is_exact(
+    fn limiter_matches_the_model(
         quota in quotas(),
         moves in proptest::collection::vec(
             (prop_oneof![0..100u64, 0..1u64 << 36], prop_oneof![3 => 0..20u32, 1 => any::<u32>()]),
@@ -231,7 +231,7 @@ fn breaker<const HERTZ: u64>(
 }
 
 #[test]
-fn it_trips_probes_and_closes() {
+fn breaker_trips_probes_and_closes() {
     let timer = Timer::<MILLIS>::at(0);
     let breaker = breaker(config(), &timer);
     breaker.try_acquire().unwrap().failure();
@@ -259,7 +259,7 @@ fn it_trips_probes_and_closes() {
 }
 
 #[test]
-fn a_late_result_changes_nothing() {
+fn late_result_is_discarded() {
     let timer = Timer::<MILLIS>::at(0);
     let breaker = breaker(config(), &timer);
     let late = breaker.try_acquire().unwrap();
@@ -302,7 +302,7 @@ fn half_open_ends() {
 }
 
 #[test]
-fn the_state_applies_the_longest_time_half_open() {
+fn state_applies_max_half_open() {
     let timer = Timer::<MILLIS>::at(0);
     let breaker = breaker(config().failure_threshold(1).max_half_open(Duration::from_secs(10)), &timer);
     breaker.try_acquire().unwrap().failure();
@@ -318,7 +318,7 @@ fn the_state_applies_the_longest_time_half_open() {
 }
 
 #[test]
-fn at_most_so_many_probes() {
+fn probes_in_flight_are_limited() {
     let timer = Timer::<MILLIS>::at(0);
     let breaker = breaker(config().failure_threshold(1).max_probes(3).successes_to_close(5), &timer);
     breaker.try_acquire().unwrap().failure();
@@ -333,7 +333,7 @@ fn at_most_so_many_probes() {
 }
 
 #[test]
-fn unwinding_is_a_failure() {
+fn panic_counts_as_failure() {
     let timer = Timer::<MILLIS>::at(0);
     let breaker = breaker(config().failure_threshold(1), &timer);
     let unwound =
@@ -343,7 +343,7 @@ fn unwinding_is_a_failure() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn settings_that_do_not_fit_are_named() {
     let timer = Timer::<MILLIS>::at(0);
     let refused = |config: damper::breaker::BreakerConfigBuilder| {
         CircuitBreaker32::new(config.build().unwrap(), &timer).unwrap_err()
@@ -362,7 +362,7 @@ fn what_does_not_fit_is_named() {
 /// After it was closed, open and half-open for whatever time, a breaker that nobody touched for long is open no longer
 /// than its cooldown.
 #[test]
-fn an_idle_breaker_is_open_no_longer() {
+fn idle_breaker_becomes_half_open() {
     for away in (0..10_000_000_000u64).step_by(99_999_989) {
         let timer = Timer::<MICROS>::at(0);
         let breaker = breaker(config().failure_threshold(1), &timer);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A cooldown that is no whole number of microseconds is rounded up after each failed probe too.
 #[test]
-fn a_cooldown_of_nanoseconds_is_no_shorter_the_second_time() {
+fn repeated_nanosecond_cooldown_keeps_its_length() {
     for nanos in [1, 308, 1_900] {
         let timer = Timer::<1_000_000_000>::at(0);
         let cooldown = Duration::from_nanos(nanos);
@@ -63,8 +63,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         ]
     };
     let step = prop_oneof![
-        6 => Just(Step::Ask),
-        6 => (any::<bool>(), outcome()).prop_map(|(is_oldest, outcome)| Step::Tell(is_oldest, outcome)),
+        6 => Just(Step::Acquire),
+        6 => (any::<bool>(), outcome()).prop_map(|(is_oldest, outcome)| Step::Record(is_oldest, outcome)),
         12 => outcome().prop_map(Step::Call),
         2 => (0..1_000u64).prop_map(Step::Pass),
         1 => (0..1u64 << 50).prop_map(Step::Pass),
@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
     #[test]
-    fn it_does_what_the_plain_one_does(settings in settings(), start in 0..1u64 << 62, steps in steps()) {
+    fn breaker_matches_the_model(settings in settings(), start in 0..1u64 << 62, steps in steps()) {
         compare::<1_000>(settings.plan(), start, steps.iter().copied());
         compare::<32_768>(settings.plan(), start, steps.iter().copied());
         compare::<1_000_000>(settings.plan(), start, steps.iter().copied());

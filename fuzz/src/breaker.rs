@@ -138,8 +138,8 @@ pub fn breaker(input: BreakerInput) {
     let plan = input.plan();
     let steps = input.steps.into_iter().flat_map(|step| {
         let (step, times) = match step {
-            BreakerStep::Ask => (Step::Ask, 1),
-            BreakerStep::Tell(is_oldest, outcome) => (Step::Tell(is_oldest, outcome.into()), 1),
+            BreakerStep::Ask => (Step::Acquire, 1),
+            BreakerStep::Tell(is_oldest, outcome) => (Step::Record(is_oldest, outcome.into()), 1),
             BreakerStep::Calls(times, outcome) => (Step::Call(outcome.into()), times),
             BreakerStep::Pass(nanos) => (Step::Pass(nanos), 1),
             BreakerStep::PassUntil(due, off) => {

@@ -101,8 +101,8 @@ pub fn breaker32(input: Breaker32Input) {
     };
     let steps = input.steps.into_iter().flat_map(|step| {
         let (step, times) = match step {
-            StepInput::Ask => (Step::Ask, 1),
-            StepInput::Tell(is_oldest, outcome) => (Step::Tell(is_oldest, outcome.into()), 1),
+            StepInput::Ask => (Step::Acquire, 1),
+            StepInput::Tell(is_oldest, outcome) => (Step::Record(is_oldest, outcome.into()), 1),
             StepInput::Calls(times, outcome) => (Step::Call(outcome.into()), times % 64),
             StepInput::Pass(ticks) => (Step::Pass(ticks.into()), 1),
             StepInput::PassLong(ticks) => (Step::Pass(ticks >> 8), 1),

@@ -1,13 +1,13 @@
 //! A small copy of how tokens are held outside of their bucket, with the bugs that the real one does not have.
 //!
-//! Plain counts: time passes when somebody says so, and fills the bucket.
+//! Plain counts: time passes when the model says so, and fills the bucket.
 
 use loom::sync::atomic::{AtomicU64, Ordering};
 
-/// What this copy does otherwise than damper.
+/// What this copy does differently from damper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Nothing: for the proof that the copy is one.
+    /// Nothing, to show that the copy is right.
     None,
     /// A lease that ends returns its budget before its tokens.
     BudgetFirst,
@@ -19,7 +19,7 @@ pub enum Bug {
 pub struct Holding {
     bug: Bug,
     level: AtomicU64,
-    /// The budget of leases that none has, or the room of a stripe that nobody claimed.
+    /// The part of the budget that is not leased, or the room of a stripe that is not claimed.
     free: AtomicU64,
     /// What the stripe holds.
     stripe: AtomicU64,
@@ -51,7 +51,7 @@ impl Holding {
         Self::change(&self.level, |_| Some(CAPACITY));
     }
 
-    /// Takes what there is of `n` tokens.
+    /// Takes up to `n` tokens and returns how many it took.
     pub fn take_up_to(&self, n: u64) -> u64 {
         Self::change(&self.level, |level| Some(level - level.min(n))).map_or(0, |level| level.min(n))
     }
@@ -73,7 +73,7 @@ impl Holding {
         }
     }
 
-    /// Spends one token of the stripe, or of the bucket and refills the stripe; how many were spent.
+    /// Spends one token of the stripe, or of the bucket and refills the stripe; returns how many were spent.
     pub fn check(&self) -> u64 {
         if Self::change(&self.stripe, |held| held.checked_sub(1)).is_some() {
             self.free.fetch_add(1, Ordering::AcqRel);

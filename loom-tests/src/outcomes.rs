@@ -1,6 +1,6 @@
 //! A small copy of the breaker's word, with the bugs that the real one does not have.
 //!
-//! Failures in a row trip it, and its cooldown is over as soon as it is looked at.
+//! Consecutive failures trip it, and its cooldown is over at once.
 
 use damper_core::State;
 use damper_core::breaker::Verdict;
@@ -8,12 +8,12 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What a model does with a breaker, the real one or the copy.
-pub trait Circuit: Clone + Send + 'static {
+pub trait ModelBreaker: Clone + Send + 'static {
     type Permit: Send + 'static;
 
     fn acquire(&self) -> Option<Self::Permit>;
 
-    fn tell(&self, permit: Self::Permit, verdict: Verdict);
+    fn record(&self, permit: Self::Permit, verdict: Verdict);
 
     fn force_open(&self);
 
@@ -22,15 +22,15 @@ pub trait Circuit: Clone + Send + 'static {
     /// Half-open as soon as it is open.
     fn state(&self) -> State;
 
-    /// The states that the listener was told of, with their generations.
-    fn told(&self) -> Vec<(u32, State)>;
+    /// The states that were reported to the listener, with their generations.
+    fn reported(&self) -> Vec<(u32, State)>;
 
     fn success(&self) {
-        self.tell(self.acquire().unwrap(), Verdict::Success);
+        self.record(self.acquire().unwrap(), Verdict::Success);
     }
 
     fn failure(&self) {
-        self.tell(self.acquire().unwrap(), Verdict::Failure);
+        self.record(self.acquire().unwrap(), Verdict::Failure);
     }
 }
 
@@ -42,35 +42,35 @@ pub struct Rules {
     pub successes: u32,
 }
 
-/// What this copy does otherwise than damper.
+/// What this copy does differently from damper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Nothing: for the proof that the copy is one.
+    /// Nothing, to show that the copy is right.
     None,
-    /// A result is believed whatever generation it is of.
+    /// A result counts whatever its generation.
     AnyGeneration,
-    /// A change of the state keeps its generation.
+    /// A transition keeps the generation.
     KeepsGeneration,
     /// Probes are not limited.
     NoLimit,
-    /// A success that comes in another's way does not end the row of failures.
+    /// A success whose swap fails does not reset the consecutive failures.
     LostSuccess,
-    /// The listener is told of what one wanted to change, even if another was first.
-    ToldAnyway,
+    /// The listener is notified even if the swap failed.
+    NotifiesAnyway,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Word {
+struct SmallWord {
     state: State,
     generation: u32,
-    /// Failures when closed, probes out when half-open.
+    /// Failures when closed, probes in flight when half-open.
     count: u32,
     succeeded: u32,
 }
 
 const STATES: [State; 4] = [State::Closed, State::Open, State::HalfOpen, State::ForcedOpen];
 
-impl Word {
+impl SmallWord {
     fn unpack(word: u64) -> Self {
         let byte = |index: u32| (word >> (8 * index) & 0xff) as u32;
         Self { state: STATES[byte(0) as usize], generation: byte(1), count: byte(2), succeeded: byte(3) }
@@ -83,54 +83,54 @@ impl Word {
 }
 
 #[derive(Clone, Debug)]
-pub struct Small(Arc<Shared>);
+pub struct SmallBreaker(Arc<SmallBreakerState>);
 
 #[derive(Debug)]
-struct Shared {
+struct SmallBreakerState {
     bug: Bug,
     rules: Rules,
     word: AtomicU64,
-    told: Mutex<Vec<(u32, State)>>,
+    reported: Mutex<Vec<(u32, State)>>,
 }
 
-impl Small {
+impl SmallBreaker {
     /// A closed one.
     pub fn new(bug: Bug, rules: Rules) -> Self {
-        Self(Arc::new(Shared { bug, rules, word: AtomicU64::new(0), told: Mutex::default() }))
+        Self(Arc::new(SmallBreakerState { bug, rules, word: AtomicU64::new(0), reported: Mutex::default() }))
     }
 
-    fn load(&self) -> Word {
-        Word::unpack(self.0.word.load(Ordering::Relaxed))
+    fn load(&self) -> SmallWord {
+        SmallWord::unpack(self.0.word.load(Ordering::Relaxed))
     }
 
-    fn replace(&self, old: Word, new: Word) -> bool {
+    fn replace(&self, old: SmallWord, new: SmallWord) -> bool {
         let (old_word, new_word) = (old.pack(), new.pack());
-        let is_first = self.0.word.compare_exchange(old_word, new_word, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let is_swapped = self.0.word.compare_exchange(old_word, new_word, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         let is_change = old.state != new.state || old.generation != new.generation;
-        if is_change && (is_first || self.0.bug == Bug::ToldAnyway) {
-            self.0.told.lock().unwrap().push((new.generation, new.state));
+        if is_change && (is_swapped || self.0.bug == Bug::NotifiesAnyway) {
+            self.0.reported.lock().unwrap().push((new.generation, new.state));
         }
-        is_first
+        is_swapped
     }
 
-    fn turn(&self, word: Word, state: State, count: u32) -> Word {
+    fn next_state(&self, word: SmallWord, state: State, count: u32) -> SmallWord {
         let generation = if self.0.bug == Bug::KeepsGeneration { word.generation } else { word.generation + 1 };
-        Word { state, generation, count, succeeded: 0 }
+        SmallWord { state, generation, count, succeeded: 0 }
     }
 
-    fn after(&self, word: Word, verdict: Verdict) -> Word {
+    fn after(&self, word: SmallWord, verdict: Verdict) -> SmallWord {
         let rules = self.0.rules;
         match (word.state, verdict) {
-            (State::Closed, Verdict::Success) => Word { count: 0, ..word },
+            (State::Closed, Verdict::Success) => SmallWord { count: 0, ..word },
             (State::Closed, Verdict::Failure) if word.count + 1 < rules.failures => {
-                Word { count: word.count + 1, ..word }
+                SmallWord { count: word.count + 1, ..word }
             }
-            (State::Closed | State::HalfOpen, Verdict::Failure) => self.turn(word, State::Open, 0),
+            (State::Closed | State::HalfOpen, Verdict::Failure) => self.next_state(word, State::Open, 0),
             (State::HalfOpen, Verdict::Success) if word.succeeded + 1 < rules.successes => {
-                Word { count: word.count.saturating_sub(1), succeeded: word.succeeded + 1, ..word }
+                SmallWord { count: word.count.saturating_sub(1), succeeded: word.succeeded + 1, ..word }
             }
-            (State::HalfOpen, Verdict::Success) => self.turn(word, State::Closed, 0),
-            (State::HalfOpen, _) => Word { count: word.count.saturating_sub(1), ..word },
+            (State::HalfOpen, Verdict::Success) => self.next_state(word, State::Closed, 0),
+            (State::HalfOpen, _) => SmallWord { count: word.count.saturating_sub(1), ..word },
             _ => word,
         }
     }
@@ -138,14 +138,14 @@ impl Small {
     fn force(&self, state: State) {
         loop {
             let word = self.load();
-            if self.replace(word, self.turn(word, state, 0)) {
+            if self.replace(word, self.next_state(word, state, 0)) {
                 return;
             }
         }
     }
 }
 
-impl Circuit for Small {
+impl ModelBreaker for SmallBreaker {
     /// The generation.
     type Permit = u32;
 
@@ -156,9 +156,9 @@ impl Circuit for Small {
             let most = if self.0.bug == Bug::NoLimit { u32::MAX } else { probes };
             let next = match word.state {
                 State::Closed => return Some(word.generation),
-                State::Open => self.turn(word, State::HalfOpen, 1),
+                State::Open => self.next_state(word, State::HalfOpen, 1),
                 State::HalfOpen if word.count < most && word.count + word.succeeded < probes.max(successes) => {
-                    Word { count: word.count + 1, ..word }
+                    SmallWord { count: word.count + 1, ..word }
                 }
                 _ => return None,
             };
@@ -168,7 +168,7 @@ impl Circuit for Small {
         }
     }
 
-    fn tell(&self, generation: u32, verdict: Verdict) {
+    fn record(&self, generation: u32, verdict: Verdict) {
         loop {
             let word = self.load();
             if word.generation != generation && self.0.bug != Bug::AnyGeneration {
@@ -197,7 +197,7 @@ impl Circuit for Small {
         }
     }
 
-    fn told(&self) -> Vec<(u32, State)> {
-        self.0.told.lock().unwrap().clone()
+    fn reported(&self) -> Vec<(u32, State)> {
+        self.0.reported.lock().unwrap().clone()
     }
 }

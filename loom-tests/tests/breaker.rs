@@ -1,19 +1,19 @@
-//! The circuit breaker's word. In brackets: the weakenings of the code under which each model was seen to fail.
+//! The breaker breaker's word. In brackets: the weakenings of the code under which each model was seen to fail.
 //!
-//! The models run on the real breaker and, with a bug in it, on a small copy. What windows have is in
+//! The models run on the real breaker and, with a bug in it, on a small copy. The windows have models in
 //! `breaker_windows.rs`.
 #![cfg(loom)]
 
 use damper_core::breaker::{BreakerConfigBuilder, Cause, OnStateChange, Permit, StateChange, Verdict};
 use damper_core::{BreakerConfig, CircuitBreaker, State};
-use damper_loom_tests::outcomes::{Bug, Circuit, Rules, Small};
+use damper_loom_tests::outcomes::{Bug, ModelBreaker, Rules, SmallBreaker};
 use damper_loom_tests::{Flaw, check, check_flawed, check_preemptions};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Shows a later second at every reading, so that a cooldown of a millisecond is over as soon as it is looked at.
+/// Shows a later second at every reading, so that a cooldown of a millisecond is over at the next reading.
 #[derive(Debug, Default)]
 struct Jump(std::sync::atomic::AtomicU64);
 
@@ -27,11 +27,11 @@ impl damper_core::Clock for Jump {
     }
 }
 
-/// Notes what it is told, without an interleaving of its own.
+/// Records the reported changes, without an interleaving of its own.
 #[derive(Clone, Debug, Default)]
-struct HostListener(Arc<Mutex<Vec<StateChange>>>);
+struct RecordingListener(Arc<Mutex<Vec<StateChange>>>);
 
-impl OnStateChange for HostListener {
+impl OnStateChange for RecordingListener {
     fn on_state_change(&self, change: StateChange) {
         self.0.lock().unwrap().push(change);
     }
@@ -39,22 +39,22 @@ impl OnStateChange for HostListener {
 
 #[derive(Clone, Debug)]
 struct Real {
-    breaker: Arc<CircuitBreaker<Jump, HostListener>>,
-    told: HostListener,
+    breaker: Arc<CircuitBreaker<Jump, RecordingListener>>,
+    reported: RecordingListener,
 }
 
 impl Real {
     fn new(config: BreakerConfig) -> Self {
-        let told = HostListener::default();
-        let breaker = CircuitBreaker::with_clock(config, Jump::default()).with_listener(told.clone());
+        let reported = RecordingListener::default();
+        let breaker = CircuitBreaker::with_clock(config, Jump::default()).with_listener(reported.clone());
         // Computes what the clock's ticks are worth, once.
         breaker.force_open();
         breaker.reset();
         breaker.try_acquire().unwrap().failure();
         breaker.reset();
         _ = breaker.status();
-        told.0.lock().unwrap().clear();
-        Self { breaker: Arc::new(breaker), told }
+        reported.0.lock().unwrap().clear();
+        Self { breaker: Arc::new(breaker), reported }
     }
 
     fn of(rules: Rules) -> Self {
@@ -70,14 +70,14 @@ fn config(Rules { failures, probes, successes }: Rules) -> BreakerConfigBuilder 
         .successes_to_close(successes)
 }
 
-impl Circuit for Real {
-    type Permit = Permit<Arc<CircuitBreaker<Jump, HostListener>>>;
+impl ModelBreaker for Real {
+    type Permit = Permit<Arc<CircuitBreaker<Jump, RecordingListener>>>;
 
     fn acquire(&self) -> Option<Self::Permit> {
         self.breaker.try_acquire_owned().ok()
     }
 
-    fn tell(&self, permit: Self::Permit, verdict: Verdict) {
+    fn record(&self, permit: Self::Permit, verdict: Verdict) {
         permit.record(verdict);
     }
 
@@ -93,17 +93,20 @@ impl Circuit for Real {
         self.breaker.state()
     }
 
-    fn told(&self) -> Vec<(u32, State)> {
-        self.told.0.lock().unwrap().iter().map(|change| (change.generation(), change.to())).collect()
+    fn reported(&self) -> Vec<(u32, State)> {
+        self.reported.0.lock().unwrap().iter().map(|change| (change.generation(), change.to())).collect()
     }
 }
 
-/// Every change was told once, and each has a generation of its own; the states that were told of, in their order.
-fn told_once(circuit: &impl Circuit) -> Vec<State> {
-    let mut told = circuit.told();
-    told.sort_by_key(|&(generation, _)| generation);
-    assert!(told.windows(2).all(|two| two[0].0 + 1 == two[1].0), "told once each, by consecutive numbers: {told:?}");
-    told.into_iter().map(|(_, state)| state).collect()
+/// Checks that every change was reported once, with a generation of its own; returns the new states in their order.
+fn reported_states(breaker: &impl ModelBreaker) -> Vec<State> {
+    let mut reported = breaker.reported();
+    reported.sort_by_key(|&(generation, _)| generation);
+    assert!(
+        reported.windows(2).all(|two| two[0].0 + 1 == two[1].0),
+        "reported once each, with consecutive generations: {reported:?}"
+    );
+    reported.into_iter().map(|(_, state)| state).collect()
 }
 
 /// Checks a model of the real breaker.
@@ -116,43 +119,43 @@ fn check_three(rules: Rules, model: fn(Real)) {
     check_preemptions(3, move || model(Real::of(rules)));
 }
 
-/// Runs a model of the real breaker on exchanges that don't compare.
+/// Runs a model of the real breaker on swaps that do not compare.
 fn check_blind(rules: Rules, model: fn(Real)) {
     check_flawed(Flaw::BlindExchange, move || model(Real::of(rules)));
 }
 
 /// Checks a model of the copy.
-fn check_small(bug: Bug, rules: Rules, model: fn(Small)) {
-    check_preemptions(3, move || model(Small::new(bug, rules)));
+fn check_small(bug: Bug, rules: Rules, model: fn(SmallBreaker)) {
+    check_preemptions(3, move || model(SmallBreaker::new(bug, rules)));
 }
 
-/// Two successes are needed, so that only `probes` keeps a second probe from going out.
+/// Two successes are needed, so that only `probes` limits the probes in flight.
 const ONE_PROBE: Rules = Rules { failures: 1, probes: 1, successes: 2 };
 
-/// Three threads ask a breaker whose cooldown is over: one probe is out at a time, and the place of a dropped one is
-/// free again. [`admit_probe` without the test of `max_probes`; a store in the place of the exchange.]
-fn probes_are_limited_model<C: Circuit>(circuit: C) {
-    circuit.failure();
-    let out = Arc::new(AtomicU32::new(0));
-    let ask = |circuit: &C, out: &AtomicU32| {
-        if let Some(probe) = circuit.acquire() {
-            assert_eq!(out.fetch_add(1, Ordering::Relaxed), 0, "one probe at a time");
-            out.fetch_sub(1, Ordering::Relaxed);
-            circuit.tell(probe, Verdict::Ignored);
+/// Three threads call a breaker whose cooldown is over: one probe is in flight at a time, and a dropped probe frees its
+/// place. [`admit_probe` without the test of `max_probes`; a store in place of the swap.]
+fn probes_are_limited_model<C: ModelBreaker>(breaker: C) {
+    breaker.failure();
+    let in_flight = Arc::new(AtomicU32::new(0));
+    let probe_once = |breaker: &C, in_flight: &AtomicU32| {
+        if let Some(probe) = breaker.acquire() {
+            assert_eq!(in_flight.fetch_add(1, Ordering::Relaxed), 0, "one probe at a time");
+            in_flight.fetch_sub(1, Ordering::Relaxed);
+            breaker.record(probe, Verdict::Ignored);
         }
     };
     let rivals: Vec<_> = (0..2)
         .map(|_| {
-            let (circuit, out) = (circuit.clone(), Arc::clone(&out));
-            thread::spawn(move || ask(&circuit, &out))
+            let (breaker, in_flight) = (breaker.clone(), Arc::clone(&in_flight));
+            thread::spawn(move || probe_once(&breaker, &in_flight))
         })
         .collect();
-    ask(&circuit, &out);
+    probe_once(&breaker, &in_flight);
     for rival in rivals {
         rival.join().unwrap();
     }
-    assert_eq!(circuit.state(), State::HalfOpen);
-    assert!(circuit.acquire().is_some(), "every place was given back");
+    assert_eq!(breaker.state(), State::HalfOpen);
+    assert!(breaker.acquire().is_some(), "every place is free again");
 }
 
 #[test]
@@ -168,375 +171,375 @@ fn probes_are_limited_unless_flawed() {
 
 #[test]
 #[should_panic(expected = "one probe at a time")]
-fn probes_without_a_limit_are_noticed() {
+fn unlimited_probes_are_noticed() {
     check_small(Bug::NoLimit, ONE_PROBE, probes_are_limited_model);
 }
 
-/// Two threads see that the cooldown is over: there is one transition, and it is told once.
-/// [`replace` that tells whoever asked; a store in the place of the exchange.]
-fn the_end_of_the_cooldown_is_told_once_model<C: Circuit>(circuit: C) {
-    circuit.failure();
+/// Two threads see that the cooldown is over: there is one transition, and it is reported once.
+/// [`replace` that notifies after a failed swap; a store in place of the swap.]
+fn cooldown_end_notifies_once_model<C: ModelBreaker>(breaker: C) {
+    breaker.failure();
     let rival = {
-        let circuit = circuit.clone();
-        thread::spawn(move || circuit.acquire())
+        let breaker = breaker.clone();
+        thread::spawn(move || breaker.acquire())
     };
-    let probes = [circuit.acquire(), rival.join().unwrap()];
+    let probes = [breaker.acquire(), rival.join().unwrap()];
     assert_eq!(probes.iter().flatten().count(), 1, "one probe");
-    assert_eq!(told_once(&circuit), [State::Open, State::HalfOpen]);
+    assert_eq!(reported_states(&breaker), [State::Open, State::HalfOpen]);
     for probe in probes.into_iter().flatten() {
-        circuit.tell(probe, Verdict::Ignored);
+        breaker.record(probe, Verdict::Ignored);
     }
 }
 
 #[test]
-fn the_end_of_the_cooldown_is_told_once() {
-    check_real(ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
+fn cooldown_end_notifies_once() {
+    check_real(ONE_PROBE, cooldown_end_notifies_once_model);
 }
 
 #[test]
 #[should_panic(expected = "one probe")]
-fn the_end_of_the_cooldown_is_told_once_unless_flawed() {
-    check_blind(ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
+fn cooldown_end_notifies_once_unless_flawed() {
+    check_blind(ONE_PROBE, cooldown_end_notifies_once_model);
 }
 
 #[test]
-#[should_panic(expected = "told once each")]
-fn an_end_of_the_cooldown_that_is_told_twice_is_noticed() {
-    check_small(Bug::ToldAnyway, ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
+#[should_panic(expected = "reported once each")]
+fn double_notification_of_cooldown_end_is_noticed() {
+    check_small(Bug::NotifiesAnyway, ONE_PROBE, cooldown_end_notifies_once_model);
 }
 
 const FIRST_DECIDES: Rules = Rules { failures: 1, probes: 1, successes: 1 };
 
 /// Results of calls that were permitted while closed race a probe: the probe alone decides.
 /// [`settle` without the test of the generation.]
-fn a_late_result_changes_nothing_model<C: Circuit>(circuit: C) {
-    let late = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
-    circuit.failure();
+fn late_result_is_discarded_model<C: ModelBreaker>(breaker: C) {
+    let late = [breaker.acquire().unwrap(), breaker.acquire().unwrap()];
+    breaker.failure();
     let rival = {
-        let circuit = circuit.clone();
+        let breaker = breaker.clone();
         thread::spawn(move || {
             let [failure, dropped] = late;
-            circuit.tell(failure, Verdict::Failure);
-            circuit.tell(dropped, Verdict::Ignored);
+            breaker.record(failure, Verdict::Failure);
+            breaker.record(dropped, Verdict::Ignored);
         })
     };
-    let probe = circuit.acquire().unwrap();
-    assert!(circuit.acquire().is_none(), "a late drop gives no probe back");
-    circuit.tell(probe, Verdict::Success);
+    let probe = breaker.acquire().unwrap();
+    assert!(breaker.acquire().is_none(), "a late drop frees no place");
+    breaker.record(probe, Verdict::Success);
     rival.join().unwrap();
-    assert_eq!(circuit.state(), State::Closed, "a late failure does not open it");
-    assert_eq!(told_once(&circuit), [State::Open, State::HalfOpen, State::Closed]);
+    assert_eq!(breaker.state(), State::Closed, "a late failure does not open it");
+    assert_eq!(reported_states(&breaker), [State::Open, State::HalfOpen, State::Closed]);
 }
 
 #[test]
-fn a_late_result_changes_nothing() {
-    check_real(FIRST_DECIDES, a_late_result_changes_nothing_model);
+fn late_result_is_discarded() {
+    check_real(FIRST_DECIDES, late_result_is_discarded_model);
 }
 
 #[test]
 #[should_panic(expected = "a late")]
-fn a_late_result_that_changes_something_is_noticed() {
-    check_small(Bug::AnyGeneration, FIRST_DECIDES, a_late_result_changes_nothing_model);
+fn accepted_late_result_is_noticed() {
+    check_small(Bug::AnyGeneration, FIRST_DECIDES, late_result_is_discarded_model);
 }
 
 const THIRD_TRIPS: Rules = Rules { failures: 3, probes: 1, successes: 1 };
 
-/// Failures race at the threshold: none is lost, and the third trips it, which is told once.
-/// [A store in the place of the exchange of the word; `replace` that tells whoever asked.]
-fn no_failure_is_lost_model<C: Circuit>(circuit: C) {
+/// Failures race at the threshold: every one counts, and the third trips the breaker, which is reported once.
+/// [A store in place of the swap of the word; `replace` that notifies after a failed swap.]
+fn every_failure_counts_model<C: ModelBreaker>(breaker: C) {
     let rivals: Vec<_> = (0..2)
         .map(|_| {
-            let circuit = circuit.clone();
-            let permit = circuit.acquire().unwrap();
-            thread::spawn(move || circuit.tell(permit, Verdict::Failure))
+            let breaker = breaker.clone();
+            let permit = breaker.acquire().unwrap();
+            thread::spawn(move || breaker.record(permit, Verdict::Failure))
         })
         .collect();
-    circuit.failure();
+    breaker.failure();
     for rival in rivals {
         rival.join().unwrap();
     }
-    assert_eq!(told_once(&circuit), [State::Open], "three failures");
+    assert_eq!(reported_states(&breaker), [State::Open], "three failures");
 }
 
 #[test]
-fn no_failure_is_lost() {
-    check_three(THIRD_TRIPS, no_failure_is_lost_model);
+fn every_failure_counts() {
+    check_three(THIRD_TRIPS, every_failure_counts_model);
 }
 
 #[test]
 #[should_panic(expected = "three failures")]
-fn no_failure_is_lost_unless_flawed() {
-    check_blind(THIRD_TRIPS, no_failure_is_lost_model);
+fn every_failure_counts_unless_flawed() {
+    check_blind(THIRD_TRIPS, every_failure_counts_model);
 }
 
 /// Two failures race at the threshold of one: the second one is of an older generation.
-/// [`replace` that tells whoever asked; a store in the place of the exchange.]
-fn a_trip_is_told_once_model<C: Circuit>(circuit: C) {
-    let permit = circuit.acquire().unwrap();
-    let mine = circuit.acquire().unwrap();
+/// [`replace` that notifies after a failed swap; a store in place of the swap.]
+fn trip_notifies_once_model<C: ModelBreaker>(breaker: C) {
+    let permit = breaker.acquire().unwrap();
+    let mine = breaker.acquire().unwrap();
     let rival = {
-        let circuit = circuit.clone();
-        thread::spawn(move || circuit.tell(permit, Verdict::Failure))
+        let breaker = breaker.clone();
+        thread::spawn(move || breaker.record(permit, Verdict::Failure))
     };
-    circuit.tell(mine, Verdict::Failure);
+    breaker.record(mine, Verdict::Failure);
     rival.join().unwrap();
-    assert_eq!(told_once(&circuit), [State::Open], "it trips once");
+    assert_eq!(reported_states(&breaker), [State::Open], "it trips once");
 }
 
 #[test]
-fn a_trip_is_told_once() {
-    check_real(FIRST_DECIDES, a_trip_is_told_once_model);
+fn trip_notifies_once() {
+    check_real(FIRST_DECIDES, trip_notifies_once_model);
 }
 
 #[test]
-#[should_panic(expected = "told once each")]
-fn a_trip_is_told_once_unless_flawed() {
-    check_blind(FIRST_DECIDES, a_trip_is_told_once_model);
+#[should_panic(expected = "reported once each")]
+fn trip_notifies_once_unless_flawed() {
+    check_blind(FIRST_DECIDES, trip_notifies_once_model);
 }
 
 #[test]
-#[should_panic(expected = "told once each")]
-fn a_trip_that_is_told_twice_is_noticed() {
-    check_small(Bug::ToldAnyway, FIRST_DECIDES, a_trip_is_told_once_model);
+#[should_panic(expected = "reported once each")]
+fn double_notification_of_trip_is_noticed() {
+    check_small(Bug::NotifiesAnyway, FIRST_DECIDES, trip_notifies_once_model);
 }
 
-/// One thread fails, succeeds and fails again, after a failure, while another fails: in no order are there three in a
-/// row. [`settle` that gives up when a success's exchange fails; a store in the place of the exchange.]
-fn a_success_ends_the_row_model<C: Circuit>(circuit: C) {
-    circuit.failure();
-    let permit = circuit.acquire().unwrap();
+/// One thread fails, succeeds and fails again, after a failure, while another fails: in no order are three failures
+/// consecutive. [`settle` that gives up when the swap of a success fails; a store in place of the swap.]
+fn success_resets_consecutive_failures_model<C: ModelBreaker>(breaker: C) {
+    breaker.failure();
+    let permit = breaker.acquire().unwrap();
     let rival = {
-        let circuit = circuit.clone();
-        thread::spawn(move || circuit.tell(permit, Verdict::Failure))
+        let breaker = breaker.clone();
+        thread::spawn(move || breaker.record(permit, Verdict::Failure))
     };
-    circuit.success();
-    circuit.failure();
+    breaker.success();
+    breaker.failure();
     rival.join().unwrap();
-    assert_eq!(circuit.told(), [], "two in a row at the most");
-    assert_eq!(circuit.state(), State::Closed);
+    assert_eq!(breaker.reported(), [], "two consecutive failures at most");
+    assert_eq!(breaker.state(), State::Closed);
 }
 
 #[test]
-fn a_success_ends_the_row() {
-    check_real(THIRD_TRIPS, a_success_ends_the_row_model);
+fn success_resets_consecutive_failures() {
+    check_real(THIRD_TRIPS, success_resets_consecutive_failures_model);
 }
 
 #[test]
-#[should_panic(expected = "two in a row at the most")]
-fn a_success_ends_the_row_unless_flawed() {
-    check_blind(THIRD_TRIPS, a_success_ends_the_row_model);
+#[should_panic(expected = "two consecutive failures at most")]
+fn success_resets_consecutive_failures_unless_flawed() {
+    check_blind(THIRD_TRIPS, success_resets_consecutive_failures_model);
 }
 
 #[test]
-#[should_panic(expected = "two in a row at the most")]
-fn a_success_that_is_lost_is_noticed() {
-    check_small(Bug::LostSuccess, THIRD_TRIPS, a_success_ends_the_row_model);
+#[should_panic(expected = "two consecutive failures at most")]
+fn lost_success_is_noticed() {
+    check_small(Bug::LostSuccess, THIRD_TRIPS, success_resets_consecutive_failures_model);
 }
 
 const SECOND_TRIPS: Rules = Rules { failures: 2, probes: 1, successes: 1 };
 
-/// Two failures in a row trip it while another thread succeeds: between the two, and it does not trip, or else it does,
-/// and stays open. [A store in the place of the exchange.]
-fn a_trip_while_others_succeed_stays_model<C: Circuit>(circuit: C) {
-    let success = circuit.acquire().unwrap();
+/// Two consecutive failures trip the breaker while another thread succeeds. A success between the two prevents the trip;
+/// otherwise the breaker stays open. [A store in place of the swap.]
+fn trip_survives_a_concurrent_success_model<C: ModelBreaker>(breaker: C) {
+    let success = breaker.acquire().unwrap();
     let rival = {
-        let circuit = circuit.clone();
-        thread::spawn(move || circuit.tell(success, Verdict::Success))
+        let breaker = breaker.clone();
+        thread::spawn(move || breaker.record(success, Verdict::Success))
     };
-    circuit.failure();
-    circuit.failure();
+    breaker.failure();
+    breaker.failure();
     rival.join().unwrap();
-    if circuit.state() == State::Closed {
-        assert_eq!(told_once(&circuit), [], "a trip stays");
-        circuit.failure();
+    if breaker.state() == State::Closed {
+        assert_eq!(reported_states(&breaker), [], "a trip stays");
+        breaker.failure();
     }
-    assert_eq!(told_once(&circuit), [State::Open], "two in a row");
+    assert_eq!(reported_states(&breaker), [State::Open], "two consecutive failures");
 }
 
 #[test]
-fn a_trip_while_others_succeed_stays() {
-    check_real(SECOND_TRIPS, a_trip_while_others_succeed_stays_model);
+fn trip_survives_a_concurrent_success() {
+    check_real(SECOND_TRIPS, trip_survives_a_concurrent_success_model);
 }
 
 #[test]
 #[should_panic(expected = "a trip stays")]
-fn a_trip_while_others_succeed_stays_unless_flawed() {
-    check_blind(SECOND_TRIPS, a_trip_while_others_succeed_stays_model);
+fn trip_survives_a_concurrent_success_unless_flawed() {
+    check_blind(SECOND_TRIPS, trip_survives_a_concurrent_success_model);
 }
 
 const TWO_PROBES: Rules = Rules { failures: 1, probes: 2, successes: 1 };
 
 /// A success and a failure of two probes race: the first decides, and the other is of an older generation by then.
 /// [A transition that keeps its generation; `settle` without the test of it.]
-fn the_first_verdict_decides_model<C: Circuit>(circuit: C) {
-    circuit.failure();
-    let [success, failure] = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
+fn first_verdict_decides_model<C: ModelBreaker>(breaker: C) {
+    breaker.failure();
+    let [success, failure] = [breaker.acquire().unwrap(), breaker.acquire().unwrap()];
     let rival = {
-        let circuit = circuit.clone();
-        thread::spawn(move || circuit.tell(success, Verdict::Success))
+        let breaker = breaker.clone();
+        thread::spawn(move || breaker.record(success, Verdict::Success))
     };
-    circuit.tell(failure, Verdict::Failure);
+    breaker.record(failure, Verdict::Failure);
     rival.join().unwrap();
-    match told_once(&circuit)[..] {
-        [State::Open, State::HalfOpen, State::Closed] => assert_eq!(circuit.state(), State::Closed),
+    match reported_states(&breaker)[..] {
+        [State::Open, State::HalfOpen, State::Closed] => assert_eq!(breaker.state(), State::Closed),
         [State::Open, State::HalfOpen, State::Open] => {
-            let two = [circuit.acquire(), circuit.acquire()];
-            assert!(two.iter().all(Option::is_some), "the late success gave no place back");
-            assert!(circuit.acquire().is_none(), "and took none");
+            let two = [breaker.acquire(), breaker.acquire()];
+            assert!(two.iter().all(Option::is_some), "the late success freed no place");
+            assert!(breaker.acquire().is_none(), "and took none");
             for probe in two.into_iter().flatten() {
-                circuit.tell(probe, Verdict::Ignored);
+                breaker.record(probe, Verdict::Ignored);
             }
         }
-        ref told => panic!("two verdicts, one decision: {told:?}"),
+        ref reported => panic!("two verdicts, one decision: {reported:?}"),
     }
 }
 
 #[test]
-fn the_first_verdict_decides() {
-    check_real(TWO_PROBES, the_first_verdict_decides_model);
+fn first_verdict_decides() {
+    check_real(TWO_PROBES, first_verdict_decides_model);
 }
 
 #[test]
 #[should_panic(expected = "two verdicts, one decision")]
-fn a_second_verdict_that_decides_is_noticed() {
-    check_small(Bug::AnyGeneration, TWO_PROBES, the_first_verdict_decides_model);
+fn deciding_second_verdict_is_noticed() {
+    check_small(Bug::AnyGeneration, TWO_PROBES, first_verdict_decides_model);
 }
 
 #[test]
-#[should_panic(expected = "told once each")]
-fn a_generation_that_stays_is_noticed() {
-    check_small(Bug::KeepsGeneration, TWO_PROBES, the_first_verdict_decides_model);
+#[should_panic(expected = "reported once each")]
+fn unchanged_generation_is_noticed() {
+    check_small(Bug::KeepsGeneration, TWO_PROBES, first_verdict_decides_model);
 }
 
-/// A permit is dropped while another closes the breaker, which then trips again: the drop gives back its own place, or
-/// none. [`settle` without the test of the generation; a store in the place of the exchange.]
-fn a_drop_while_others_close_gives_back_its_own_place_model<C: Circuit>(circuit: C) {
-    circuit.failure();
-    let [success, dropped] = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
+/// A permit is dropped while another closes the breaker, which then trips again: the drop frees its own place, or none.
+/// [`settle` without the test of the generation; a store in place of the swap.]
+fn dropped_permit_frees_only_its_own_place_model<C: ModelBreaker>(breaker: C) {
+    breaker.failure();
+    let [success, dropped] = [breaker.acquire().unwrap(), breaker.acquire().unwrap()];
     let rival = {
-        let circuit = circuit.clone();
-        thread::spawn(move || circuit.tell(dropped, Verdict::Ignored))
+        let breaker = breaker.clone();
+        thread::spawn(move || breaker.record(dropped, Verdict::Ignored))
     };
-    circuit.tell(success, Verdict::Success);
-    assert_eq!(circuit.state(), State::Closed, "whether the other was dropped or not");
-    circuit.failure();
-    let probes = [circuit.acquire().unwrap(), circuit.acquire().unwrap()];
-    assert!(circuit.acquire().is_none(), "a place of before");
+    breaker.record(success, Verdict::Success);
+    assert_eq!(breaker.state(), State::Closed, "whether the other was dropped or not");
+    breaker.failure();
+    let probes = [breaker.acquire().unwrap(), breaker.acquire().unwrap()];
+    assert!(breaker.acquire().is_none(), "a place of an earlier generation");
     rival.join().unwrap();
-    assert!(circuit.acquire().is_none(), "a place of before");
+    assert!(breaker.acquire().is_none(), "a place of an earlier generation");
     for probe in probes {
-        circuit.tell(probe, Verdict::Ignored);
+        breaker.record(probe, Verdict::Ignored);
     }
 }
 
 #[test]
-fn a_drop_while_others_close_gives_back_its_own_place() {
-    check_real(TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
+fn dropped_permit_frees_only_its_own_place() {
+    check_real(TWO_PROBES, dropped_permit_frees_only_its_own_place_model);
 }
 
 #[test]
-#[should_panic(expected = "a place of before")]
-fn a_drop_while_others_close_gives_back_its_own_place_unless_flawed() {
-    check_blind(TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
+#[should_panic(expected = "a place of an earlier generation")]
+fn dropped_permit_frees_only_its_own_place_unless_flawed() {
+    check_blind(TWO_PROBES, dropped_permit_frees_only_its_own_place_model);
 }
 
 #[test]
-#[should_panic(expected = "a place of before")]
-fn a_place_that_is_given_back_later_is_noticed() {
-    check_small(Bug::AnyGeneration, TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
+#[should_panic(expected = "a place of an earlier generation")]
+fn place_freed_in_later_generation_is_noticed() {
+    check_small(Bug::AnyGeneration, TWO_PROBES, dropped_permit_frees_only_its_own_place_model);
 }
 
-/// The breaker is forced open and reset while a probe is out: its verdict counts before that or not at all, and every
-/// change is told once. [`settle` without the test of the generation; a store in the place of the exchange; a
+/// The breaker is forced open and reset while a probe is in flight: its verdict counts before that or not at all, and
+/// every change is reported once. [`settle` without the test of the generation; a store in place of the swap; a
 /// transition that keeps its generation.]
-fn what_is_forced_stays_model<C: Circuit>(circuit: C, verdict: Verdict, decision: State) {
-    circuit.failure();
-    let probe = circuit.acquire().unwrap();
+fn forced_state_stays_model<C: ModelBreaker>(breaker: C, verdict: Verdict, decision: State) {
+    breaker.failure();
+    let probe = breaker.acquire().unwrap();
     let rival = {
-        let circuit = circuit.clone();
-        thread::spawn(move || circuit.tell(probe, verdict))
+        let breaker = breaker.clone();
+        thread::spawn(move || breaker.record(probe, verdict))
     };
-    circuit.force_open();
-    assert_eq!(circuit.state(), State::ForcedOpen, "a late verdict");
-    circuit.reset();
+    breaker.force_open();
+    assert_eq!(breaker.state(), State::ForcedOpen, "a late verdict");
+    breaker.reset();
     rival.join().unwrap();
-    assert_eq!(circuit.state(), State::Closed, "a late verdict");
-    let told = told_once(&circuit);
+    assert_eq!(breaker.state(), State::Closed, "a late verdict");
+    let reported = reported_states(&breaker);
     let (before, after) = ([State::Open, State::HalfOpen], [State::ForcedOpen, State::Closed]);
     assert!(
-        told == [before, after].concat() || told == [&before[..], &[decision], &after].concat(),
-        "what is told of: {told:?}"
+        reported == [before, after].concat() || reported == [&before[..], &[decision], &after].concat(),
+        "the reported changes: {reported:?}"
     );
 }
 
-fn a_success_while_forced_model<C: Circuit>(circuit: C) {
-    what_is_forced_stays_model(circuit, Verdict::Success, State::Closed);
+fn success_while_forced_model<C: ModelBreaker>(breaker: C) {
+    forced_state_stays_model(breaker, Verdict::Success, State::Closed);
 }
 
-fn a_failure_while_forced_model<C: Circuit>(circuit: C) {
-    what_is_forced_stays_model(circuit, Verdict::Failure, State::Open);
-}
-
-#[test]
-fn what_is_forced_stays() {
-    check_real(FIRST_DECIDES, a_success_while_forced_model);
-    check_real(FIRST_DECIDES, a_failure_while_forced_model);
+fn failure_while_forced_model<C: ModelBreaker>(breaker: C) {
+    forced_state_stays_model(breaker, Verdict::Failure, State::Open);
 }
 
 #[test]
-#[should_panic(expected = "told once each")]
-fn what_is_forced_stays_unless_flawed() {
-    check_blind(FIRST_DECIDES, a_success_while_forced_model);
+fn forced_state_stays() {
+    check_real(FIRST_DECIDES, success_while_forced_model);
+    check_real(FIRST_DECIDES, failure_while_forced_model);
+}
+
+#[test]
+#[should_panic(expected = "reported once each")]
+fn forced_state_stays_unless_flawed() {
+    check_blind(FIRST_DECIDES, success_while_forced_model);
 }
 
 #[test]
 #[should_panic(expected = "a late verdict")]
-fn a_late_failure_that_opens_what_was_reset_is_noticed() {
-    check_small(Bug::AnyGeneration, FIRST_DECIDES, a_failure_while_forced_model);
+fn late_failure_after_reset_is_noticed() {
+    check_small(Bug::AnyGeneration, FIRST_DECIDES, failure_while_forced_model);
 }
 
 #[test]
-#[should_panic(expected = "told once each")]
-fn a_forced_generation_that_stays_is_noticed() {
-    check_small(Bug::KeepsGeneration, FIRST_DECIDES, a_success_while_forced_model);
+#[should_panic(expected = "reported once each")]
+fn unchanged_generation_when_forced_is_noticed() {
+    check_small(Bug::KeepsGeneration, FIRST_DECIDES, success_while_forced_model);
 }
 
-/// Two threads force a breaker, one open and one closed again: each is told once, and the last stays.
-/// [A store in the place of the exchange; `replace` that tells whoever asked.]
-fn two_who_force_it_are_both_told_of_model<C: Circuit>(circuit: C) {
+/// Two threads force a breaker, one open and one closed again: each change is reported once, and the last stays.
+/// [A store in place of the swap; `replace` that notifies after a failed swap.]
+fn two_forced_changes_are_both_reported_model<C: ModelBreaker>(breaker: C) {
     let rival = {
-        let circuit = circuit.clone();
-        thread::spawn(move || circuit.force_open())
+        let breaker = breaker.clone();
+        thread::spawn(move || breaker.force_open())
     };
-    circuit.reset();
+    breaker.reset();
     rival.join().unwrap();
-    let told = told_once(&circuit);
-    assert!(told.len() == 2 && told[0] != told[1], "one each: {told:?}");
-    assert_eq!(told[1], circuit.state(), "the last one stays");
+    let reported = reported_states(&breaker);
+    assert!(reported.len() == 2 && reported[0] != reported[1], "one each: {reported:?}");
+    assert_eq!(reported[1], breaker.state(), "the last one stays");
 }
 
 #[test]
-fn two_who_force_it_are_both_told_of() {
-    check_real(FIRST_DECIDES, two_who_force_it_are_both_told_of_model);
+fn two_forced_changes_are_both_reported() {
+    check_real(FIRST_DECIDES, two_forced_changes_are_both_reported_model);
 }
 
 #[test]
-#[should_panic(expected = "told once each")]
-fn two_who_force_it_are_both_told_of_unless_flawed() {
-    check_blind(FIRST_DECIDES, two_who_force_it_are_both_told_of_model);
+#[should_panic(expected = "reported once each")]
+fn two_forced_changes_are_both_reported_unless_flawed() {
+    check_blind(FIRST_DECIDES, two_forced_changes_are_both_reported_model);
 }
 
-/// The time half-open is over while its probe comes back: either closes it first, or it opens again and the probe is
-/// too late; one of the two, and told once. [A store in the place of the exchange; `settle` without the test of the
-/// generation.]
+/// The time half-open is over while its probe returns: either the probe closes the breaker first, or the breaker opens
+/// again and the probe is late. Each change is reported once. [A store in place of the swap; `settle` without the test of
+/// the generation.]
 #[test]
-fn the_longest_time_half_open_passes_while_a_probe_comes_back() {
+fn half_open_timeout_races_a_returning_probe() {
     check(half_open_too_long_model);
 }
 
 #[test]
-#[should_panic(expected = "told once each")]
-fn the_longest_time_half_open_passes_while_a_probe_comes_back_unless_flawed() {
+#[should_panic(expected = "reported once each")]
+fn half_open_timeout_races_a_returning_probe_unless_flawed() {
     check_flawed(Flaw::BlindExchange, half_open_too_long_model);
 }
 
@@ -549,15 +552,15 @@ fn half_open_too_long_model() {
     let next = real.acquire();
     rival.join().unwrap();
     assert!(next.is_some(), "the cooldown after it is over too");
-    let told: Vec<_> = real.told.0.lock().unwrap().iter().map(|change| (change.to(), change.cause())).collect();
-    let states = told_once(&real);
+    let reported: Vec<_> = real.reported.0.lock().unwrap().iter().map(|change| (change.to(), change.cause())).collect();
+    let states = reported_states(&real);
     if states.contains(&State::Closed) {
         assert_eq!(states, [State::Open, State::HalfOpen, State::Closed]);
         assert_eq!(real.state(), State::Closed);
     } else {
         assert_eq!(states, [State::Open, State::HalfOpen, State::Open, State::HalfOpen], "a late success");
-        assert_eq!(told[2].1, Cause::HalfOpenTooLong);
-        assert_eq!(real.state(), State::Open, "at the next reading the second probe has been out for too long as well");
+        assert_eq!(reported[2].1, Cause::HalfOpenTooLong);
+        assert_eq!(real.state(), State::Open, "at the next reading the second probe has taken too long as well");
         next.unwrap().success();
         assert_eq!(real.state(), State::Closed, "until it succeeds");
     }
@@ -566,15 +569,15 @@ fn half_open_too_long_model() {
 #[test]
 fn the_copy_is_right() {
     check_small(Bug::None, ONE_PROBE, probes_are_limited_model);
-    check_small(Bug::None, ONE_PROBE, the_end_of_the_cooldown_is_told_once_model);
-    check_small(Bug::None, FIRST_DECIDES, a_late_result_changes_nothing_model);
-    check_small(Bug::None, FIRST_DECIDES, a_trip_is_told_once_model);
-    check_small(Bug::None, THIRD_TRIPS, no_failure_is_lost_model);
-    check_small(Bug::None, THIRD_TRIPS, a_success_ends_the_row_model);
-    check_small(Bug::None, SECOND_TRIPS, a_trip_while_others_succeed_stays_model);
-    check_small(Bug::None, TWO_PROBES, the_first_verdict_decides_model);
-    check_small(Bug::None, TWO_PROBES, a_drop_while_others_close_gives_back_its_own_place_model);
-    check_small(Bug::None, FIRST_DECIDES, a_success_while_forced_model);
-    check_small(Bug::None, FIRST_DECIDES, a_failure_while_forced_model);
-    check_small(Bug::None, FIRST_DECIDES, two_who_force_it_are_both_told_of_model);
+    check_small(Bug::None, ONE_PROBE, cooldown_end_notifies_once_model);
+    check_small(Bug::None, FIRST_DECIDES, late_result_is_discarded_model);
+    check_small(Bug::None, FIRST_DECIDES, trip_notifies_once_model);
+    check_small(Bug::None, THIRD_TRIPS, every_failure_counts_model);
+    check_small(Bug::None, THIRD_TRIPS, success_resets_consecutive_failures_model);
+    check_small(Bug::None, SECOND_TRIPS, trip_survives_a_concurrent_success_model);
+    check_small(Bug::None, TWO_PROBES, first_verdict_decides_model);
+    check_small(Bug::None, TWO_PROBES, dropped_permit_frees_only_its_own_place_model);
+    check_small(Bug::None, FIRST_DECIDES, success_while_forced_model);
+    check_small(Bug::None, FIRST_DECIDES, failure_while_forced_model);
+    check_small(Bug::None, FIRST_DECIDES, two_forced_changes_are_both_reported_model);
 }

@@ -1,7 +1,7 @@
 //! The windows of breakers. In brackets: the weakenings of the code under which each model was seen to fail.
 //!
-//! Every window is used as a breaker uses it. What a model can't see of a ring at once, it sees when the ring has gone
-//! round: so there are long parts in which one thread is alone, which loom runs fast.
+//! Every window is used as a breaker uses it. What a model cannot see of a ring at once, it sees after a whole lap. So
+//! there are long parts in which one thread runs alone, which loom runs fast.
 #![cfg(loom)]
 
 use damper_core::breaker::{BreakerConfigBuilder, Permit};
@@ -56,8 +56,8 @@ fn breaker<C: Clock + Clone>(config: BreakerConfigBuilder, window: Window, clock
     Arc::new(breaker)
 }
 
-/// `F` is a failure.
-fn told(breaker: &Breaker<impl Clock>, outcomes: &str) {
+/// Records these outcomes; `F` is a failure.
+fn record(breaker: &Breaker<impl Clock>, outcomes: &str) {
     for outcome in outcomes.chars() {
         let permit = breaker.try_acquire().unwrap();
         if outcome == 'F' { permit.failure() } else { permit.success() }
@@ -91,22 +91,22 @@ fn check_flawed(flaw: Flaw, model: fn()) {
     damper_core::sync::with_flaw(flaw, || builder(2).check(model));
 }
 
-/// Two threads tell two outcomes each of a window of four: it has exactly those, and at no time three failures.
-/// [A store in the place of the exchange.]
+/// Two threads record two outcomes each in a window of four: it holds exactly those, and at no time three failures.
+/// [A store in place of the swap.]
 #[test]
-fn a_register_forgets_and_invents_nothing() {
-    check(3, a_register_forgets_and_invents_nothing_model);
+fn register_counts_exactly() {
+    check(3, register_counts_exactly_model);
 }
 
 #[test]
 #[should_panic(expected = "two of four")]
-fn a_register_forgets_and_invents_nothing_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_register_forgets_and_invents_nothing_model);
+fn register_counts_exactly_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, register_counts_exactly_model);
 }
 
-fn a_register_forgets_and_invents_nothing_model() {
+fn register_counts_exactly_model() {
     let breaker = breaker(rate(51, 1), Window::last_calls(4).unwrap(), &Hand::default());
-    told(&breaker, "SFSS");
+    record(&breaker, "SFSS");
     let rival = {
         let [success, failure] = permits(&breaker);
         thread::spawn(move || {
@@ -114,274 +114,274 @@ fn a_register_forgets_and_invents_nothing_model() {
             failure.failure();
         })
     };
-    told(&breaker, "FS");
+    record(&breaker, "FS");
     rival.join().unwrap();
     assert_eq!(counted(&breaker), (4, 2), "two of four");
     assert_eq!(breaker.state(), State::Closed, "in no order were there three");
-    told(&breaker, "SSSS");
+    record(&breaker, "SSSS");
     assert_eq!(counted(&breaker), (4, 0), "two of four");
 }
 
-/// Three threads tell an outcome each of a full ring, two of them replacing a failure: its rate is never reached; and
-/// when the ring has gone round again, what each of them wrote is where it belongs. [A store in the place of the
-/// exchange of the head; `record` that does not write the last outcome.]
+/// Three threads record an outcome each in a full ring, two of them replacing a failure: its rate is never reached. After
+/// another lap, what each of them wrote is where it belongs. [A store in place of the swap of the head; `record` that
+/// does not write the last outcome.]
 #[test]
-fn a_ring_forgets_and_invents_nothing() {
-    check(2, a_ring_forgets_and_invents_nothing_model);
+fn ring_counts_exactly() {
+    check(2, ring_counts_exactly_model);
 }
 
 #[test]
 #[should_panic(expected = "exact")]
-fn a_ring_forgets_and_invents_nothing_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_ring_forgets_and_invents_nothing_model);
+fn ring_counts_exactly_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, ring_counts_exactly_model);
 }
 
 const SHORT: &str = "SSSSSSSSSSSSSSSSSSSSSSSSS";
 
-fn a_ring_forgets_and_invents_nothing_model() {
+fn ring_counts_exactly_model() {
     // Three failures of 25 are 12 %.
     let breaker = breaker(rate_of_slow(12, 25), Window::last_calls(25).unwrap(), &Hand::default());
-    told(&breaker, "FFSSSSSSSSSSSSSSSSSSSSSSS");
+    record(&breaker, "FFSSSSSSSSSSSSSSSSSSSSSSS");
     let [failure, success] = permits(&breaker);
     let rivals = [thread::spawn(|| failure.failure()), thread::spawn(|| success.success())];
-    told(&breaker, "S");
+    record(&breaker, "S");
     for rival in rivals {
         rival.join().unwrap();
     }
     assert_eq!(counted(&breaker), (25, 1), "exact");
     assert_eq!(breaker.state(), State::Closed, "in no order were there three");
-    told(&breaker, SHORT);
+    record(&breaker, SHORT);
     assert_eq!(counted(&breaker), (25, 0), "exact, and so is the ring");
 }
 
-/// One thread goes round the ring while another looks at its head: what it replaces is what it is then.
+/// One thread goes round the ring while another reads its head: what it replaces is what the ring holds then.
 /// [`record` that does not write the last outcome; every access Relaxed, and no fence.]
 #[test]
-fn a_ring_is_as_its_head_says() {
-    check(0, a_ring_is_as_its_head_says_model);
+fn ring_matches_its_head() {
+    check(0, ring_matches_its_head_model);
 }
 
 #[test]
 #[should_panic(expected = "the failure was replaced once")]
-fn a_ring_is_as_its_head_says_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, a_ring_is_as_its_head_says_model);
+fn ring_matches_its_head_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, ring_matches_its_head_model);
 }
 
-fn a_ring_is_as_its_head_says_model() {
+fn ring_matches_its_head_model() {
     // The last one has a word of its own, which is written once a lap: loom remembers few stores of a location.
     let breaker = breaker(rate_of_slow(50, 33), Window::last_calls(33).unwrap(), &Hand::default());
-    told(&breaker, "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS");
+    record(&breaker, "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS");
     let [permit] = permits(&breaker);
     let rival = thread::spawn(|| permit.success());
-    told(&breaker, "F");
-    told(&breaker, "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS");
+    record(&breaker, "F");
+    record(&breaker, "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS");
     rival.join().unwrap();
-    told(&breaker, "S");
+    record(&breaker, "S");
     assert_eq!(counted(&breaker), (33, 0), "the failure was replaced once");
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// A record is late, and the ring has begun again with another generation: the late one writes nothing over what is
-/// new. [`write_last` without the fence, or without looking at the head again; Release of the exchange of the ring's
-/// word, Acquire of the head's load, or Release of its exchange, as Relaxed.]
+/// A record is late, and the ring has begun another generation: the late record overwrites no newer outcome.
+/// [`write_last` without the fence, or without checking the head again; Release of the swap of the ring's word, Acquire
+/// of the head's load, or Release of its swap, as Relaxed.]
 #[test]
-fn a_late_record_writes_nothing_into_a_ring_of_now() {
-    check(3, a_late_record_writes_nothing_into_a_ring_of_now_model);
+fn late_record_leaves_newer_ring_intact() {
+    check(3, late_record_leaves_newer_ring_intact_model);
 }
 
 #[test]
-#[should_panic(expected = "nothing of before")]
-fn a_late_record_writes_nothing_into_a_ring_of_now_unless_flawed() {
-    check_flawed(Flaw::NoFences, a_late_record_writes_nothing_into_a_ring_of_now_model);
+#[should_panic(expected = "nothing of the older generation")]
+fn late_record_leaves_newer_ring_intact_unless_flawed() {
+    check_flawed(Flaw::NoFences, late_record_leaves_newer_ring_intact_model);
 }
 
-fn a_late_record_writes_nothing_into_a_ring_of_now_model() {
+fn late_record_leaves_newer_ring_intact_model() {
     let breaker = breaker(rate_of_slow(50, 2), Window::last_calls(25).unwrap(), &Hand::default());
-    told(&breaker, "F");
+    record(&breaker, "F");
     let [late] = permits(&breaker);
     let rival = thread::spawn(|| late.success());
     breaker.reset();
-    told(&breaker, "SS");
+    record(&breaker, "SS");
     rival.join().unwrap();
     assert_eq!(counted(&breaker), (2, 0));
-    told(&breaker, SHORT);
-    assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of before");
+    record(&breaker, SHORT);
+    assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of the older generation");
 }
 
-/// A record is late in the middle of its exchange of a word that the next generation comes to: that writes its own
-/// outcome nevertheless. [`write_last` that takes an exchange that failed for one that somebody else made.]
+/// A late record swaps a word that the next generation writes as well: the newer outcome is written nevertheless.
+/// [`write_last` that takes a failed swap for one of another thread.]
 #[test]
-fn a_late_record_keeps_nothing_out_of_a_ring() {
-    check(2, a_late_record_keeps_nothing_out_of_a_ring_model);
+fn newer_outcome_survives_a_late_record() {
+    check(2, newer_outcome_survives_a_late_record_model);
 }
 
 #[test]
-#[should_panic(expected = "nothing of before")]
-fn a_late_record_keeps_nothing_out_of_a_ring_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_late_record_keeps_nothing_out_of_a_ring_model);
+#[should_panic(expected = "nothing of the older generation")]
+fn newer_outcome_survives_a_late_record_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, newer_outcome_survives_a_late_record_model);
 }
 
-fn a_late_record_keeps_nothing_out_of_a_ring_model() {
+fn newer_outcome_survives_a_late_record_model() {
     let breaker = breaker(rate_of_slow(50, 25), Window::last_calls(25).unwrap(), &Hand::default());
     // The second word has two of these, the last of which is to be written.
-    told(&breaker, "SSSSSSSSSSSSSSSSFS");
+    record(&breaker, "SSSSSSSSSSSSSSSSFS");
     let [late] = permits(&breaker);
     let rival = thread::spawn(|| late.success());
     breaker.reset();
-    told(&breaker, "SSSSSSSSSSSSSSSSSS");
+    record(&breaker, "SSSSSSSSSSSSSSSSSS");
     rival.join().unwrap();
-    assert_eq!(counted(&breaker), (18, 0), "nothing of before");
-    told(&breaker, SHORT);
-    assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of before");
+    assert_eq!(counted(&breaker), (18, 0), "nothing of the older generation");
+    record(&breaker, SHORT);
+    assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of the older generation");
 }
 
-/// A failure of before a trip and a reset comes while the next generation tells its first: neither is counted in the
-/// other's, and together they trip nothing. [`is_current` that is always so; in a register and in buckets the fence
-/// before it; the Release of the exchange as Relaxed, in a ring also the Acquire of the head.]
-fn a_record_of_before_clears_nothing_model(window: Window) {
+/// A failure of the generation before a reset comes while the next generation records its first: neither is counted in
+/// the other's, and together they trip nothing. [`is_current` that is always true; in a register and in buckets the fence
+/// before it; the Release of the swap as Relaxed, in a ring also the Acquire of the head.]
+fn older_generation_never_clears_a_newer_window_model(window: Window) {
     let breaker = breaker(rate(100, 2), window, &Hand::default());
     let [late] = permits(&breaker);
     let rival = thread::spawn(|| late.failure());
     breaker.reset();
-    told(&breaker, "F");
+    record(&breaker, "F");
     rival.join().unwrap();
-    assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "one of now");
+    assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "one call of this generation");
 }
 
 fn late_in_a_register() {
-    a_record_of_before_clears_nothing_model(Window::last_calls(4).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::last_calls(4).unwrap());
 }
 
 fn late_in_a_ring() {
-    a_record_of_before_clears_nothing_model(Window::last_calls(49).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::last_calls(49).unwrap());
 }
 
 fn late_in_buckets() {
-    a_record_of_before_clears_nothing_model(Window::last(Duration::from_secs(1)).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::last(Duration::from_secs(1)).unwrap());
 }
 
 fn late_in_an_interval() {
-    a_record_of_before_clears_nothing_model(Window::interval(Duration::from_secs(1)).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::interval(Duration::from_secs(1)).unwrap());
 }
 
 #[test]
-fn a_record_of_before_clears_nothing() {
+fn older_generation_never_clears_a_newer_window() {
     for model in [late_in_a_register, late_in_a_ring, late_in_buckets, late_in_an_interval] {
         check(3, model);
     }
 }
 
 #[test]
-#[should_panic(expected = "one of now")]
-fn a_record_of_before_clears_no_register_unless_flawed() {
+#[should_panic(expected = "one call of this generation")]
+fn older_generation_never_clears_a_newer_register_unless_flawed() {
     check_flawed(Flaw::NoFences, late_in_a_register);
 }
 
 #[test]
-#[should_panic(expected = "one of now")]
-fn a_record_of_before_clears_no_ring_unless_flawed() {
+#[should_panic(expected = "one call of this generation")]
+fn older_generation_never_clears_a_newer_ring_unless_flawed() {
     check_flawed(Flaw::NothingOrdered, late_in_a_ring);
 }
 
 #[test]
-#[should_panic(expected = "one of now")]
-fn a_record_of_before_clears_no_buckets_unless_flawed() {
+#[should_panic(expected = "one call of this generation")]
+fn older_generation_never_clears_newer_buckets_unless_flawed() {
     check_flawed(Flaw::NoFences, late_in_buckets);
 }
 
 #[test]
-#[should_panic(expected = "one of now")]
-fn a_record_of_before_clears_no_interval_unless_flawed() {
+#[should_panic(expected = "one call of this generation")]
+fn older_generation_never_clears_a_newer_interval_unless_flawed() {
     check_flawed(Flaw::NoFences, late_in_an_interval);
 }
 
-/// The record that trips it races another of the same generation and a reset: what was told of before is not counted in
-/// what comes after, and trips it no second time. [`is_current` that is always so; `settle` without the test of the
+/// The record that trips the breaker races another of the same generation and a reset: an outcome from before the reset
+/// is not counted after it, and trips no second time. [`is_current` that is always true; `settle` without the test of the
 /// generation.]
-fn a_trip_counts_once_model(window: Window) -> u32 {
+fn trip_counts_once_model(window: Window) -> u32 {
     let breaker = breaker(rate(100, 2), window, &Hand::default());
-    told(&breaker, "F");
+    record(&breaker, "F");
     let permits: [_; 2] = permits(&breaker);
     let [mine, others] = permits;
     let rival = thread::spawn(|| others.failure());
     mine.failure();
     breaker.reset();
     let generation = breaker.status().generation();
-    told(&breaker, "F");
+    record(&breaker, "F");
     rival.join().unwrap();
-    assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "one of now");
+    assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "one call of this generation");
     assert_eq!(breaker.status().generation(), generation, "no second trip");
     generation
 }
 
 #[test]
-fn a_trip_counts_once() {
-    check(3, || assert_eq!(a_trip_counts_once_model(Window::last_calls(4).unwrap()), 2, "a trip, a reset"));
-    check(3, || assert_eq!(a_trip_counts_once_model(Window::last_calls(49).unwrap()), 2, "a trip, a reset"));
-    // Who is in the way of another's sum sums up later: perhaps only after the reset.
-    check(3, || assert!(a_trip_counts_once_model(Window::last(Duration::from_secs(1)).unwrap()) <= 2));
+fn trip_counts_once() {
+    check(3, || assert_eq!(trip_counts_once_model(Window::last_calls(4).unwrap()), 2, "a trip, a reset"));
+    check(3, || assert_eq!(trip_counts_once_model(Window::last_calls(49).unwrap()), 2, "a trip, a reset"));
+    // A thread that interrupts another's sum sums up later, perhaps only after the reset.
+    check(3, || assert!(trip_counts_once_model(Window::last(Duration::from_secs(1)).unwrap()) <= 2));
 }
 
 #[test]
-#[should_panic(expected = "one of now")]
-fn a_trip_counts_once_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, || _ = a_trip_counts_once_model(Window::last_calls(4).unwrap()));
+#[should_panic(expected = "one call of this generation")]
+fn trip_counts_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, || _ = trip_counts_once_model(Window::last_calls(4).unwrap()));
 }
 
-/// A call of an older generation is told late, when its bucket is already used by a newer one; and one was told when
-/// the clock was ahead: neither is counted. [`count` without its fence, or without looking at the line again; Release
-/// of the exchange of a bucket as Relaxed; a shift of one window's length.]
+/// A call of an older generation is recorded late, when its bucket is already used by a newer one, and one was recorded
+/// while the clock was ahead: neither is counted. [`count` without its fence, or without checking the line again; Release
+/// of the swap of a bucket as Relaxed; a shift of one window's length.]
 #[test]
-fn buckets_of_an_older_generation_count_nothing() {
-    check(3, buckets_of_an_older_generation_count_nothing_model);
-}
-
-#[test]
-#[should_panic(expected = "one of now")]
-fn buckets_of_an_older_generation_count_nothing_unless_flawed() {
-    check_flawed(Flaw::NoFences, buckets_of_an_older_generation_count_nothing_model);
+fn buckets_of_an_older_generation_are_ignored() {
+    check(3, buckets_of_an_older_generation_are_ignored_model);
 }
 
 #[test]
-#[should_panic(expected = "one of now")]
-fn buckets_of_an_older_generation_count_nothing_unless_blind() {
-    check_flawed(Flaw::BlindExchange, buckets_of_an_older_generation_count_nothing_model);
+#[should_panic(expected = "one call of this generation")]
+fn buckets_of_an_older_generation_are_ignored_unless_flawed() {
+    check_flawed(Flaw::NoFences, buckets_of_an_older_generation_are_ignored_model);
 }
 
-fn buckets_of_an_older_generation_count_nothing_model() {
+#[test]
+#[should_panic(expected = "one call of this generation")]
+fn buckets_of_an_older_generation_are_ignored_unless_blind() {
+    check_flawed(Flaw::BlindExchange, buckets_of_an_older_generation_are_ignored_model);
+}
+
+fn buckets_of_an_older_generation_are_ignored_model() {
     let clock = Hand::default();
     let breaker = breaker(rate(100, 3), Window::last(Duration::from_secs(1)).unwrap(), &clock);
     clock.advance(Duration::from_millis(200));
     let [late] = permits(&breaker);
     clock.advance(Duration::from_millis(100));
     // A bucket ahead.
-    told(&breaker, "F");
+    record(&breaker, "F");
     clock.step_back(Duration::from_millis(100));
     let rival = thread::spawn(|| late.failure());
     breaker.reset();
-    told(&breaker, "F");
+    record(&breaker, "F");
     rival.join().unwrap();
-    assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "one of now");
+    assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "one call of this generation");
 }
 
-/// Two threads tell of the same bucket, and of the next one: all four are counted, and no rate that was never there.
-/// [A store in the place of the exchange.]
+/// Two threads record in the same bucket and in the next one: all four calls are counted, and no false rate appears.
+/// [A store in place of the swap.]
 #[test]
-fn buckets_forget_and_invent_nothing() {
-    check(3, buckets_forget_and_invent_nothing_model);
+fn buckets_count_exactly() {
+    check(3, buckets_count_exactly_model);
 }
 
 #[test]
 #[should_panic(expected = "two of six")]
-fn buckets_forget_and_invent_nothing_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, buckets_forget_and_invent_nothing_model);
+fn buckets_count_exactly_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, buckets_count_exactly_model);
 }
 
-fn buckets_forget_and_invent_nothing_model() {
+fn buckets_count_exactly_model() {
     let clock = Hand::default();
     // Two of five are 40 %.
     let breaker = breaker(rate(41, 1), Window::last(Duration::from_secs(1)).unwrap(), &clock);
-    told(&breaker, "SS");
+    record(&breaker, "SS");
     let [failure, success, others] = permits(&breaker);
     clock.advance(Duration::from_millis(100));
     let [next] = permits(&breaker);
@@ -395,20 +395,20 @@ fn buckets_forget_and_invent_nothing_model() {
     assert_eq!((counted(&breaker), breaker.state()), ((6, 2), State::Closed), "two of six");
 }
 
-/// Time goes on to the next interval while a call of this one is told: the next one has its own call alone, and forgets
-/// it not. [A store in the place of the exchange; `count` that puts an earlier number in the place of a later one.]
+/// Time moves to the next interval while a call of this one is recorded: the next one holds its own call alone.
+/// [A store in place of the swap; `count` that replaces a later number by an earlier one.]
 #[test]
-fn a_late_call_is_not_counted_in_the_next_interval() {
-    check(3, a_late_call_is_not_counted_in_the_next_interval_model);
+fn late_call_stays_out_of_the_next_interval() {
+    check(3, late_call_stays_out_of_the_next_interval_model);
 }
 
 #[test]
 #[should_panic(expected = "its own call alone")]
-fn a_late_call_is_not_counted_in_the_next_interval_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, a_late_call_is_not_counted_in_the_next_interval_model);
+fn late_call_stays_out_of_the_next_interval_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, late_call_stays_out_of_the_next_interval_model);
 }
 
-fn a_late_call_is_not_counted_in_the_next_interval_model() {
+fn late_call_stays_out_of_the_next_interval_model() {
     let clock = Time::at(0);
     let breaker = breaker(rate(100, 2), Window::interval(Duration::from_secs(1)).unwrap(), &clock);
     let [late, others] = permits(&breaker);
@@ -416,29 +416,29 @@ fn a_late_call_is_not_counted_in_the_next_interval_model() {
     let rival = thread::spawn(|| late.success());
     // Far enough to be out of a window of ten.
     clock.advance(Duration::from_secs(100));
-    told(&breaker, "F");
+    record(&breaker, "F");
     rival.join().unwrap();
     assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "its own call alone");
 }
 
-/// One thread tells two successes of a bucket and then a failure of the next one, while another, which reads the one
-/// before them and the other after them, sums up: it sees the successes too. [`sum` of one pass; Acquire of its first
-/// pass, or Release of the exchange of a bucket, as Relaxed.]
+/// One thread records two successes in a bucket and then a failure in the next one. Another thread, which reads the first
+/// bucket before and the second one after them, sums up: it sees the successes too. [`sum` of one pass; Acquire of its first
+/// pass, or Release of the swap of a bucket, as Relaxed.]
 #[test]
-fn buckets_show_no_rate_that_was_never_there() {
-    check(2, buckets_show_no_rate_that_was_never_there_model);
+fn buckets_show_only_real_rates() {
+    check(2, buckets_show_only_real_rates_model);
 }
 
 #[test]
 #[should_panic(expected = "two of five at the most")]
-fn buckets_show_no_rate_that_was_never_there_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, buckets_show_no_rate_that_was_never_there_model);
+fn buckets_show_only_real_rates_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, buckets_show_only_real_rates_model);
 }
 
-fn buckets_show_no_rate_that_was_never_there_model() {
+fn buckets_show_only_real_rates_model() {
     let clock = Hand::default();
     let breaker = breaker(rate(50, 4), Window::last(Duration::from_secs(1)).unwrap(), &clock);
-    told(&breaker, "FS");
+    record(&breaker, "FS");
     let successes: [_; 2] = permits(&breaker);
     clock.advance(Duration::from_millis(100));
     let [failure, others] = permits(&breaker);
@@ -452,23 +452,23 @@ fn buckets_show_no_rate_that_was_never_there_model() {
     assert_eq!(counted(&breaker), (6, 2));
 }
 
-/// A thread sums up for so long that its first bucket is used for a later time before it reads that again: then it does
-/// not know how many successes there were, and judges nothing. [`sum` that is taken for whole.]
+/// A thread sums up for so long that its first bucket is reused for a later time before the second pass: then it does not
+/// know how many successes there were, and decides nothing. [`sum` that is always taken for whole.]
 #[test]
-fn a_sum_that_takes_too_long_trips_nothing() {
-    check(2, a_sum_that_takes_too_long_trips_nothing_model);
+fn overtaken_sum_is_not_judged() {
+    check(2, overtaken_sum_is_not_judged_model);
 }
 
 #[test]
 #[should_panic(expected = "half of them at the most")]
-fn a_sum_that_takes_too_long_trips_nothing_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, a_sum_that_takes_too_long_trips_nothing_model);
+fn overtaken_sum_is_not_judged_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, overtaken_sum_is_not_judged_model);
 }
 
-fn a_sum_that_takes_too_long_trips_nothing_model() {
+fn overtaken_sum_is_not_judged_model() {
     let clock = Time::at(0);
     let breaker = breaker(rate(60, 4), Window::last(Duration::from_secs(1)).unwrap(), &clock);
-    told(&breaker, "F");
+    record(&breaker, "F");
     let successes: [_; 3] = permits(&breaker);
     clock.advance(Duration::from_millis(100));
     let [one, other, others] = permits(&breaker);
@@ -479,7 +479,7 @@ fn a_sum_that_takes_too_long_trips_nothing_model() {
     one.failure();
     other.failure();
     clock.advance(Duration::from_millis(900));
-    told(&breaker, "S");
+    record(&breaker, "S");
     rival.join().unwrap();
     assert_eq!(breaker.state(), State::Closed, "half of them at the most");
 }

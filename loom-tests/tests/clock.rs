@@ -2,8 +2,8 @@
 //! In brackets above a model: the weakening of the code under which it was seen to fail.
 //!
 //! The extended timer is checked against every interleaving of readers, the timer and its interrupt. Seen to fail: with nothing ordered, where a half goes with a count from before it (`11` was read at 3); without the
-//! fence, where the second look at the half comes before the count (`4` at 12); with an exchange that does not compare,
-//! which puts back a half that others have left long ago (`4` at 12, for good). At most five preemptions; without a
+//! fence, where the second look at the half comes before the count (`4` at 12); with a swap that does not compare,
+//! which restores a half that is long over (`4` at 12, for good). At most five preemptions; without a
 //! bound it passes too, in a minute.
 #![cfg(loom)]
 
@@ -31,30 +31,30 @@ impl Timer for Narrow {
 
 const COOLDOWN: Duration = Duration::from_secs(30);
 
-/// One in every half, as the clock asks for; at 8 the timer starts over, and a count of 12 looks like one of 4.
-const MOMENTS: [u32; 4] = [3, 6, 8, 12];
+/// One in every half, as the clock requires; at 8 the timer wraps, and a count of 12 looks like one of 4.
+const TIMES: [u32; 4] = [3, 6, 8, 12];
 
 /// Time passes, with an interrupt that reads the clock in every half; another reads it meanwhile.
 fn read_while_time_passes() {
-    let time = Arc::new(AtomicU32::new(MOMENTS[0]));
+    let time = Arc::new(AtomicU32::new(TIMES[0]));
     let clock = Arc::new(ExtendedTimer::new(Narrow(Arc::clone(&time))));
     let reader = {
         let (time, clock) = (Arc::clone(&time), Arc::clone(&clock));
         thread::spawn(move || {
             let at_least = u64::from(time.load(Ordering::Acquire));
             let read = clock.now();
-            assert!(MOMENTS.contains(&(read as u32)), "{read} was never");
+            assert!(TIMES.contains(&(read as u32)), "{read} was never the time");
             assert!(read >= at_least, "{read} at {at_least} or later");
         })
     };
-    for moment in &MOMENTS[1..] {
+    for next in &TIMES[1..] {
         // Release: the half before was read, and what that left behind is there when the next begins.
-        time.store(*moment, Ordering::Release);
+        time.store(*next, Ordering::Release);
         let read = clock.now();
-        assert_eq!(read, u64::from(*moment), "the interrupt knows the time");
+        assert_eq!(read, u64::from(*next), "the interrupt knows the time");
     }
     reader.join().unwrap();
-    assert_eq!(clock.now(), u64::from(MOMENTS[3]), "nothing is left behind by who was late");
+    assert_eq!(clock.now(), u64::from(TIMES[3]), "a late reader leaves nothing behind");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn every_reading_is_exact_only_with_the_fence() {
 }
 
 #[test]
-#[should_panic = "nothing is left behind"]
+#[should_panic = "leaves nothing behind"]
 fn every_reading_is_exact_only_if_the_half_is_compared() {
     check_flawed(Flaw::BlindExchange, read_while_time_passes);
 }
@@ -83,17 +83,17 @@ fn every_reading_is_exact_only_if_the_half_is_compared() {
 /// Two threads move a coarse clock forward while it is read: it gains what both add, and no reading is smaller than one
 /// before it. [A plain store in the place of the CAS.]
 #[test]
-fn coarse_clock_never_steps_back_nor_loses_a_refresh() {
-    check(coarse_clock_never_steps_back_nor_loses_a_refresh_model);
+fn coarse_clock_is_monotonic_and_keeps_every_refresh() {
+    check(coarse_clock_is_monotonic_and_keeps_every_refresh_model);
 }
 
 #[test]
 #[should_panic]
-fn coarse_clock_never_steps_back_nor_loses_a_refresh_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, coarse_clock_never_steps_back_nor_loses_a_refresh_model);
+fn coarse_clock_is_monotonic_and_keeps_every_refresh_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, coarse_clock_is_monotonic_and_keeps_every_refresh_model);
 }
 
-fn coarse_clock_never_steps_back_nor_loses_a_refresh_model() {
+fn coarse_clock_is_monotonic_and_keeps_every_refresh_model() {
     let clock = Arc::new(CoarseClock::new());
     let rival = {
         let clock = Arc::clone(&clock);
@@ -117,7 +117,7 @@ fn coarse_clock_never_steps_back_nor_loses_a_refresh_model() {
 /// legal and stays, because the clock states that readings may differ by up to an hour. [A stated skew of 0: the debt is
 /// cut to the deepest legal one at the old reading, and the next call gets a token too many.]
 #[test]
-fn coarse_clock_read_late_forgets_no_debt() {
+fn coarse_clock_read_late_keeps_the_debt() {
     check_preemptions(3, || {
         let clock = StdArc::new(CoarseClock::new());
         let limiter =
@@ -143,7 +143,7 @@ fn coarse_clock_read_late_forgets_no_debt() {
 /// Two threads are the first to use a breaker, whose clock then shows 7 s: the cooldown counts from there. [The
 /// conversion to microseconds stored in two steps, of which another thread finds the first.]
 #[test]
-fn first_uses_agree_on_the_length_of_a_tick() {
+fn concurrent_first_uses_agree_on_tick_length() {
     check(|| {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(COOLDOWN).build().unwrap();
         let breaker = Arc::new(CircuitBreaker::with_clock(config, Stopped(7_000_000_000)));

@@ -1,4 +1,4 @@
-//! The circuit breaker with a window: permits that are held over many changes of the state.
+//! The circuit breaker with a window: permits that are held over many transitions.
 #![cfg(shuttle)]
 
 use damper_core::breaker::{OnStateChange, Permit, StateChange};
@@ -26,72 +26,72 @@ fn config() -> BreakerConfig {
 }
 
 #[derive(Clone, Debug, Default)]
-struct HostListener(Arc<Mutex<Vec<StateChange>>>);
+struct RecordingListener(Arc<Mutex<Vec<StateChange>>>);
 
-impl OnStateChange for HostListener {
+impl OnStateChange for RecordingListener {
     fn on_state_change(&self, change: StateChange) {
         self.0.lock().unwrap().push(change);
     }
 }
 
-type Breaker = Arc<CircuitBreaker<Time, HostListener>>;
+type Breaker = Arc<CircuitBreaker<Time, RecordingListener>>;
 
-/// A permit, and of which turns of the state it may be.
-struct Held {
+/// A permit, and the generations that it may belong to.
+struct HeldPermit {
     permit: Permit<Breaker>,
-    turns: RangeInclusive<u32>,
+    generations: RangeInclusive<u32>,
 }
 
 #[derive(Default)]
-struct Seen {
-    /// Permits that are out, of those of which the turn is known; and the most that there were at once.
-    out: BTreeMap<u32, usize>,
+struct SeenOutcomes {
+    /// Permits in flight whose generation is known, and the most that there were at once.
+    in_flight: BTreeMap<u32, usize>,
     most: BTreeMap<u32, usize>,
-    /// What may have been told in a turn.
+    /// The outcomes that may have been recorded in a generation.
     failures: BTreeMap<u32, usize>,
     successes: BTreeMap<u32, usize>,
 }
 
-struct Calls {
+struct Harness {
     breaker: Breaker,
-    told: HostListener,
+    reported: RecordingListener,
     time: Time,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenOutcomes>,
 }
 
-impl Calls {
+impl Harness {
     fn new(window: Window) -> Arc<Self> {
-        let (told, time) = (HostListener::default(), time());
+        let (reported, time) = (RecordingListener::default(), time());
         let breaker = CircuitBreaker::with_clock(config(), Arc::clone(&time)).with_window(window);
-        let breaker = Arc::new(breaker.with_listener(told.clone()));
-        Arc::new(Self { breaker, told, time, seen: Mutex::default() })
+        let breaker = Arc::new(breaker.with_listener(reported.clone()));
+        Arc::new(Self { breaker, reported, time, seen: Mutex::default() })
     }
 
-    fn acquire(&self) -> Option<Held> {
+    fn acquire(&self) -> Option<HeldPermit> {
         let before = self.breaker.status().generation();
         let permit = self.breaker.try_acquire_owned().ok()?;
-        let turns = before..=self.breaker.status().generation();
-        if turns.start() == turns.end() {
+        let generations = before..=self.breaker.status().generation();
+        if generations.start() == generations.end() {
             let mut seen = self.seen.lock().unwrap();
-            let out = *seen.out.entry(before).and_modify(|out| *out += 1).or_insert(1);
+            let in_flight = *seen.in_flight.entry(before).and_modify(|in_flight| *in_flight += 1).or_insert(1);
             let most = seen.most.entry(before).or_default();
-            *most = out.max(*most);
+            *most = in_flight.max(*most);
         }
-        Some(Held { permit, turns })
+        Some(HeldPermit { permit, generations })
     }
 
-    fn tell(&self, Held { permit, turns }: Held) {
+    fn record(&self, HeldPermit { permit, generations }: HeldPermit) {
         let verdict = random(8);
         {
             let mut seen = self.seen.lock().unwrap();
-            if turns.start() == turns.end() {
-                *seen.out.get_mut(turns.start()).unwrap() -= 1;
+            if generations.start() == generations.end() {
+                *seen.in_flight.get_mut(generations.start()).unwrap() -= 1;
             }
-            for turn in turns {
+            for generation in generations {
                 match verdict {
                     0 => {}
-                    1..=4 => *seen.failures.entry(turn).or_default() += 1,
-                    _ => *seen.successes.entry(turn).or_default() += 1,
+                    1..=4 => *seen.failures.entry(generation).or_default() += 1,
+                    _ => *seen.successes.entry(generation).or_default() += 1,
                 }
             }
         }
@@ -102,33 +102,33 @@ impl Calls {
         }
     }
 
-    /// Holds up to three permits at once, and tells of them in any order.
+    /// Holds up to three permits at once, and records their outcomes in any order.
     fn calls(&self) {
         let mut held = Vec::new();
         for _ in 0..10 {
             match random(8) {
                 0 | 1 => advance(&self.time),
-                2..=4 if !held.is_empty() => self.tell(held.swap_remove(random(held.len() as u64) as usize)),
+                2..=4 if !held.is_empty() => self.record(held.swap_remove(random(held.len() as u64) as usize)),
                 _ if held.len() < 3 => held.extend(self.acquire()),
                 _ => {}
             }
         }
         for held in held {
-            self.tell(held);
+            self.record(held);
         }
     }
 
-    /// Every change is told once, and has a reason in what was told in its own turn; and no more probes were out.
-    fn is_explained(&self) {
-        let mut changes = self.told.0.lock().unwrap().clone();
+    /// Checks that every change was reported once and has a cause in its own generation, and that probes were limited.
+    fn check_causes(&self) {
+        let mut changes = self.reported.0.lock().unwrap().clone();
         changes.sort_by_key(StateChange::generation);
         let seen = self.seen.lock().unwrap();
-        let of = |counts: &BTreeMap<u32, usize>, turn| counts.get(&turn).copied().unwrap_or(0);
+        let of = |counts: &BTreeMap<u32, usize>, generation| counts.get(&generation).copied().unwrap_or(0);
         let mut last = (0, State::Closed);
         for change in changes {
-            let (turn, state) = last;
-            assert_eq!((change.generation(), change.from()), (turn + 1, state), "told once each");
-            let (failures, successes) = (of(&seen.failures, turn), of(&seen.successes, turn));
+            let (generation, state) = last;
+            assert_eq!((change.generation(), change.from()), (generation + 1, state), "reported once each");
+            let (failures, successes) = (of(&seen.failures, generation), of(&seen.successes, generation));
             match (state, change.to()) {
                 (State::Closed, State::Open) => assert!(failures >= 2, "tripped by {failures} failures of its own"),
                 (State::Open, State::HalfOpen) => {}
@@ -144,11 +144,11 @@ impl Calls {
                 assert!(most <= PROBES, "{most} probes at once");
             }
         }
-        assert_eq!(self.breaker.status().generation(), last.0, "all of them told");
+        assert_eq!(self.breaker.status().generation(), last.0, "all of them reported");
     }
 
-    /// Nobody holds a permit any more: there is one after each cooldown, until the breaker is closed for good.
-    fn comes_to_rest(&self) {
+    /// Checks that, with no permit held any more, there is one after each cooldown, until the breaker is closed for good.
+    fn check_recovery(&self) {
         for _ in 0..100 {
             self.time.advance(Duration::from_secs(1));
             self.breaker.try_acquire().expect("closed, or after the cooldown").success();
@@ -158,10 +158,10 @@ impl Calls {
 }
 
 fn outcomes(window: Window) {
-    let calls = Calls::new(window);
+    let calls = Harness::new(window);
     together(4, 1, &calls, |calls, _| calls.calls());
-    calls.is_explained();
-    calls.comes_to_rest();
+    calls.check_causes();
+    calls.check_recovery();
 }
 
 fn register() {
@@ -176,40 +176,40 @@ fn buckets() {
     outcomes(Window::last(Duration::from_secs(10)).unwrap());
 }
 
-/// Four threads hold up to three permits each, over many turns of the state: at most so many probes are out, each change
-/// is told once and has its reason in its own turn, and no probe is lost. [Any generation; probes without a limit;
-/// changes told of anyway.]
+/// Four threads hold up to three permits each, over many generations: probes in flight are limited, every change is
+/// reported once and has a cause in its own generation, and no probe is lost. [Any generation; probes without a limit;
+/// notifications after a failed swap.]
 #[test]
-fn each_change_has_its_reason_in_its_own_turn() {
+fn every_transition_has_a_cause_in_its_own_generation() {
     check(4_000, register);
 }
 
 #[test]
 #[should_panic]
-fn each_change_has_its_reason_in_its_own_turn_unless_flawed() {
+fn every_transition_has_a_cause_in_its_own_generation_unless_flawed() {
     check_flawed(register);
 }
 
 /// The same with a ring.
 #[test]
-fn each_change_has_its_reason_with_a_ring() {
+fn every_transition_has_a_cause_with_a_ring() {
     check(4_000, ring);
 }
 
 #[test]
 #[should_panic]
-fn each_change_has_its_reason_with_a_ring_unless_flawed() {
+fn every_transition_has_a_cause_with_a_ring_unless_flawed() {
     check_flawed(ring);
 }
 
 /// The same with buckets of time.
 #[test]
-fn each_change_has_its_reason_with_buckets() {
+fn every_transition_has_a_cause_with_buckets() {
     check(4_000, buckets);
 }
 
 #[test]
 #[should_panic]
-fn each_change_has_its_reason_with_buckets_unless_flawed() {
+fn every_transition_has_a_cause_with_buckets_unless_flawed() {
     check_flawed(buckets);
 }

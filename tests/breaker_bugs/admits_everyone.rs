@@ -15,11 +15,11 @@ impl Probed for AdmitsEveryone {
         Self { open_until: Cell::new(None) }
     }
 
-    fn ask(&self, now: u64) -> Option<()> {
+    fn acquire(&self, now: u64) -> Option<()> {
         self.open_until.get().is_none_or(|until| now >= until).then_some(())
     }
 
-    fn tell(&self, (): (), outcome: Outcome, now: u64) {
+    fn record(&self, (): (), outcome: Outcome, now: u64) {
         match outcome {
             Outcome::Success => self.open_until.set(None),
             Outcome::Failure => self.open_until.set(Some(now + COOLDOWN)),

@@ -32,7 +32,7 @@ impl<D: OnDrop + 'static> Probed for CountedPlaces<D> {
         }
     }
 
-    fn ask(&self, now: u64) -> Option<()> {
+    fn acquire(&self, now: u64) -> Option<()> {
         if self.state.get() == State::Open && now >= self.open_until.get() {
             self.state.set(State::HalfOpen);
             self.places_left.set(self.places);
@@ -47,7 +47,7 @@ impl<D: OnDrop + 'static> Probed for CountedPlaces<D> {
         }
     }
 
-    fn tell(&self, (): (), outcome: Outcome, now: u64) {
+    fn record(&self, (): (), outcome: Outcome, now: u64) {
         match outcome {
             Outcome::Success => self.state.set(State::Closed),
             Outcome::Failure => {

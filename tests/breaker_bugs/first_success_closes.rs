@@ -16,14 +16,14 @@ impl Probed for FirstSuccessCloses {
         Self { state: Cell::new(State::Closed), open_until: Cell::new(0) }
     }
 
-    fn ask(&self, now: u64) -> Option<()> {
+    fn acquire(&self, now: u64) -> Option<()> {
         if self.state.get() == State::Open && now >= self.open_until.get() {
             self.state.set(State::HalfOpen);
         }
         (self.state.get() != State::Open).then_some(())
     }
 
-    fn tell(&self, (): (), outcome: Outcome, now: u64) {
+    fn record(&self, (): (), outcome: Outcome, now: u64) {
         match outcome {
             Outcome::Success => self.state.set(State::Closed),
             Outcome::Failure => {

@@ -17,7 +17,7 @@ impl Probed for NoGeneration {
         Self { state: Cell::new(State::Closed), open_until: Cell::new(0), probes_in_flight: Cell::new(0) }
     }
 
-    fn ask(&self, now: u64) -> Option<()> {
+    fn acquire(&self, now: u64) -> Option<()> {
         if self.state.get() == State::Open && now >= self.open_until.get() {
             self.state.set(State::HalfOpen);
             self.probes_in_flight.set(0);
@@ -32,7 +32,7 @@ impl Probed for NoGeneration {
         }
     }
 
-    fn tell(&self, (): (), outcome: Outcome, now: u64) {
+    fn record(&self, (): (), outcome: Outcome, now: u64) {
         match (self.state.get(), outcome) {
             (State::HalfOpen, Outcome::Success) => self.state.set(State::Closed),
             (State::HalfOpen | State::Closed, Outcome::Failure) => {

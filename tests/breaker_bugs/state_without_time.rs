@@ -16,7 +16,7 @@ impl Probed for StateWithoutTime {
         Self { state: Cell::new(State::Closed), open_until: Cell::new(0) }
     }
 
-    fn ask(&self, now: u64) -> Option<()> {
+    fn acquire(&self, now: u64) -> Option<()> {
         match self.state.get() {
             State::Closed => Some(()),
             State::Open if now >= self.open_until.get() => {
@@ -27,7 +27,7 @@ impl Probed for StateWithoutTime {
         }
     }
 
-    fn tell(&self, (): (), outcome: Outcome, now: u64) {
+    fn record(&self, (): (), outcome: Outcome, now: u64) {
         match outcome {
             Outcome::Success => self.state.set(State::Closed),
             Outcome::Failure => {

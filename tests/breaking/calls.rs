@@ -34,7 +34,7 @@ fn is_panic(what: impl FnOnce()) -> bool {
 }
 
 #[test]
-fn unwinding_out_of_a_call_is_a_failure_and_goes_on() {
+fn panic_in_a_call_counts_as_failure_and_propagates() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
     assert!(is_panic(|| _ = breaker.call(|| -> Result<(), ()> { panic!("on purpose") })));
@@ -45,7 +45,7 @@ fn unwinding_out_of_a_call_is_a_failure_and_goes_on() {
 }
 
 #[test]
-fn unwinding_out_of_a_future_is_a_failure_and_goes_on() {
+fn panic_in_a_future_counts_as_failure_and_propagates() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
     let panics = || poll_fn(|_| -> Poll<Result<(), ()>> { panic!("on purpose") });
@@ -56,9 +56,9 @@ fn unwinding_out_of_a_future_is_a_failure_and_goes_on() {
     assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::Open, 0), "as a probe too");
 }
 
-/// A classifier that unwinds has told nothing good either.
+/// A classifier that panics has no good news either.
 #[test]
-fn unwinding_out_of_a_classifier_is_a_failure() {
+fn panic_in_a_classifier_counts_as_failure() {
     let clock = ManualClock::new();
     let classify = |_: &Result<(), ()>| -> Verdict { panic!("on purpose") };
     let called = CircuitBreaker::with_clock(once(), &clock);
@@ -70,7 +70,7 @@ fn unwinding_out_of_a_classifier_is_a_failure() {
 }
 
 #[test]
-fn a_future_is_asked_for_when_it_is_polled_and_tells_how_it_ended() {
+fn future_is_admitted_when_polled_and_records_its_outcome() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
     let early = breaker.run(ready(Ok::<_, ()>(1)));
@@ -90,7 +90,7 @@ fn a_future_is_asked_for_when_it_is_polled_and_tells_how_it_ended() {
 
 /// Kept in a struct, without a box, and sent to another thread.
 #[test]
-fn the_type_of_a_future_can_be_named() {
+fn type_of_a_future_can_be_named() {
     type Named<'a, T, E> = Run<&'a CircuitBreaker<ManualClock>, Ready<Result<T, E>>, fn(&Result<T, E>) -> Verdict>;
     struct Task<'a> {
         future: Named<'a, u32, ()>,
@@ -102,7 +102,7 @@ fn the_type_of_a_future_can_be_named() {
 }
 
 #[test]
-fn a_cancelled_future_gives_its_place_back() {
+fn cancelled_future_frees_its_probe_place() {
     let clock = ManualClock::new();
     let breaker = half_open(once(), &clock);
     {
@@ -119,7 +119,7 @@ fn a_cancelled_future_gives_its_place_back() {
 }
 
 #[test]
-fn a_cancelled_future_is_a_failed_probe_where_that_was_asked_for() {
+fn cancelled_future_is_a_failed_probe_where_configured() {
     let clock = ManualClock::new();
     let breaker = half_open(build(|config| config.failure_threshold(1).abandoned_probes_fail()), &clock);
     assert!(poll_once(pin!(breaker.run(pending::<Result<(), ()>>()))).is_pending());
@@ -127,7 +127,7 @@ fn a_cancelled_future_is_a_failed_probe_where_that_was_asked_for() {
 }
 
 #[test]
-fn a_classifier_decides_what_a_failure_is() {
+fn classifier_decides_what_is_a_failure() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
     let classify = |answer: &Result<u16, ()>| match answer {
@@ -146,7 +146,7 @@ fn a_classifier_decides_what_a_failure_is() {
 }
 
 #[test]
-fn a_permit_records_a_result() {
+fn permit_records_a_result() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
     breaker.try_acquire().unwrap().record_result(&Ok::<(), ()>(()));
@@ -157,7 +157,7 @@ fn a_permit_records_a_result() {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn an_owned_permit_outlives_the_borrow() {
+fn owned_permit_outlives_the_borrow() {
     let breaker = std::sync::Arc::new(CircuitBreaker::with_clock(once(), ManualClock::new()));
     let permit = breaker.try_acquire_owned().unwrap();
     std::thread::spawn(move || permit.record_result(&Err::<(), ()>(()))).join().unwrap();
@@ -166,7 +166,7 @@ fn an_owned_permit_outlives_the_borrow() {
 }
 
 #[test]
-fn the_refusal_is_found_through_a_chain_of_sources() {
+fn refusal_is_found_in_a_chain_of_sources() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
     let failed = breaker.call(|| Err::<(), _>(io::Error::other("down"))).unwrap_err();
@@ -184,7 +184,7 @@ fn the_refusal_is_found_through_a_chain_of_sources() {
 }
 
 #[test]
-fn what_came_of_a_call_is_taken_out_of_its_error() {
+fn call_error_returns_the_error_of_the_call() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
     let failed = breaker.call(|| Err::<(), _>("down")).unwrap_err();
@@ -195,7 +195,7 @@ fn what_came_of_a_call_is_taken_out_of_its_error() {
 }
 
 #[test]
-fn a_trip_in_the_middle_of_a_call_is_not_undone_by_its_success() {
+fn trip_during_a_call_survives_its_success() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
     let done = breaker.call(|| {

@@ -1,4 +1,4 @@
-//! What somebody asks for, and what is told.
+//! Forced states, resets, the listener and the status.
 
 use crate::{COOLDOWN, build, by_rate, make, trip};
 use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange};
@@ -11,7 +11,7 @@ fn once() -> BreakerConfig {
 }
 
 #[test]
-fn forced_open_refuses_until_it_is_reset() {
+fn forced_open_refuses_until_reset() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
     let late = breaker.try_acquire().unwrap();
@@ -29,7 +29,7 @@ fn forced_open_refuses_until_it_is_reset() {
 }
 
 #[test]
-fn forced_closed_passes_all_and_counts_nothing() {
+fn forced_closed_admits_all_and_counts_none() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(by_rate(|config| config.failure_rate(1).minimum_calls(1)), &clock);
     trip(&breaker);
@@ -44,9 +44,9 @@ fn forced_closed_passes_all_and_counts_nothing() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// The last closed state had no call; those of the one before are not told as its own.
+/// The last closed state had no call; those of the one before are not shown as its own.
 #[test]
-fn forced_open_tells_no_calls_of_an_earlier_closed_state() {
+fn forced_open_hides_counts_of_an_earlier_closed_state() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(by_rate(|config| config.failure_rate(50)), &clock);
     make(&breaker, 4, |_| true);
@@ -72,7 +72,7 @@ fn disabled_counts_and_never_refuses() {
 }
 
 #[test]
-fn metrics_only_tells_what_it_would_do_and_refuses_nothing() {
+fn metrics_only_reports_changes_and_admits_all() {
     let clock = ManualClock::new();
     let changes = RefCell::new(Vec::new());
     let breaker = CircuitBreaker::with_clock(once(), &clock)
@@ -114,7 +114,7 @@ fn forcing_ends_metrics_only() {
 }
 
 #[test]
-fn a_reset_while_half_open_forgets_the_probes_that_are_out() {
+fn reset_discards_probes_in_flight() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
     trip(&breaker);
@@ -126,7 +126,7 @@ fn a_reset_while_half_open_forgets_the_probes_that_are_out() {
 }
 
 #[test]
-fn a_reset_starts_the_cooldown_over() {
+fn reset_restarts_the_cooldown() {
     let clock = ManualClock::new();
     let config = build(|config| config.failure_threshold(1).cooldown_factor(2.0));
     let breaker = CircuitBreaker::with_clock(config, &clock);
@@ -140,7 +140,7 @@ fn a_reset_starts_the_cooldown_over() {
 }
 
 #[test]
-fn every_change_is_told_once_with_from_to_why_and_its_number() {
+fn every_change_is_reported_once_in_full() {
     let clock = ManualClock::new();
     let changes = Mutex::new(Vec::new());
     let config = build(|config| config.failure_threshold(1).max_half_open(COOLDOWN));
@@ -164,9 +164,9 @@ fn every_change_is_told_once_with_from_to_why_and_its_number() {
     breaker.disable();
     breaker.metrics_only();
     breaker.reset();
-    let told: Vec<_> = changes.lock().unwrap().iter().map(ToString::to_string).collect();
+    let reported: Vec<_> = changes.lock().unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        reported,
         [
             "circuit closed -> open: failures in a row",
             "circuit open -> half-open: cooldown over",
@@ -186,9 +186,9 @@ fn every_change_is_told_once_with_from_to_why_and_its_number() {
     assert_eq!(breaker.status().generation(), 11);
 }
 
-/// Whatever somebody asks for is told, though the state stays the same: it begins another turn, with nothing counted.
+/// A control is reported even if the state stays the same: it starts over, with nothing counted.
 #[test]
-fn a_reset_of_a_closed_breaker_is_told() {
+fn reset_of_a_closed_breaker_is_reported() {
     let clock = ManualClock::new();
     let changes = RefCell::new(Vec::new());
     let breaker = CircuitBreaker::with_clock(BreakerConfig::default(), &clock)
@@ -200,17 +200,17 @@ fn a_reset_of_a_closed_breaker_is_told() {
     assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 0));
     breaker.force_open();
     breaker.force_open();
-    let told: Vec<_> = changes.take().iter().map(|change| (change.generation(), change.to_string())).collect();
+    let reported: Vec<_> = changes.take().iter().map(|change| (change.generation(), change.to_string())).collect();
     let expected = [
         (1, "circuit closed -> closed: asked for"),
         (2, "circuit closed -> forced open: asked for"),
         (3, "circuit forced open -> forced open: asked for"),
     ];
-    assert_eq!(told, expected.map(|(number, told)| (number, told.to_owned())));
+    assert_eq!(reported, expected.map(|(generation, change)| (generation, change.to_owned())));
 }
 
 #[test]
-fn a_status_is_a_line_for_a_log() {
+fn status_displays_as_a_log_line() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(50).slow_rate(90, COOLDOWN).minimum_calls(6).max_probes(3));
     let breaker = CircuitBreaker::with_clock(config, &clock);
@@ -233,14 +233,14 @@ fn a_status_is_a_line_for_a_log() {
 }
 
 #[test]
-fn rates_are_told_as_the_cause() {
+fn rates_are_reported_as_the_cause() {
     assert_eq!(Cause::FailureRate.to_string(), "failure rate");
     assert_eq!(Cause::SlowRate.to_string(), "slow calls");
 }
 
-/// It is told outside of everything: the listener may do with the breaker what it likes.
+/// The listener is called without a lock, so it may do with the breaker what it likes.
 #[test]
-fn a_listener_may_use_the_breaker() {
+fn listener_may_use_the_breaker() {
     static TOLD: AtomicU32 = AtomicU32::new(0);
     static CLOCK: ManualClock = ManualClock::new();
     type HostListener = CircuitBreaker<&'static ManualClock, fn(StateChange)>;

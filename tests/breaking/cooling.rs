@@ -10,7 +10,7 @@ fn left(breaker: &CircuitBreaker<&ManualClock>) -> Duration {
 }
 
 #[test]
-fn open_refuses_without_calling_until_the_cooldown_is_over() {
+fn open_refuses_calls_until_the_cooldown_ends() {
     let clock = ManualClock::new();
     clock.advance(millis(1_234));
     let breaker = CircuitBreaker::with_clock(build(|config| config.failure_threshold(1)), &clock);
@@ -29,7 +29,7 @@ fn open_refuses_without_calling_until_the_cooldown_is_over() {
 }
 
 #[test]
-fn a_failed_probe_opens_it_again_for_a_whole_cooldown() {
+fn failed_probe_reopens_for_a_whole_cooldown() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(BreakerConfig::default(), &clock);
     trip(&breaker);
@@ -41,7 +41,7 @@ fn a_failed_probe_opens_it_again_for_a_whole_cooldown() {
 }
 
 #[test]
-fn it_grows_while_probes_fail_up_to_a_cap_and_starts_over_when_it_closes() {
+fn cooldown_grows_to_a_cap_while_probes_fail_and_resets_on_close() {
     let clock = ManualClock::new();
     let config =
         build(|config| config.failure_threshold(1).cooldown(secs(1)).cooldown_factor(2.5).max_cooldown(secs(20)));
@@ -61,7 +61,7 @@ fn it_grows_while_probes_fail_up_to_a_cap_and_starts_over_when_it_closes() {
 
 /// As a number of thousandths it is rounded, not cut off: 1.001 × 1000 is a little less than 1001.
 #[test]
-fn a_factor_is_what_was_said() {
+fn cooldown_factor_is_exact() {
     for thousandths in 1_000..=10_000u32 {
         let clock = ManualClock::new();
         let factor = f64::from(thousandths) / 1_000.0;
@@ -77,7 +77,7 @@ fn a_factor_is_what_was_said() {
 }
 
 #[test]
-fn jitter_shortens_it_within_bounds_and_differs_between_breakers_and_times() {
+fn jitter_shortens_cooldowns_within_bounds_and_varies() {
     let clock = ManualClock::new();
     let config = build(|config| config.failure_threshold(1).cooldown(secs(100)).cooldown_jitter(25));
     let breakers: Vec<_> = (0..64).map(|_| CircuitBreaker::with_clock(config, &clock)).collect();
@@ -105,7 +105,7 @@ fn jitter_shortens_it_within_bounds_and_differs_between_breakers_and_times() {
 }
 
 #[test]
-fn jitter_leaves_some_time_and_no_jitter_none_to_chance() {
+fn full_jitter_leaves_some_time_and_zero_jitter_is_exact() {
     let clock = ManualClock::new();
     let whole = build(|config| config.failure_threshold(1).cooldown(micros(1)).cooldown_jitter(100));
     for config in [whole, build(|config| config.failure_threshold(1).cooldown(secs(1)).cooldown_jitter(100))] {
@@ -118,7 +118,7 @@ fn jitter_leaves_some_time_and_no_jitter_none_to_chance() {
 }
 
 #[test]
-fn a_wish_to_be_left_alone_extends_it_up_to_its_own_cap() {
+fn retry_after_extends_the_cooldown_up_to_its_cap() {
     let left_after = |config: BreakerConfig, retry_after: Duration| {
         let clock = ManualClock::new();
         let breaker = CircuitBreaker::with_clock(config, &clock);
@@ -141,7 +141,7 @@ fn a_wish_to_be_left_alone_extends_it_up_to_its_own_cap() {
 }
 
 #[test]
-fn a_wish_counts_where_it_opens_the_breaker() {
+fn retry_after_counts_where_the_call_opens_the_breaker() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(build(|config| config.failure_threshold(2)), &clock);
     breaker.try_acquire().unwrap().failure_with_retry_after(secs(100));
@@ -154,7 +154,7 @@ fn a_wish_counts_where_it_opens_the_breaker() {
 
 /// A cooldown of the longest kind on a clock that has run for years, and the circle of the word's microseconds.
 #[test]
-fn moments_far_apart_are_not_mistaken() {
+fn distant_times_are_distinguished() {
     const LONGEST: Duration = Duration::from_hours(24 * 100);
     let clock = ManualClock::new();
     let longest = build(|config| config.failure_threshold(1).cooldown(LONGEST));
@@ -173,7 +173,7 @@ fn moments_far_apart_are_not_mistaken() {
 
 /// With an ordinary cooldown, however long nobody asked.
 #[test]
-fn an_idle_breaker_is_not_open_again() {
+fn idle_breaker_stays_half_open() {
     for days in (1..2_000).step_by(7) {
         let clock = ManualClock::new();
         let breaker = CircuitBreaker::with_clock(BreakerConfig::default(), &clock);

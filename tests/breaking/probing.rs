@@ -16,7 +16,7 @@ fn all<'a, 'b>(breaker: &'b CircuitBreaker<&'a ManualClock>) -> Vec<Probe<'a, 'b
 }
 
 #[test]
-fn only_so_many_probes_at_once() {
+fn probes_in_flight_are_limited() {
     let clock = ManualClock::new();
     let breaker = half_open(build(|config| config.failure_threshold(1).max_probes(3).successes_to_close(3)), &clock);
     let mut probes = all(&breaker);
@@ -39,7 +39,7 @@ fn only_so_many_probes_at_once() {
 
 /// In flight and successes are never more than `max(max_probes, successes_to_close)`.
 #[test]
-fn no_more_probes_than_can_still_be_needed() {
+fn probes_are_limited_to_those_needed() {
     for (probes, successes) in [(1, 1), (2, 3), (3, 2), (1, 5), (5, 5), (4, 7), (1_023, 1_023)] {
         let clock = ManualClock::new();
         let config = build(|config| config.failure_threshold(1).max_probes(probes).successes_to_close(successes));
@@ -59,7 +59,7 @@ fn no_more_probes_than_can_still_be_needed() {
 }
 
 #[test]
-fn any_failure_opens_it_again() {
+fn any_probe_failure_reopens() {
     let clock = ManualClock::new();
     let breaker = half_open(build(|config| config.failure_threshold(5).max_probes(3).successes_to_close(3)), &clock);
     let mut probes = all(&breaker).into_iter();
@@ -119,7 +119,7 @@ fn states_after_a_probe(config: BreakerConfig, took: Duration) -> [State; 4] {
 }
 
 #[test]
-fn half_open_reopens_on_slow() {
+fn slow_probe_reopens() {
     assert_eq!(states_after_a_probe(with_slow_calls(), millis(10)), [State::Open; 4]);
     assert_eq!(states_after_a_probe(with_slow_calls(), secs(60)), [State::Open; 4]);
     // One of the two successes that close it.
@@ -128,7 +128,7 @@ fn half_open_reopens_on_slow() {
 
 /// A breaker that tripped on slow calls closes on a probe that is fast, not on one that is slow.
 #[test]
-fn what_tripped_on_slow_calls_closes_on_a_fast_probe() {
+fn fast_probe_closes_after_a_slow_trip() {
     let clock = ManualClock::new();
     let config = build(|config| config.slow_rate(100, millis(10)).minimum_calls(3));
     let breaker = CircuitBreaker::with_clock(config, &clock);
@@ -149,14 +149,14 @@ fn what_tripped_on_slow_calls_closes_on_a_fast_probe() {
 }
 
 #[test]
-fn probes_are_not_timed_where_slow_calls_do_not_count() {
+fn probes_are_timed_only_where_slow_calls_count() {
     let config = build(|config| config.failure_threshold(1).failure_rate(50).successes_to_close(2));
     assert_eq!(states_after_a_probe(config, secs(60 * 60)), [State::HalfOpen; 4]);
 }
 
 /// Only a success is judged by its time: a probe without a verdict gives its place back, however long it took.
 #[test]
-fn a_slow_probe_that_is_ignored_decides_nothing() {
+fn ignored_slow_probe_decides_nothing() {
     let clock = ManualClock::new();
     let breaker = half_open(with_slow_calls(), &clock);
     let (ignored, dropped) = (breaker.try_acquire().unwrap(), breaker.try_acquire().unwrap());
@@ -167,7 +167,7 @@ fn a_slow_probe_that_is_ignored_decides_nothing() {
 }
 
 #[test]
-fn by_a_rate_of_probes_a_slow_one_counts_as_failed() {
+fn slow_probe_counts_as_failed_in_the_probe_rate() {
     let clock = ManualClock::new();
     let config = build(|config| {
         config.failure_threshold(1).slow_rate(50, millis(10)).successes_to_close(4).probe_failure_rate(50)
@@ -187,7 +187,7 @@ fn by_a_rate_of_probes_a_slow_one_counts_as_failed() {
 }
 
 #[test]
-fn a_rate_of_the_probes_decides_as_soon_as_it_is_certain() {
+fn probe_rate_decides_as_soon_as_certain() {
     // Of ten at least half must fail to open it: at the fifth failure, or closed at the sixth success.
     let outcome = |failures: u32, successes: u32| {
         let clock = ManualClock::new();
@@ -211,7 +211,7 @@ fn a_rate_of_the_probes_decides_as_soon_as_it_is_certain() {
 }
 
 #[test]
-fn by_a_rate_every_number_of_failures_decides() {
+fn probe_rate_decides_at_every_number_of_failures() {
     for percent in [1, 10, 33, 50, 99, 100] {
         for failures in 0..=10u32 {
             let clock = ManualClock::new();
@@ -238,7 +238,7 @@ fn by_a_rate_every_number_of_failures_decides() {
 }
 
 #[test]
-fn a_dropped_probe_gives_its_place_back_or_fails() {
+fn dropped_probe_frees_its_place_or_fails() {
     let dropped = |fails: bool| {
         let clock = ManualClock::new();
         let breaker = half_open(
@@ -257,7 +257,7 @@ fn a_dropped_probe_gives_its_place_back_or_fails() {
 
 /// Only probes are failed by being dropped, and only by being dropped.
 #[test]
-fn abandoned_probes_fail_and_nothing_else() {
+fn only_abandoned_probes_fail() {
     let clock = ManualClock::new();
     let breaker =
         CircuitBreaker::with_clock(build(|config| config.failure_threshold(1).abandoned_probes_fail()), &clock);
@@ -276,7 +276,7 @@ fn abandoned_probes_fail_and_nothing_else() {
 /// Results that were permitted before the trip arrive while half-open: they neither open nor close it, nor give a place
 /// back.
 #[test]
-fn a_late_result_changes_nothing() {
+fn late_result_is_discarded() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(build(|config| config.failure_threshold(2)), &clock);
     let mut late: Vec<_> = (0..3).map(|_| breaker.try_acquire().unwrap()).collect();
@@ -295,7 +295,7 @@ fn a_late_result_changes_nothing() {
 
 /// A probe that never ends keeps the others out, until the time is over.
 #[test]
-fn half_open_cannot_get_stuck() {
+fn half_open_ends_without_results() {
     let clock = ManualClock::new();
     let breaker = half_open(build(|config| config.failure_threshold(1).max_half_open(secs(60))), &clock);
     let lost = breaker.try_acquire().unwrap();
@@ -311,9 +311,9 @@ fn half_open_cannot_get_stuck() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// The longest time half-open is that long, to a 4096th: short ones too, at any moment of the clock.
+/// The longest time half-open is that long, to a 4096th: short ones too, at any time of the clock.
 #[test]
-fn the_longest_time_half_open_is_what_was_said() {
+fn max_half_open_is_exact() {
     for longest in [1, 7, 100, 4_095, 4_097, 5_000, 1_000_000, 86_400_000_000] {
         for start in [0, 1, 4_095, 1_234_567] {
             let clock = ManualClock::new();
@@ -333,7 +333,7 @@ fn the_longest_time_half_open_is_what_was_said() {
 /// Nobody asked for a while, and the probe is still lost. (After four times as long the word's time wraps: then it may
 /// take that long once more.)
 #[test]
-fn half_open_is_over_however_late_somebody_asks() {
+fn half_open_ends_however_late_the_next_call() {
     for late in 11..200 {
         let clock = ManualClock::new();
         let breaker = half_open(build(|config| config.failure_threshold(1).max_half_open(secs(10))), &clock);
@@ -347,9 +347,9 @@ fn half_open_is_over_however_late_somebody_asks() {
     }
 }
 
-/// A clock may step back by more than the time half-open is long: then half of what the word can tell is the future.
+/// A clock may step back by more than the time half-open is long: then half of the range of the word is the future.
 #[test]
-fn half_open_is_over_on_a_clock_of_any_skew() {
+fn half_open_ends_on_a_clock_of_any_skew() {
     for skew in [secs(0), secs(10), secs(20), secs(60)] {
         let clock = Skewed(ManualClock::new(), skew);
         let config = build(|config| config.failure_threshold(1).max_half_open(secs(10)));
@@ -366,7 +366,7 @@ fn half_open_is_over_on_a_clock_of_any_skew() {
 
 /// What is read of a breaker that was half-open for too long is what the next call finds.
 #[test]
-fn state_and_status_apply_the_longest_time_half_open() {
+fn state_and_status_apply_max_half_open() {
     let clock = ManualClock::new();
     let config = build(|config| config.failure_threshold(1).cooldown_factor(2.0).max_probes(2).max_half_open(secs(10)));
     let breaker = half_open(config, &clock);
@@ -387,9 +387,9 @@ fn state_and_status_apply_the_longest_time_half_open() {
     drop(lost);
 }
 
-/// By chance the cooldown is shorter, by as much as it will be for a call at that moment.
+/// Jitter shortens the cooldown by as much as it will for a call at that time.
 #[test]
-fn status_tells_the_cooldown_that_the_next_call_finds_with_jitter() {
+fn status_shows_the_jittered_cooldown_of_the_next_call() {
     for start in 0..50 {
         let clock = ManualClock::new();
         clock.advance(micros(start));
@@ -397,13 +397,13 @@ fn status_tells_the_cooldown_that_the_next_call_finds_with_jitter() {
         let breaker = half_open(config, &clock);
         let _lost = breaker.try_acquire().unwrap();
         clock.advance(secs(11));
-        let told = breaker.status().next_probe_in();
-        assert!(told.is_some() && told == breaker.try_acquire().unwrap_err().retry_after(), "{told:?}");
+        let shown = breaker.status().next_probe_in();
+        assert!(shown.is_some() && shown == breaker.try_acquire().unwrap_err().retry_after(), "{shown:?}");
     }
 }
 
 #[test]
-fn a_time_half_open_that_is_over_counts_as_probes_that_failed() {
+fn expired_half_open_counts_as_failed_probes() {
     let clock = ManualClock::new();
     let config = build(|config| config.failure_threshold(1).cooldown_factor(2.0).max_half_open(millis(10)));
     let breaker = CircuitBreaker::with_clock(config, &clock);

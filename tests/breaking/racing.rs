@@ -1,6 +1,6 @@
 //! Eight threads at once.
 //!
-//! Which turn of the state a permit belongs to is known where the status says the same before and after it was given.
+//! The generation of a permit is known where the status shows the same before and after it was given.
 //! What a thread counts of its permits it counts after it got them and until it gives them back, so it never counts
 //! more than there are.
 
@@ -13,8 +13,8 @@ use std::thread;
 
 const THREADS: u32 = 8;
 
-/// The number of a state's turn wraps there.
-const TURNS: usize = 8_192;
+/// Generations wrap there.
+const GENERATIONS: usize = 8_192;
 
 /// A window for every kind, with and without slow calls.
 fn windows() -> Vec<Window> {
@@ -35,48 +35,48 @@ fn windows() -> Vec<Window> {
     .into()
 }
 
-/// What the threads know of the probes of one turn.
+/// What the threads know of the probes of one generation.
 #[derive(Default)]
-struct Probes {
-    out: AtomicU32,
+struct ProbeCounts {
+    in_flight: AtomicU32,
     /// In flight, or came to an outcome.
     used: AtomicU32,
 }
 
-/// Numbers that look like chance, another sequence for each thread.
-struct Chance(u64);
+/// Pseudo-random numbers, another sequence for each thread.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 }
 
-/// Eight threads that trip it, probe it, drop permits and force it, while one moves the clock. Returns what was told,
-/// in the order of the turns.
+/// Eight threads that trip it, probe it, drop permits and force it, while one moves the clock. Returns the reported
+/// changes, ordered by generation.
 fn storm(config: BreakerConfig, window: Window) -> Vec<StateChange> {
     let clock = ManualClock::new();
     let changes = Mutex::new(Vec::new());
     let breaker = CircuitBreaker::with_clock(config, &clock)
         .on_state_change(|change| changes.lock().unwrap().push(change))
         .with_window(window);
-    let turns: Vec<Probes> = (0..TURNS).map(|_| Probes::default()).collect();
+    let generations: Vec<ProbeCounts> = (0..GENERATIONS).map(|_| ProbeCounts::default()).collect();
     let sample = config.max_probes().max(config.successes_to_close());
     thread::scope(|scope| {
         for number in 0..THREADS {
-            let (breaker, clock, turns, seed) = (&breaker, &clock, &turns, seed());
+            let (breaker, clock, generations, seed) = (&breaker, &clock, &generations, seed());
             scope.spawn(move || {
-                let mut chance = Chance(seed.wrapping_add(number.into()));
+                let mut random = Random(seed.wrapping_add(number.into()));
                 for _ in 0..6_000 {
                     let before = breaker.status();
-                    if before.generation() as usize > TURNS - 500 {
+                    if before.generation() as usize > GENERATIONS - 500 {
                         return;
                     }
                     if number == 0 {
-                        clock.advance(micros(chance.below(20_000)));
-                        if chance.below(300) == 0 {
-                            match chance.below(6) {
+                        clock.advance(micros(random.below(20_000)));
+                        if random.below(300) == 0 {
+                            match random.below(6) {
                                 0 => breaker.force_open(),
                                 1 => breaker.force_closed(),
                                 2 => breaker.disable(),
@@ -96,26 +96,26 @@ fn storm(config: BreakerConfig, window: Window) -> Vec<StateChange> {
                     assert!(after.probes_in_flight() + after.probes_succeeded() + after.probes_failed() <= sample);
                     let is_same = before.generation() == after.generation();
                     let is_next = before.generation() + 1 == after.generation() && before.state() == State::HalfOpen;
-                    // A permit of metrics-only is none of its turn.
+                    // A permit of metrics-only belongs to no generation.
                     let is_probe = after.state() == State::HalfOpen
                         && after.probes_in_flight() > 0
                         && (is_same || is_next)
                         && !before.is_metrics_only();
-                    let turn = is_probe.then(|| &turns[after.generation() as usize]);
-                    if let Some(turn) = turn {
-                        let out = 1 + turn.out.fetch_add(1, Ordering::SeqCst);
-                        let used = 1 + turn.used.fetch_add(1, Ordering::SeqCst);
-                        assert!(out <= config.max_probes(), "{out} probes of {}", config.max_probes());
+                    let probes = is_probe.then(|| &generations[after.generation() as usize]);
+                    if let Some(probes) = probes {
+                        let in_flight = 1 + probes.in_flight.fetch_add(1, Ordering::SeqCst);
+                        let used = 1 + probes.used.fetch_add(1, Ordering::SeqCst);
+                        assert!(in_flight <= config.max_probes(), "{in_flight} probes of {}", config.max_probes());
                         assert!(used <= sample, "{used} probes were used of {sample}");
                     }
-                    let what = chance.below(20);
+                    let what = random.below(20);
                     if what < 3 {
                         thread::yield_now();
                     }
-                    if let Some(turn) = turn {
-                        turn.out.fetch_sub(1, Ordering::SeqCst);
+                    if let Some(probes) = probes {
+                        probes.in_flight.fetch_sub(1, Ordering::SeqCst);
                         if what < 4 {
-                            turn.used.fetch_sub(1, Ordering::SeqCst);
+                            probes.used.fetch_sub(1, Ordering::SeqCst);
                         }
                     }
                     match what {
@@ -131,7 +131,7 @@ fn storm(config: BreakerConfig, window: Window) -> Vec<StateChange> {
     let (state, generation) = (breaker.status().state(), breaker.status().generation());
     let mut changes = std::mem::take(&mut *changes.lock().unwrap());
     changes.sort_by_key(StateChange::generation);
-    assert_eq!(changes.len(), generation as usize, "each is told once");
+    assert_eq!(changes.len(), generation as usize, "each is reported once");
     let last = changes.last().expect("there were some").to();
     assert!(state == last || (state, last) == (State::HalfOpen, State::Open), "{state} after {last}");
     changes
@@ -158,7 +158,7 @@ fn is_legal_chain(changes: &[StateChange]) {
 }
 
 #[test]
-fn probes_are_limited_and_changes_are_a_chain() {
+fn probes_are_limited_and_changes_form_a_chain() {
     for (number, window) in (0..).zip(windows()) {
         let config = BreakerConfig::builder()
             .failure_threshold(4)
@@ -242,7 +242,7 @@ fn quiet(clock: &ManualClock, window: Window, slow: bool) -> CircuitBreaker<&Man
 /// When it is quiet again, the failures that a window counts are those which it has: they go one by one, and none is
 /// left.
 #[test]
-fn the_last_calls_are_exact_when_it_is_quiet() {
+fn counts_are_exact_once_threads_stop() {
     let sizes: &[u32] = if cfg!(feature = "alloc") { &[24, 48, 49, 100, 500, 4_096] } else { &[24] };
     for &calls in sizes {
         for slow in [false, true] {
@@ -267,13 +267,13 @@ fn the_last_calls_are_exact_when_it_is_quiet() {
 
 /// As few calls as a register has, again and again: none is lost and none is counted twice.
 #[test]
-fn a_register_loses_nothing() {
+fn register_counts_every_call() {
     const EACH: u32 = 3;
     for slow in [false, true] {
         let clock = ManualClock::new();
         let breaker = quiet(&clock, Window::last_calls(EACH * THREADS).unwrap(), slow);
         let (ready, done) = (Barrier::new(THREADS as usize), Barrier::new(THREADS as usize));
-        // Looked at afterwards: who waits at a barrier would wait for one that has panicked.
+        // Checked afterwards: a thread at a barrier would wait for one that has panicked.
         let found = Mutex::new(Vec::new());
         thread::scope(|scope| {
             for number in 0..THREADS {
@@ -305,7 +305,7 @@ fn a_register_loses_nothing() {
 /// A window that is larger than all calls has them all.
 #[cfg(feature = "alloc")]
 #[test]
-fn a_window_of_all_calls_has_them_all() {
+fn window_of_all_calls_counts_every_call() {
     let windows =
         [Window::last_calls(4_096).unwrap(), Window::last(secs(10)).unwrap(), Window::interval(secs(10)).unwrap()];
     for window in windows {
@@ -326,7 +326,7 @@ fn a_window_of_all_calls_has_them_all() {
 /// While the clock moves, and buckets come and go, nothing that is in the window is lost.
 #[cfg(feature = "alloc")]
 #[test]
-fn buckets_lose_nothing_while_the_clock_moves() {
+fn buckets_count_every_call_while_the_clock_moves() {
     for slow in [false, true] {
         let clock = ManualClock::new();
         let breaker = quiet(&clock, Window::last(secs(1)).unwrap(), slow);

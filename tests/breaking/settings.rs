@@ -9,7 +9,7 @@ const DAYS: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 const NANO: Duration = Duration::from_nanos(1);
 
 #[test]
-fn the_defaults() {
+fn defaults_are_as_documented() {
     let config = BreakerConfig::default();
     assert_eq!((config.failure_threshold(), config.cooldown(), config.max_probes()), (5, secs(30), 1));
     assert_eq!((config.failure_rate(), config.slow_rate(), config.minimum_calls()), (None, None, 20));
@@ -23,7 +23,7 @@ fn the_defaults() {
 }
 
 #[test]
-fn what_is_out_of_range_is_named() {
+fn settings_out_of_range_are_named() {
     use BreakerConfigError as E;
     type Set = fn(BreakerConfigBuilder) -> BreakerConfigBuilder;
     let table: [(Set, E, &str); 24] = [
@@ -108,7 +108,7 @@ fn what_is_out_of_range_is_named() {
 
 /// Everything at the ends of its range at once, and nothing panics or hangs.
 #[test]
-fn the_ends_of_the_ranges_work() {
+fn ends_of_the_ranges_work() {
     for (least, most) in [(true, false), (false, true)] {
         let pick = |one: u32, other: u32| if least { one } else { other };
         let time = |one: Duration, other: Duration| if most { other } else { one };
@@ -158,7 +158,7 @@ fn the_ends_of_the_ranges_work() {
 
 /// On a clock that stands still, or whose frequency is 0, it works; only its cooldown never ends.
 #[test]
-fn a_clock_without_a_frequency() {
+fn clock_without_a_frequency_stands_still() {
     let clock = ManualClock::with_frequency(0);
     let breaker = CircuitBreaker::with_clock(build(|config| config.max_half_open(secs(1))), &clock);
     make(&breaker, 5, |_| true);
@@ -209,7 +209,7 @@ const STRICT: BreakerConfig = match BreakerConfig::builder().failure_threshold(2
 };
 
 #[test]
-fn a_breaker_in_a_static() {
+fn breaker_works_in_a_static() {
     static BREAKER: CircuitBreaker<ManualClock> = CircuitBreaker::with_clock(STRICT, ManualClock::new());
     for _ in 0..2 {
         BREAKER.try_acquire().unwrap().failure();
@@ -219,7 +219,7 @@ fn a_breaker_in_a_static() {
 
 #[cfg(feature = "std")]
 #[test]
-fn a_breaker_in_a_static_on_the_default_clock() {
+fn breaker_works_in_a_static_on_the_default_clock() {
     static BREAKER: CircuitBreaker = CircuitBreaker::new(STRICT);
     for _ in 0..2 {
         BREAKER.try_acquire().unwrap().failure();

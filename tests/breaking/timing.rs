@@ -39,7 +39,7 @@ fn readings(config: BreakerConfig, window: Option<Window>) -> [u32; 2] {
 }
 
 #[test]
-fn who_counts_failures_alone_reads_no_clock() {
+fn counting_consecutive_failures_reads_no_clock() {
     assert_eq!(readings(BreakerConfig::DEFAULT, None), [0, 0]);
     assert_eq!(readings(BreakerConfig::DEFAULT, Some(Window::last_calls(20).unwrap())), [0, 0]);
     #[cfg(feature = "alloc")]
@@ -47,7 +47,7 @@ fn who_counts_failures_alone_reads_no_clock() {
 }
 
 #[test]
-fn a_rate_of_calls_reads_no_clock() {
+fn window_of_calls_reads_no_clock() {
     let config = by_rate(|config| config.failure_rate(50).minimum_calls(10));
     assert_eq!(readings(config, None), [0, 0]);
     assert_eq!(readings(config, Some(Window::last_calls(20).unwrap())), [0, 0]);
@@ -56,7 +56,7 @@ fn a_rate_of_calls_reads_no_clock() {
 }
 
 #[test]
-fn how_long_calls_take_is_read_twice() {
+fn timing_slow_calls_reads_the_clock_twice() {
     let config = build(|config| config.slow_rate(50, millis(10)).minimum_calls(10));
     assert_eq!(readings(config, None), [2, 2]);
     assert_eq!(readings(config, Some(Window::last_calls(20).unwrap())), [2, 2]);
@@ -64,14 +64,14 @@ fn how_long_calls_take_is_read_twice() {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn the_last_seconds_are_read() {
+fn window_of_time_reads_the_clock() {
     let config = by_rate(|config| config.failure_rate(50).minimum_calls(10));
     assert!(readings(config, Some(Window::last(secs(10)).unwrap())).iter().all(|&readings| readings > 0));
 }
 
-/// The first reading tells that the cooldown is over, the others when the probe begins and ends.
+/// The first reading shows that the cooldown is over, the others when the probe begins and ends.
 #[test]
-fn a_probe_is_timed_where_slow_calls_count() {
+fn probe_is_timed_where_slow_calls_count() {
     let readings = |config: BreakerConfig| {
         let clock = Counted::default();
         let breaker = CircuitBreaker::with_clock(config, &clock);

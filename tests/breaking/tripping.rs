@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 #[test]
-fn failures_in_a_row_trip_it_and_a_success_between_them_starts_over() {
+fn consecutive_failures_trip_and_a_success_resets_them() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(BreakerConfig::default(), &clock);
     make(&breaker, 4, |_| true);
@@ -18,7 +18,7 @@ fn failures_in_a_row_trip_it_and_a_success_between_them_starts_over() {
 }
 
 #[test]
-fn a_failure_rate_trips_it_at_its_percentage_and_not_below() {
+fn failure_rate_trips_exactly_at_its_percentage() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(30).minimum_calls(20));
     let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last_calls(20).unwrap());
@@ -34,7 +34,7 @@ fn a_failure_rate_trips_it_at_its_percentage_and_not_below() {
 }
 
 #[test]
-fn a_success_can_be_the_call_that_reaches_the_minimum() {
+fn success_can_reach_the_minimum_and_trip() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(50).minimum_calls(10));
     let breaker = CircuitBreaker::with_clock(config, &clock);
@@ -45,7 +45,7 @@ fn a_success_can_be_the_call_that_reaches_the_minimum() {
 }
 
 #[test]
-fn a_minimum_above_the_window_is_the_window() {
+fn minimum_above_the_window_is_capped() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(100).minimum_calls(1_000));
     let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last_calls(3).unwrap());
@@ -56,7 +56,7 @@ fn a_minimum_above_the_window_is_the_window() {
 }
 
 #[test]
-fn a_slow_rate_trips_it_though_the_calls_succeed() {
+fn slow_rate_trips_on_successful_calls() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.slow_rate(50, millis(100)).minimum_calls(4));
     let breaker = CircuitBreaker::with_clock(config, &clock);
@@ -76,7 +76,7 @@ fn a_slow_rate_trips_it_though_the_calls_succeed() {
 }
 
 #[test]
-fn a_call_can_be_slow_and_a_failure() {
+fn slow_failure_counts_as_both() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(100).slow_rate(100, millis(1)).minimum_calls(10));
     let breaker = CircuitBreaker::with_clock(config, &clock);
@@ -87,9 +87,9 @@ fn a_call_can_be_slow_and_a_failure() {
     assert_eq!((status.calls(), status.failures(), status.slow_calls()), (1, 1, 1));
 }
 
-/// Failures in a row, a failure rate and a slow rate at once: whichever comes first is the reason told.
+/// Failures in a row, a failure rate and a slow rate at once: whichever is reached first is the reported cause.
 #[test]
-fn any_of_them_combined() {
+fn whichever_limit_is_reached_first_trips() {
     let config = BreakerConfig::builder()
         .failure_threshold(3)
         .failure_rate(50)
@@ -118,7 +118,7 @@ fn any_of_them_combined() {
 
 /// What was counted before the trip is not looked at after it.
 #[test]
-fn a_closed_breaker_starts_with_nothing_counted() {
+fn closing_clears_the_counts() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(50).minimum_calls(4));
     let breaker = CircuitBreaker::with_clock(config, &clock);
@@ -133,7 +133,7 @@ fn a_closed_breaker_starts_with_nothing_counted() {
 
 /// A success of a closed breaker looks at no clock where none is needed.
 #[test]
-fn without_rates_nothing_is_counted() {
+fn window_stays_empty_without_rates() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(BreakerConfig::default(), &clock);
     make(&breaker, 3, |_| true);

@@ -20,9 +20,9 @@ fn sizes() -> Vec<u32> {
     }
 }
 
-/// Failures that are followed by as many successes as there are calls in the window go one by one, at the right moment.
+/// Failures that are followed by as many successes as there are calls in the window go one by one, at the right time.
 #[test]
-fn the_last_calls_slide_one_by_one() {
+fn window_of_calls_slides_one_by_one() {
     for calls in sizes() {
         for slow in [false, true] {
             let clock = ManualClock::new();
@@ -51,7 +51,7 @@ fn the_last_calls_slide_one_by_one() {
 
 /// Ten thousand successes do not outweigh the failures of now.
 #[test]
-fn what_is_long_ago_does_not_count() {
+fn old_outcomes_leave_the_window() {
     for calls in sizes() {
         let clock = ManualClock::new();
         let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::last_calls(calls).unwrap());
@@ -64,7 +64,7 @@ fn what_is_long_ago_does_not_count() {
 }
 
 #[test]
-fn a_breaker_that_is_given_none_has_48_calls_or_24() {
+fn default_window_has_48_calls_or_24() {
     let capacity = |config: BreakerConfig| {
         let clock = ManualClock::new();
         let breaker = CircuitBreaker::with_clock(config, &clock);
@@ -104,7 +104,7 @@ fn slow_calls_slide_too() {
 
 /// A window that has seen no call for thousands of changes of the state is still one: an outage with a short cooldown.
 #[test]
-fn a_window_survives_an_outage_of_thousands_of_probes() {
+fn window_survives_thousands_of_probes() {
     let windows = [
         Window::last_calls(20).unwrap(),
         #[cfg(feature = "alloc")]
@@ -138,7 +138,7 @@ fn a_window_survives_an_outage_of_thousands_of_probes() {
 /// there are.
 #[cfg(feature = "alloc")]
 #[test]
-fn a_ring_that_was_hardly_used_for_a_thousand_laps() {
+fn ring_stays_exact_after_a_thousand_sparse_laps() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(100).minimum_calls(100));
     let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last_calls(100).unwrap());
@@ -156,7 +156,7 @@ fn a_ring_that_was_hardly_used_for_a_thousand_laps() {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn the_last_seconds_slide_by_buckets() {
+fn window_of_time_slides_by_buckets() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(100).minimum_calls(u32::MAX));
     let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last(secs(10)).unwrap());
@@ -180,7 +180,7 @@ fn the_last_seconds_slide_by_buckets() {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn a_window_below_a_second_is_one() {
+fn window_below_a_second_works() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(50).minimum_calls(10));
     let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last(millis(900)).unwrap());
@@ -196,7 +196,7 @@ fn a_window_below_a_second_is_one() {
 
 #[cfg(feature = "alloc")]
 #[test]
-fn an_interval_is_all_or_nothing() {
+fn interval_clears_as_a_whole() {
     let clock = ManualClock::new();
     clock.advance(secs(57));
     let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::interval(secs(60)).unwrap());
@@ -210,7 +210,7 @@ fn an_interval_is_all_or_nothing() {
 /// A call is counted where it began, and not at all if that is no longer in the window.
 #[cfg(feature = "alloc")]
 #[test]
-fn a_long_call_counts_when_it_began() {
+fn long_call_counts_when_it_began() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::last(secs(10)).unwrap());
     let (long, longer) = (breaker.try_acquire().unwrap(), breaker.try_acquire().unwrap());
@@ -227,7 +227,7 @@ fn a_long_call_counts_when_it_began() {
 /// So many calls in a bucket that its counts do not fit 15 bits: all are halved, and the rates stay.
 #[cfg(feature = "alloc")]
 #[test]
-fn counts_that_overflow_are_halved_together() {
+fn overflowing_counts_are_halved_together() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(100).slow_rate(100, micros(1)).minimum_calls(u32::MAX));
     let breaker =
@@ -254,7 +254,7 @@ fn counts_that_overflow_are_halved_together() {
 /// A minimum that a bucket cannot count does not keep it from tripping.
 #[cfg(feature = "alloc")]
 #[test]
-fn a_minimum_above_what_a_bucket_counts() {
+fn minimum_is_capped_at_what_a_bucket_counts() {
     for window in [Window::interval(secs(1)).unwrap(), Window::last(secs(1)).unwrap()] {
         let clock = ManualClock::new();
         let config = by_rate(|config| config.failure_rate(100).slow_rate(100, secs(1)).minimum_calls(1_000_000));
@@ -269,7 +269,7 @@ fn a_minimum_above_what_a_bucket_counts() {
 /// A clock that steps back: nothing is counted twice, and what comes after is.
 #[cfg(feature = "alloc")]
 #[test]
-fn a_window_of_time_survives_a_step_back() {
+fn window_of_time_survives_a_step_back() {
     let clock = ManualClock::new();
     clock.advance(secs(1_000_000));
     let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::last(secs(10)).unwrap());
@@ -284,7 +284,7 @@ fn a_window_of_time_survives_a_step_back() {
 /// apart.
 #[cfg(feature = "alloc")]
 #[test]
-fn a_breaker_with_a_window_of_100_calls_fits_in_256_bytes() {
+fn breaker_with_a_window_of_100_calls_fits_in_256_bytes() {
     let ring = |in_a_word: usize| 100usize.div_ceil(in_a_word) * size_of::<u64>();
     // On a clock that is a reference or holds a number and a frequency.
     let breaker = size_of::<CircuitBreaker<ManualClock>>();

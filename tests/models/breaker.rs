@@ -4,8 +4,8 @@
 //! | what the real one packs | here |
 //! |---|---|
 //! | a register, a ring, buckets of counts | a list of calls: when each began, whether it failed, whether it was slow |
-//! | generations that wrap | turns that do not |
-//! | the moment when the cooldown ends | the same, in a number that does not wrap |
+//! | generations that wrap | generations that do not |
+//! | the time when the cooldown ends | the same, in a number that does not wrap |
 //! | the time half-open, in 4096ths | when it began; in the last 4096th either answer will do |
 //!
 //! Times are in microseconds, as the breaker has them: rounded down if they are the clock's, up if they are settings.
@@ -58,23 +58,23 @@ impl WindowOf {
 pub(crate) struct Plan {
     /// Without jitter.
     pub(crate) config: BreakerConfig,
-    /// The cooldown's factor in thousandths, which the configuration does not tell.
+    /// The cooldown's factor in thousandths, which the configuration does not reveal.
     pub(crate) factor: u32,
     pub(crate) window: WindowOf,
 }
 
-/// What a call is told when it asks.
+/// How the breaker answers a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It may be made; it belongs to that turn of the state.
+    /// It may be made, in this generation.
     Permitted(u64),
     /// It may be made, and is not counted.
     Uncounted,
     /// It may not, for so many microseconds.
     OpenFor(u128),
-    /// It may not, while probes are out.
-    ProbesOut,
-    /// It may not, until somebody says so.
+    /// It may not, while probes are in flight.
+    ProbesInFlight,
+    /// It may not, until a reset.
     Forced,
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum Outcome {
     Dropped,
 }
 
-/// What somebody asks for.
+/// A control of the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     ForceOpen,
@@ -118,12 +118,12 @@ pub(crate) struct Counts {
 pub(crate) struct PlainBreaker {
     plan: Plan,
     state: State,
-    /// Counts changes of the state.
-    turn: u64,
+    /// Incremented on every transition.
+    generation: u64,
     consecutive_failures: u64,
-    /// Of the turn below.
+    /// Those of `counted_generation`.
     calls: VecDeque<Call>,
-    calls_are_of: u64,
+    counted_generation: u64,
     /// Times that probes failed since it was closed.
     reopens: u32,
     open_until: u128,
@@ -132,7 +132,7 @@ pub(crate) struct PlainBreaker {
     probes_succeeded: u32,
     probes_failed: u32,
     metrics_only: bool,
-    told: Vec<(State, State, Cause, u64)>,
+    reported: Vec<(State, State, Cause, u64)>,
 }
 
 fn micros_of(setting: Duration) -> u128 {
@@ -144,10 +144,10 @@ impl PlainBreaker {
         Self {
             plan,
             state: State::Closed,
-            turn: 0,
+            generation: 0,
             consecutive_failures: 0,
             calls: VecDeque::new(),
-            calls_are_of: 0,
+            counted_generation: 0,
             reopens: 0,
             open_until: 0,
             half_open_since: 0,
@@ -155,13 +155,13 @@ impl PlainBreaker {
             probes_succeeded: 0,
             probes_failed: 0,
             metrics_only: false,
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
     fn enter(&mut self, state: State, cause: Cause) {
-        self.turn += 1;
-        self.told.push((self.state, state, cause, self.turn));
+        self.generation += 1;
+        self.reported.push((self.state, state, cause, self.generation));
         self.state = state;
         (self.consecutive_failures, self.probes_in_flight, self.probes_succeeded, self.probes_failed) = (0, 0, 0, 0);
         if !matches!(state, State::Open | State::HalfOpen) {
@@ -220,16 +220,16 @@ impl PlainBreaker {
         }
     }
 
-    /// Asks for a call. Where it is not certain whether it was half-open for too long, `is_too_long` says so.
-    pub(crate) fn ask(&mut self, now: u128, is_too_long: bool) -> Answer {
-        match self.ask_or_refuse(now, is_too_long) {
-            Answer::Permitted(turn) => Answer::Permitted(turn),
+    /// Admits or refuses a call. Where it is not certain whether it was half-open for too long, `is_too_long` says so.
+    pub(crate) fn acquire(&mut self, now: u128, is_too_long: bool) -> Answer {
+        match self.acquire_or_refuse(now, is_too_long) {
+            Answer::Permitted(generation) => Answer::Permitted(generation),
             _ if self.metrics_only => Answer::Uncounted,
             refused => refused,
         }
     }
 
-    fn ask_or_refuse(&mut self, now: u128, is_too_long: bool) -> Answer {
+    fn acquire_or_refuse(&mut self, now: u128, is_too_long: bool) -> Answer {
         if self.state == State::HalfOpen && self.is_half_open_for_too_long(now).unwrap_or(is_too_long) {
             self.open(Cause::HalfOpenTooLong, Duration::ZERO, now);
         }
@@ -242,25 +242,25 @@ impl PlainBreaker {
             State::HalfOpen => {
                 let decided = self.probes_succeeded + self.probes_failed;
                 let is_room = self.probes_in_flight < self.plan.config.max_probes();
-                if !is_room || self.probes_in_flight + decided >= self.sample() {
-                    return Answer::ProbesOut;
+                if !is_room || self.probes_in_flight + decided >= self.decisive_probes() {
+                    return Answer::ProbesInFlight;
                 }
                 self.probes_in_flight += 1;
-                Answer::Permitted(self.turn)
+                Answer::Permitted(self.generation)
             }
             State::ForcedOpen => Answer::Forced,
-            State::Closed | State::ForcedClosed | State::Disabled => Answer::Permitted(self.turn),
+            State::Closed | State::ForcedClosed | State::Disabled => Answer::Permitted(self.generation),
         }
     }
 
-    /// How many probes are needed at the most.
-    fn sample(&self) -> u32 {
+    /// The most probes that a decision can need.
+    fn decisive_probes(&self) -> u32 {
         self.plan.config.max_probes().max(self.plan.config.successes_to_close())
     }
 
-    /// A call ends that was permitted in a turn of the state, and began at a time.
-    pub(crate) fn tell(&mut self, turn: u64, began: u128, outcome: Outcome, now: u128) {
-        if turn != self.turn {
+    /// A call ends that was permitted in this generation, and began at this time.
+    pub(crate) fn record(&mut self, generation: u64, began: u128, outcome: Outcome, now: u128) {
+        if generation != self.generation {
             return;
         }
         let is_probe = self.state == State::HalfOpen;
@@ -275,7 +275,7 @@ impl PlainBreaker {
             }
         };
         match self.state {
-            State::HalfOpen => self.tell_probe(failed || self.is_slow(now - began), retry_after, now),
+            State::HalfOpen => self.record_probe(failed || self.is_slow(now - began), retry_after, now),
             State::Closed | State::Disabled => {
                 let is_closed = self.state == State::Closed;
                 let too_many = self.count(Call { began, failed, slow: self.is_slow(now - began) }, now);
@@ -292,20 +292,20 @@ impl PlainBreaker {
         }
     }
 
-    fn tell_probe(&mut self, failed: bool, retry_after: Duration, now: u128) {
+    fn record_probe(&mut self, failed: bool, retry_after: Duration, now: u128) {
         self.probes_in_flight -= 1;
         if failed {
             self.probes_failed += 1;
         } else {
             self.probes_succeeded += 1;
         }
-        let sample = self.sample();
+        let decisive_probes = self.decisive_probes();
         let (is_closed, is_open) = match self.plan.config.probe_failure_rate() {
             None => (self.probes_succeeded >= self.plan.config.successes_to_close(), failed),
             Some(percent) => {
                 // If all that are to come failed.
-                let at_the_most = sample - self.probes_succeeded;
-                (at_the_most * 100 < percent * sample, self.probes_failed * 100 >= percent * sample)
+                let at_the_most = decisive_probes - self.probes_succeeded;
+                (at_the_most * 100 < percent * decisive_probes, self.probes_failed * 100 >= percent * decisive_probes)
             }
         };
         if is_open {
@@ -319,16 +319,16 @@ impl PlainBreaker {
         self.plan.config.slow_rate().is_some_and(|(_, duration)| took >= micros_of(duration))
     }
 
-    /// Counts a call, and tells why that is too many.
+    /// Counts a call, and returns why it trips the breaker, if it does.
     fn count(&mut self, call: Call, now: u128) -> Option<Cause> {
         let config = self.plan.config;
         let (failure_rate, slow_rate) = (config.failure_rate(), config.slow_rate().map(|(percent, _)| percent));
         if failure_rate.is_none() && slow_rate.is_none() {
             return None;
         }
-        if self.calls_are_of != self.turn {
+        if self.counted_generation != self.generation {
             self.calls.clear();
-            self.calls_are_of = self.turn;
+            self.counted_generation = self.generation;
         }
         self.calls.push_back(call);
         if self.calls.len() > self.most_calls() as usize {
@@ -374,11 +374,11 @@ impl PlainBreaker {
         }
     }
 
-    /// What the status tells of the window: the calls of this closed state, or while it is open or half-open those of
+    /// What the status shows of the window: the calls of this closed state, or while it is open or half-open those of
     /// the last one, which had some.
-    fn counts_told(&self, now: u128) -> Counts {
+    fn counts_shown(&self, now: u128) -> Counts {
         let is_tripped = matches!(self.state, State::Open | State::HalfOpen);
-        if self.calls_are_of != self.turn && !is_tripped { Counts::default() } else { self.counts(now) }
+        if self.counted_generation != self.generation && !is_tripped { Counts::default() } else { self.counts(now) }
     }
 
     pub(crate) fn control(&mut self, control: Control) {
@@ -397,11 +397,11 @@ impl PlainBreaker {
 /// A step of a history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A call asks.
-    Ask,
-    /// Ends the oldest or else the newest call that is out.
-    Tell(bool, Outcome),
-    /// A call that asks, and ends at once.
+    /// A call asks for a permit.
+    Acquire,
+    /// Ends the oldest or else the newest call in flight.
+    Record(bool, Outcome),
+    /// A call that asks for a permit, and ends at once.
     Call(Outcome),
     /// Nanoseconds pass.
     Pass(u32),
@@ -424,27 +424,27 @@ pub(crate) enum Due {
     Window,
 }
 
-/// A breaker, its model, and the calls that are out.
+/// A breaker, its model, and the calls in flight.
 struct Pair<'a, L: Fn(StateChange)> {
     breaker: &'a CircuitBreaker<&'a ManualClock, L>,
     clock: &'a ManualClock,
     changes: &'a RefCell<Vec<StateChange>>,
     model: PlainBreaker,
-    out: VecDeque<Out<'a, L>>,
+    in_flight: VecDeque<InFlight<'a, L>>,
     nanos: u64,
     /// Beyond it the numbers of buckets wrap.
     most_nanos: u128,
 }
 
-struct Out<'a, L: Fn(StateChange)> {
+struct InFlight<'a, L: Fn(StateChange)> {
     permit: Permit<&'a CircuitBreaker<&'a ManualClock, L>>,
     /// `None` if it is not counted.
-    turn: Option<u64>,
+    generation: Option<u64>,
     began: u128,
 }
 
 /// Runs a history through a breaker and the model, which must agree on every answer, every state, every count and
-/// everything that is told.
+/// every change that is reported.
 pub(crate) fn compare(plan: Plan, steps: impl IntoIterator<Item = Step>) {
     let clock = ManualClock::new();
     let changes = RefCell::new(Vec::new());
@@ -459,7 +459,7 @@ pub(crate) fn compare(plan: Plan, steps: impl IntoIterator<Item = Step>) {
         clock: &clock,
         changes: &changes,
         model: PlainBreaker::new(plan),
-        out: VecDeque::new(),
+        in_flight: VecDeque::new(),
         nanos: 0,
         most_nanos: plan.window.buckets().map_or(1 << 52, |(length, _)| (1 << 52).min(length * 400_000 * 1_000)),
     };
@@ -476,13 +476,13 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Ask => self.ask(),
-            Step::Tell(is_oldest, outcome) => self.tell(is_oldest, outcome),
+            Step::Acquire => self.acquire(),
+            Step::Record(is_oldest, outcome) => self.record(is_oldest, outcome),
             Step::Call(outcome) => {
-                let before = self.out.len();
-                self.ask();
-                if self.out.len() > before {
-                    self.tell(false, outcome);
+                let before = self.in_flight.len();
+                self.acquire();
+                if self.in_flight.len() > before {
+                    self.record(false, outcome);
                 }
             }
             Step::Pass(nanos) => self.pass(nanos.into()),
@@ -500,18 +500,22 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
         }
     }
 
-    fn ask(&mut self) {
-        let (now, told) = (self.micros(), self.changes.borrow().len());
+    fn acquire(&mut self) {
+        let (now, before) = (self.micros(), self.changes.borrow().len());
         let found = self.breaker.try_acquire();
-        let is_too_long = self.changes.borrow()[told..].iter().any(|change| change.cause() == Cause::HalfOpenTooLong);
-        match (found, self.model.ask(now, is_too_long)) {
-            (Ok(permit), Answer::Permitted(turn)) => self.out.push_back(Out { permit, turn: Some(turn), began: now }),
-            (Ok(permit), Answer::Uncounted) => self.out.push_back(Out { permit, turn: None, began: now }),
+        let is_too_long = self.changes.borrow()[before..].iter().any(|change| change.cause() == Cause::HalfOpenTooLong);
+        match (found, self.model.acquire(now, is_too_long)) {
+            (Ok(permit), Answer::Permitted(generation)) => {
+                self.in_flight.push_back(InFlight { permit, generation: Some(generation), began: now });
+            }
+            (Ok(permit), Answer::Uncounted) => {
+                self.in_flight.push_back(InFlight { permit, generation: None, began: now });
+            }
             (Err(open), Answer::OpenFor(left)) => {
                 assert_eq!(open.retry_after().map(|wait| wait.as_nanos()), Some(left * 1_000));
                 assert!(says(open, "circuit open, next probe in "));
             }
-            (Err(open), Answer::ProbesOut) => {
+            (Err(open), Answer::ProbesInFlight) => {
                 assert_eq!(open.retry_after(), None);
                 assert!(says(open, "circuit half-open, probe in progress"));
             }
@@ -523,10 +527,10 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
         }
     }
 
-    fn tell(&mut self, is_oldest: bool, outcome: Outcome) {
+    fn record(&mut self, is_oldest: bool, outcome: Outcome) {
         let now = self.micros();
-        let call = if is_oldest { self.out.pop_front() } else { self.out.pop_back() };
-        let Some(Out { permit, turn, began }) = call else { return };
+        let call = if is_oldest { self.in_flight.pop_front() } else { self.in_flight.pop_back() };
+        let Some(InFlight { permit, generation, began }) = call else { return };
         match outcome {
             Outcome::Success => permit.success(),
             Outcome::Failure => permit.failure(),
@@ -534,8 +538,8 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
             Outcome::Ignored => permit.ignore(),
             Outcome::Dropped => drop(permit),
         }
-        if let Some(turn) = turn {
-            self.model.tell(turn, began, outcome, now);
+        if let Some(generation) = generation {
+            self.model.record(generation, began, outcome, now);
         }
     }
 
@@ -569,28 +573,29 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
         let status = self.breaker.status();
         let (state, left) = model.state(now, status.state() == State::Open);
         assert_eq!((self.breaker.state(), status.state()), (state, state));
-        assert_eq!(u64::from(status.generation()), model.turn % 8_192);
+        assert_eq!(u64::from(status.generation()), model.generation % 8_192);
         assert_eq!(status.is_metrics_only(), model.metrics_only);
         assert_eq!(status.consecutive_failures(), model.consecutive_failures);
-        let counts = model.counts_told(now);
-        let told = Counts { calls: status.calls(), failed: status.failures(), slow: status.slow_calls() };
-        assert_eq!(told, counts, "{model:?}");
-        let rate = |part: u32| (told.calls > 0).then(|| f64::from(part) * 100.0 / f64::from(told.calls));
+        let counts = model.counts_shown(now);
+        let shown = Counts { calls: status.calls(), failed: status.failures(), slow: status.slow_calls() };
+        assert_eq!(shown, counts, "{model:?}");
+        let rate = |part: u32| (shown.calls > 0).then(|| f64::from(part) * 100.0 / f64::from(shown.calls));
         assert_eq!((status.failure_rate(), status.slow_rate()), (rate(counts.failed), rate(counts.slow)));
         let probes = (status.probes_in_flight(), status.probes_succeeded(), status.probes_failed());
         // If it was half-open for too long the next call finds no probes.
         let is_open = state == State::Open;
         let expected = (model.probes_in_flight, model.probes_succeeded, model.probes_failed);
         assert_eq!(probes, if is_open { (0, 0, 0) } else { expected });
-        let sample = model.sample();
-        assert!(probes.0 <= model.plan.config.max_probes() && probes.0 + probes.1 + probes.2 <= sample);
+        let decisive_probes = model.decisive_probes();
+        assert!(probes.0 <= model.plan.config.max_probes() && probes.0 + probes.1 + probes.2 <= decisive_probes);
         assert_eq!(status.next_probe_in().map(|wait| wait.as_nanos()), left.map(|micros| micros * 1_000));
         // Each change once, and in order.
         let mut changes = self.changes.borrow_mut();
         let changes = changes
             .drain(..)
             .map(|change| (change.from(), change.to(), change.cause(), u64::from(change.generation())));
-        let expected = self.model.told.drain(..).map(|(from, to, cause, turn)| (from, to, cause, turn % 8_192));
+        let expected =
+            self.model.reported.drain(..).map(|(from, to, cause, generation)| (from, to, cause, generation % 8_192));
         assert_eq!(changes.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
 }

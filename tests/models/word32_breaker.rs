@@ -2,9 +2,9 @@
 //!
 //! | what the real one packs | here |
 //! |---|---|
-//! | moments in units of a power of two of ticks, rounded up | exact ones; while the rounding lasts either answer does |
-//! | moments that wrap | the same, once a moment is so far back that it may read as one to come |
-//! | generations that wrap after 32 | turns, of which permits are told apart by the lowest 5 bits |
+//! | times in units of a power of two of ticks, rounded up | exact ones; while the rounding lasts either answer does |
+//! | times that wrap | the same, once a time is so far back that it may read as one to come |
+//! | generations that wrap after 32 | generations that do not, of which permits know the lowest 5 bits |
 
 use super::timer::Timer;
 use damper::word32::Permit32;
@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) config: BreakerConfig,
-    /// The cooldown's factor in thousandths, which the configuration does not tell.
+    /// The cooldown's factor in thousandths, which the configuration does not reveal.
     pub(crate) factor: u32,
 }
 
@@ -31,11 +31,11 @@ pub(crate) enum Outcome {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A call asks.
-    Ask,
-    /// Ends the oldest or else the newest call that is out.
-    Tell(bool, Outcome),
-    /// A call that asks, and ends at once.
+    /// A call asks for a permit.
+    Acquire,
+    /// Ends the oldest or else the newest call in flight.
+    Record(bool, Outcome),
+    /// A call that asks for a permit, and ends at once.
     Call(Outcome),
     /// Ticks pass.
     Pass(u64),
@@ -50,22 +50,22 @@ pub(crate) enum Step {
 
 /// A time that ends: in ticks since the run began.
 #[derive(Clone, Copy, Debug, Default)]
-struct Moment {
+struct TimeSpan {
     began: u128,
     lasts: u128,
     /// What both are rounded up to.
     unit: u128,
     /// After so long it may read as one that is to come.
-    circle: u128,
+    range: u128,
 }
 
-impl Moment {
-    /// Of times up to `longest` ticks, in a circle of 2^bits units of which a quarter is the longest.
+impl TimeSpan {
+    /// For times up to `longest` ticks, in a range of 2^bits units of which a quarter is the longest.
     fn after(began: u128, lasts: u128, longest: u128, bits: u32) -> Self {
         let units = |shift: u32| longest >> shift;
         let shift = (0..u128::BITS).find(|&shift| units(shift) < 1 << (bits - 2)).unwrap();
-        let circle = ((1 << bits) - units(shift) - 5) << shift;
-        Self { began, lasts, unit: 1 << shift, circle }
+        let range = ((1 << bits) - units(shift) - 5) << shift;
+        Self { began, lasts, unit: 1 << shift, range }
     }
 
     /// `None` where both are right.
@@ -73,7 +73,7 @@ impl Moment {
         match now - self.began {
             elapsed if elapsed < self.lasts => Some(false),
             elapsed if elapsed < self.lasts + 2 * (self.unit - 1) => None,
-            elapsed if elapsed < self.circle => Some(true),
+            elapsed if elapsed < self.range => Some(true),
             _ => None,
         }
     }
@@ -84,12 +84,12 @@ struct PlainBreaker {
     plan: Plan,
     hertz: u128,
     state: State,
-    turn: u64,
+    generation: u64,
     consecutive_failures: u32,
     reopens: u32,
-    cooldown: Moment,
-    half_open: Option<Moment>,
-    out: u32,
+    cooldown: TimeSpan,
+    half_open: Option<TimeSpan>,
+    in_flight: u32,
     succeeded: u32,
 }
 
@@ -101,12 +101,12 @@ impl PlainBreaker {
             plan,
             hertz: hertz.into(),
             state: State::Closed,
-            turn: 0,
+            generation: 0,
             consecutive_failures: 0,
             reopens: 0,
-            cooldown: Moment::default(),
+            cooldown: TimeSpan::default(),
             half_open: None,
-            out: 0,
+            in_flight: 0,
             succeeded: 0,
         }
     }
@@ -116,9 +116,9 @@ impl PlainBreaker {
     }
 
     fn enter(&mut self, state: State) {
-        self.turn += 1;
+        self.generation += 1;
         self.state = state;
-        (self.consecutive_failures, self.out, self.succeeded) = (0, 0, 0);
+        (self.consecutive_failures, self.in_flight, self.succeeded) = (0, 0, 0);
         if !matches!(state, State::Open | State::HalfOpen) {
             self.reopens = 0;
         }
@@ -135,19 +135,19 @@ impl PlainBreaker {
             nanos = (nanos * u128::from(self.plan.factor) / 1_000).min(config.max_cooldown().as_nanos());
         }
         let longest = self.ticks(config.max_cooldown().as_nanos());
-        self.cooldown = Moment::after(now, self.ticks(nanos), longest, 21);
+        self.cooldown = TimeSpan::after(now, self.ticks(nanos), longest, 21);
     }
 
     fn probe(&mut self, now: u128) {
         self.enter(State::HalfOpen);
-        self.out = 1;
+        self.in_flight = 1;
         self.half_open = self.plan.config.max_half_open().map(|longest| {
             let ticks = self.ticks(longest.as_nanos());
-            Moment::after(now, ticks, ticks, 11)
+            TimeSpan::after(now, ticks, ticks, 11)
         });
     }
 
-    /// The state that may be told, which is the one that the next call finds; `None` where it may be open or half-open.
+    /// The state that the next call finds; `None` where it may be open or half-open.
     fn state(&self, now: u128) -> Option<State> {
         match (self.state, self.half_open) {
             (State::HalfOpen, Some(longest)) => {
@@ -158,8 +158,8 @@ impl PlainBreaker {
         }
     }
 
-    /// A call asked, and was answered: what it may have been answered, this brings the model to.
-    fn ask(&mut self, now: u128, answer: Result<(), CircuitOpen>) {
+    /// Checks how a call was answered, and brings the model to the state after it.
+    fn admit(&mut self, now: u128, answer: Result<(), CircuitOpen>) {
         match (self.state, answer) {
             (State::Closed | State::ForcedClosed, Ok(())) => {}
             (State::ForcedOpen, Err(open)) => assert!(open.to_string() == "circuit forced open"),
@@ -169,28 +169,29 @@ impl PlainBreaker {
             }
             (State::Open, Err(open)) => {
                 assert_ne!(self.cooldown.is_over(now), Some(true), "too late: {self:?} at {now}");
-                self.is_told(now, open);
+                self.check_wait(now, open);
             }
             (State::HalfOpen, Err(open)) if open.retry_after().is_some() => {
-                let is_over = self.half_open.and_then(|moment| moment.is_over(now).or(Some(true)));
+                let is_over = self.half_open.and_then(|span| span.is_over(now).or(Some(true)));
                 assert_eq!(is_over, Some(true), "not half-open for too long: {self:?} at {now}");
                 self.open(now);
-                self.is_told(now, open);
+                self.check_wait(now, open);
             }
             (State::HalfOpen, answer) => {
-                let is_over = self.half_open.map_or(Some(false), |moment| moment.is_over(now));
+                let is_over = self.half_open.map_or(Some(false), |span| span.is_over(now));
                 assert_ne!(is_over, Some(true), "half-open for too long: {self:?} at {now}");
-                let is_full = self.out >= self.plan.config.max_probes() || self.out + self.succeeded >= self.sample();
+                let is_full = self.in_flight >= self.plan.config.max_probes()
+                    || self.in_flight + self.succeeded >= self.decisive_probes();
                 assert_eq!(answer.is_err(), is_full, "{self:?}");
-                self.out += u32::from(!is_full);
+                self.in_flight += u32::from(!is_full);
             }
             (_, answer) => panic!("{answer:?}: {self:?}"),
         }
     }
 
-    /// How long to wait: rounded up, by what moments are, and to microseconds.
-    fn is_told(&self, now: u128, open: CircuitOpen) {
-        let Moment { began, lasts, unit, .. } = self.cooldown;
+    /// Checks the wait: rounded up as times are, and to microseconds.
+    fn check_wait(&self, now: u128, open: CircuitOpen) {
+        let TimeSpan { began, lasts, unit, .. } = self.cooldown;
         let nanos = open.retry_after().expect("it is open").as_nanos();
         let longest = self.ticks(self.plan.config.max_cooldown().as_nanos());
         let at_the_most = if self.cooldown.is_over(now) == Some(false) { began + lasts - now } else { longest };
@@ -199,12 +200,12 @@ impl PlainBreaker {
         assert!((least..=most).contains(&nanos), "{nanos} ns of {least} to {most}: {self:?} at {now}");
     }
 
-    fn sample(&self) -> u32 {
+    fn decisive_probes(&self) -> u32 {
         self.plan.config.max_probes().max(self.plan.config.successes_to_close())
     }
 
-    fn tell(&mut self, turn: u64, outcome: Outcome, now: u128) {
-        if turn % 32 != self.turn % 32 {
+    fn record(&mut self, generation: u64, outcome: Outcome, now: u128) {
+        if generation % 32 != self.generation % 32 {
             return;
         }
         let fails = self.state == State::HalfOpen && self.plan.config.abandoned_probes_fail();
@@ -217,15 +218,15 @@ impl PlainBreaker {
                 }
             }
             (State::HalfOpen, Outcome::Success) => {
-                // One of 32 turns ago may have no place.
-                (self.out, self.succeeded) = (self.out.saturating_sub(1), self.succeeded + 1);
+                // A probe of 32 generations ago may have no place.
+                (self.in_flight, self.succeeded) = (self.in_flight.saturating_sub(1), self.succeeded + 1);
                 if self.succeeded >= self.plan.config.successes_to_close() {
                     self.enter(State::Closed);
                 }
             }
             (State::HalfOpen, Outcome::Failure) => self.open(now),
             (State::HalfOpen, Outcome::Dropped) if fails => self.open(now),
-            (State::HalfOpen, Outcome::Ignored | Outcome::Dropped) => self.out = self.out.saturating_sub(1),
+            (State::HalfOpen, Outcome::Ignored | Outcome::Dropped) => self.in_flight = self.in_flight.saturating_sub(1),
             _ => {}
         }
     }
@@ -238,33 +239,33 @@ pub(crate) fn compare<const HERTZ: u64>(plan: Plan, start: u64, steps: impl Into
     let timer = Timer::<HERTZ>::at(start);
     let breaker = CircuitBreaker32::new(plan.config, &timer).unwrap();
     let mut model = PlainBreaker::new(plan, HERTZ);
-    let mut out: VecDeque<(Permit32<'_, _>, u64)> = VecDeque::new();
+    let mut in_flight: VecDeque<(Permit32<'_, _>, u64)> = VecDeque::new();
     let mut now = 0u128;
     for step in steps {
         let is_call = matches!(step, Step::Call(_));
-        let before = out.len();
-        if is_call || matches!(step, Step::Ask) {
+        let before = in_flight.len();
+        if is_call || matches!(step, Step::Acquire) {
             let answer = breaker.try_acquire();
-            model.ask(now, answer.as_ref().map(|_| ()).map_err(|open| *open));
-            out.extend(answer.ok().map(|permit| (permit, model.turn)));
+            model.admit(now, answer.as_ref().map(|_| ()).map_err(|open| *open));
+            in_flight.extend(answer.ok().map(|permit| (permit, model.generation)));
         }
         let ticks = match step {
-            Step::Ask => 0,
-            Step::Call(outcome) | Step::Tell(_, outcome) => {
-                let is_newest = !matches!(step, Step::Tell(true, _));
-                let call = match (is_call && out.len() == before, is_newest) {
+            Step::Acquire => 0,
+            Step::Call(outcome) | Step::Record(_, outcome) => {
+                let is_newest = !matches!(step, Step::Record(true, _));
+                let call = match (is_call && in_flight.len() == before, is_newest) {
                     (true, _) => None,
-                    (false, true) => out.pop_back(),
-                    (false, false) => out.pop_front(),
+                    (false, true) => in_flight.pop_back(),
+                    (false, false) => in_flight.pop_front(),
                 };
-                if let Some((permit, turn)) = call {
+                if let Some((permit, generation)) = call {
                     match outcome {
                         Outcome::Success => permit.success(),
                         Outcome::Failure => permit.failure(),
                         Outcome::Ignored => permit.ignore(),
                         Outcome::Dropped => drop(permit),
                     }
-                    model.tell(turn, outcome, now);
+                    model.record(generation, outcome, now);
                 }
                 0
             }
@@ -274,7 +275,7 @@ pub(crate) fn compare<const HERTZ: u64>(plan: Plan, start: u64, steps: impl Into
             }
             Step::HalfOpen(off) => model
                 .half_open
-                .map_or(0, |moment| (moment.began + moment.lasts).saturating_sub(now))
+                .map_or(0, |span| (span.began + span.lasts).saturating_sub(now))
                 .saturating_add_signed(off.into()),
             Step::ForceOpen => {
                 breaker.force_open();

@@ -64,7 +64,7 @@
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
-#[cfg(any(feature = "std", test, loom))]
+#[cfg(any(feature = "std", test))]
 extern crate std;
 
 pub mod breaker;

@@ -1,24 +1,27 @@
-//! One breaker: its word, its policy, its window and a clock.
+//! The circuit breaker: its constructors, calls and permits, controls and state.
 
-use super::policy::{Now, OpenFor, Policy};
-use super::window::{Outcomes, Window};
-use super::word::StateWord;
-use super::{BreakerConfig, OnStateChange, StateChange};
-use crate::sync::{AtomicU64, const_unless_loom};
-use crate::time::{Clock, DefaultClock, LazyMicros};
+use super::circuit::Circuit;
+use super::permit::FailOnUnwind;
+use super::run::{ClassifyFn, Run};
+use super::state_word::Phase;
+use super::window::Window;
+use super::{BreakerConfig, BreakerStatus, CallError, CircuitOpen, OnStateChange, Permit, State, StateChange, Verdict};
+use crate::sync::const_unless_loom;
+use crate::time::{Clock, DefaultClock};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use alloc::sync::Arc;
 use core::fmt;
-use core::time::Duration;
 
 /// Stops calling what keeps failing, and finds out when it has recovered.
 ///
-/// Closed, it lets calls pass and looks at their outcomes; when too many fail (in a row, or as a rate of those in a
-/// [`Window`]) or are slow, it opens and refuses at once. When the cooldown is over the next call passes as a
-/// probe: half-open, at most `max_probes` calls are in flight, enough successes close it and any failure opens it
-/// again. [`BreakerConfig`] says how many, and how long. Put a timeout on calls: a probe that never ends keeps its
-/// place, and so keeps others out.
+/// A closed breaker lets calls pass and counts their outcomes. When too many fail (consecutive ones, or a rate of those
+/// in a [`Window`]) or are slow, it opens and refuses calls at once. When the cooldown is over, the next call passes as a
+/// probe: while the breaker is half-open, at most `max_probes` calls are in flight, enough successes close it and any
+/// failure opens it again. [`BreakerConfig`] sets how many, and how long. Put a timeout on calls: a probe that never ends
+/// keeps its place, and so keeps others out.
 ///
-/// Share it by reference, in a `static` or an `Arc`. Nothing blocks or allocates; in the closed state a success with no
-/// failure before it writes nothing, and no clock is read, unless there is a rate to be taken.
+/// Share it by reference, in a `static` or an `Arc`. Nothing blocks or allocates. In the closed state a success with no
+/// failure before it writes nothing and reads no clock, unless the breaker computes a rate.
 ///
 /// # Memory ordering
 ///
@@ -39,22 +42,13 @@ use core::time::Duration;
 /// }
 /// ```
 pub struct CircuitBreaker<C = DefaultClock, L = ()> {
-    pub(super) word: StateWord,
-    pub(super) policy: Policy,
-    pub(super) window: Outcomes,
-    /// Whether calls are timed, for slow ones or for the window.
-    is_timed: bool,
-    /// 1 if nothing is refused.
-    pub(super) metrics_only: AtomicU64,
-    micros: LazyMicros,
-    clock: C,
-    pub(super) listener: L,
+    pub(super) circuit: Circuit<C, L>,
 }
 
 #[cfg(feature = "std")]
 impl CircuitBreaker {
     const_unless_loom! {
-        /// A closed breaker on the [default clock](DefaultClock).
+        /// Creates a closed breaker on the [default clock](DefaultClock).
         ///
         /// # Examples
         ///
@@ -82,7 +76,7 @@ impl CircuitBreaker {
 
 #[cfg(feature = "std")]
 impl Default for CircuitBreaker {
-    /// A breaker with the default settings on the default clock.
+    /// Creates a breaker with the default settings on the default clock.
     fn default() -> Self {
         Self::new(BreakerConfig::DEFAULT)
     }
@@ -90,30 +84,21 @@ impl Default for CircuitBreaker {
 
 impl<C: Clock> CircuitBreaker<C> {
     const_unless_loom! {
-        /// A closed breaker on a clock of your own. A reference to a clock is a clock too.
+        /// Creates a closed breaker on a clock of your own. A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(config: BreakerConfig, clock: C) -> Self {
-            let policy = Policy::new(&config);
-            Self {
-                word: StateWord::closed(),
-                window: Outcomes::few(policy.tells_slow_calls()),
-                is_timed: policy.tells_slow_calls(),
-                policy,
-                metrics_only: AtomicU64::new(0),
-                micros: LazyMicros::new(),
-                clock,
-                listener: (),
-            }
+            Self { circuit: Circuit::closed(&config, clock) }
         }
     }
 
-    /// The same breaker, before its first use, with a function that is told of every change of its state: exactly
-    /// once, by the thread that made it, after the change. If it unwinds, it does so out of the call that made the
-    /// change; where that is unwinding already, the process aborts.
+    /// Registers a callback for state changes; to be called before the first use.
     ///
-    /// A breaker that has one is `CircuitBreaker<C, F>`: to name it, give a `fn(StateChange)`, or a
-    /// `Box<dyn Fn(StateChange) + Send + Sync>`, or a type of your own [that listens](Self::with_listener). In a
-    /// `static` it is made in a `LazyLock`.
+    /// It is called exactly once for every change, after the change, by the thread that made it. If it unwinds, so does
+    /// the call that made the change; where that is unwinding already, the process aborts.
+    ///
+    /// A breaker with a callback is a `CircuitBreaker<C, F>`: to name it, give a `fn(StateChange)`, a
+    /// `Box<dyn Fn(StateChange) + Send + Sync>` or a [listener of your own type](Self::with_listener). In a `static` it
+    /// takes a `LazyLock`.
     ///
     /// # Examples
     ///
@@ -134,53 +119,226 @@ impl<C: Clock> CircuitBreaker<C> {
         self.with_listener(listener)
     }
 
-    /// As [`on_state_change`](Self::on_state_change), with a type of your own.
+    /// Registers a callback for state changes, as [`on_state_change`](Self::on_state_change) does, of a type of your own.
     pub fn with_listener<L: OnStateChange>(self, listener: L) -> CircuitBreaker<C, L> {
-        let Self { word, policy, window, is_timed, metrics_only, micros, clock, listener: () } = self;
-        CircuitBreaker { word, policy, window, is_timed, metrics_only, micros, clock, listener }
+        CircuitBreaker { circuit: self.circuit.with_listener(listener) }
     }
 }
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
-    /// The same breaker, before its first use, with a window of your own for its rates; without a rate it means
-    /// nothing. What a larger window takes is allocated here.
+    /// Sets the window from which the breaker computes its rates; without a rate it has no effect.
+    ///
+    /// To be called before the first use. A window of more than 48 calls (24 where slow calls count), or of time, is
+    /// allocated here.
     #[must_use]
     pub fn with_window(self, window: Window) -> Self {
-        let window = Outcomes::of(window, self.policy.tells_slow_calls());
-        let is_timed = self.policy.has_rates() && (self.policy.tells_slow_calls() || window.is_timed());
-        Self { window, is_timed, ..self }
+        Self { circuit: self.circuit.with_window(window) }
     }
 
-    /// When a call begins or ends, if anybody asks.
-    #[inline]
-    pub(super) fn timed(&self) -> u64 {
-        if self.is_timed { self.micros() } else { 0 }
-    }
-
-    /// Out of line, so that who does not ask is not slowed.
-    #[inline(never)]
-    fn micros(&self) -> u64 {
-        self.now().micros
-    }
-
-    /// The moment, and how far it may lie before one that was read earlier.
+    /// Makes one call if the breaker lets it pass. `Err` is a failure, and so is a panic.
     ///
-    /// Read after the word, so that only the clock's own skew can put it before the reading that the word holds.
-    pub(super) fn now(&self) -> Now {
-        let micros = self.micros.of(&self.clock);
-        let skew = micros.of_ticks(self.clock.max_step_back()).saturating_add(1);
-        Now { micros: micros.at_tick(self.clock.now()), skew }
+    /// # Errors
+    ///
+    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was.
+    #[inline]
+    pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>> {
+        self.call_with(call, Verdict::of)
     }
 
-    /// How long to stay open, as far as the breaker and the callee say.
-    pub(super) fn open_for(&self, retry_after: Duration) -> OpenFor {
-        OpenFor { retry_after, place: core::ptr::from_ref(self).addr() as u64 }
+    /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever the
+    /// verdict.
+    ///
+    /// # Examples
+    ///
+    /// A file that is not found is not the server's failure:
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::{CircuitBreaker, Verdict};
+    /// use std::io::ErrorKind;
+    ///
+    /// let breaker = CircuitBreaker::default();
+    /// for _ in 0..10 {
+    ///     let missing = breaker.call_with(
+    ///         || std::fs::read_to_string("/no/such/file"),
+    ///         |result| match result {
+    ///             Err(error) if error.kind() == ErrorKind::NotFound => Verdict::Ignored,
+    ///             result => Verdict::of(result),
+    ///         },
+    ///     );
+    ///     assert!(missing.is_err());
+    /// }
+    /// assert_eq!(breaker.state(), damper::State::Closed);
+    /// ```
+    #[inline]
+    pub fn call_with<T, E>(
+        &self,
+        call: impl FnOnce() -> Result<T, E>,
+        classify: impl FnOnce(&Result<T, E>) -> Verdict,
+    ) -> Result<T, CallError<E>> {
+        let ticket = self.circuit.admit()?;
+        let guard = FailOnUnwind::recorded_by(|| self.circuit.record(ticket, Verdict::Failure));
+        let result = call();
+        let verdict = classify(&result);
+        guard.over();
+        self.circuit.record(ticket, verdict);
+        result.map_err(CallError::Failed)
+    }
+
+    /// Awaits a future if the breaker lets it pass. `Err` is a failure, and so is a panic.
+    ///
+    /// The breaker is asked when the future is first polled. A future that is dropped before it ended records no
+    /// verdict: put a timeout *into* the future, and make it an error there. A future that works before it is polled,
+    /// such as a spawned task, is not held back; give an `async` block. To spawn it, move an `Arc` of the breaker into
+    /// an `async` block.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let breaker = damper::CircuitBreaker::default();
+    /// let answer = breaker.run(async { "42".parse::<u32>() }).await;
+    /// assert_eq!(answer, Ok(42));
+    /// # }
+    /// ```
+    pub fn run<T, E, F: Future<Output = Result<T, E>>>(&self, future: F) -> Run<&Self, F, ClassifyFn<T, E>> {
+        Run::of_result(self, future)
+    }
+
+    /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned.
+    pub fn run_with<T, E, F: Future<Output = Result<T, E>>, V: FnOnce(&Result<T, E>) -> Verdict>(
+        &self,
+        future: F,
+        classify: V,
+    ) -> Run<&Self, F, V> {
+        Run::new(self, future, classify)
+    }
+
+    /// Returns a permit for one call.
+    ///
+    /// # Errors
+    ///
+    /// [`CircuitOpen`] while the breaker is open, or half-open with all its probes in flight.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock, State};
+    ///
+    /// let clock = ManualClock::new();
+    /// let config = BreakerConfig::builder().failure_threshold(1).build()?;
+    /// let breaker = CircuitBreaker::with_clock(config, &clock);
+    /// breaker.try_acquire()?.failure();
+    /// assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(30)));
+    ///
+    /// clock.advance(Duration::from_secs(30));
+    /// let probe = breaker.try_acquire()?;
+    /// assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), None); // probe in progress
+    /// probe.success();
+    /// assert_eq!(breaker.state(), State::Closed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire(&self) -> Result<Permit<&Self>, CircuitOpen> {
+        let ticket = self.circuit.admit()?;
+        Ok(Permit::new(self, ticket))
+    }
+
+    /// Returns a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the breaker: for what
+    /// outlives the borrow, like the body of a response or a spawned task.
+    ///
+    /// # Errors
+    ///
+    /// [`CircuitOpen`] while the breaker is open, or half-open with all its probes in flight.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    #[inline]
+    pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, CircuitOpen> {
+        let ticket = self.circuit.admit()?;
+        Ok(Permit::new(Arc::clone(self), ticket))
+    }
+
+    /// Returns the refusal that a call would get now, or `None` if it would pass.
+    ///
+    /// Takes no permit and changes nothing. The outcome may differ for a later call, so make each call with a permit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
+    ///
+    /// let breaker = CircuitBreaker::with_clock(BreakerConfig::DEFAULT, ManualClock::new());
+    /// assert_eq!(breaker.refusal(), None);
+    /// breaker.force_open();
+    /// assert_eq!(breaker.refusal(), breaker.try_acquire().err());
+    /// ```
+    #[inline]
+    pub fn refusal(&self) -> Option<CircuitOpen> {
+        self.circuit.refusal()
+    }
+
+    /// Returns the state that a call would find now.
+    ///
+    /// An open breaker whose cooldown is over is half-open, though no probe has passed yet. A breaker that was
+    /// half-open for longer than [`max_half_open`](super::BreakerConfigBuilder::max_half_open) is open, though no call
+    /// has found it so yet.
+    pub fn state(&self) -> State {
+        self.circuit.state()
+    }
+
+    /// Returns the state, the counts, and when the next probe may pass.
+    pub fn status(&self) -> BreakerStatus {
+        self.circuit.status()
+    }
+
+    /// Opens the breaker until it is [reset](Self::reset): every call is refused, and none is a probe.
+    pub fn force_open(&self) {
+        self.circuit.force(Phase::ForcedOpen);
+    }
+
+    /// Closes the breaker until it is [reset](Self::reset): every call passes, and none is counted.
+    pub fn force_closed(&self) {
+        self.circuit.force(Phase::ForcedClosed);
+    }
+
+    /// Stops the breaker from tripping until it is [reset](Self::reset): every call passes, and all are counted, as
+    /// [`status`](Self::status) shows.
+    pub fn disable(&self) {
+        self.circuit.force(Phase::Disabled { failures: 0 });
+    }
+
+    /// Lets calls pass uncounted that the breaker would refuse, until it is [reset](Self::reset). Otherwise it works as
+    /// ever, so you see what it would do before it does.
+    pub fn metrics_only(&self) {
+        self.circuit.set_metrics_only(true);
+    }
+
+    /// Closes the breaker with nothing counted, and ends [`metrics_only`](Self::metrics_only) and every forced state.
+    ///
+    /// Results of in-flight calls are discarded. The [listener](super::OnStateChange) is called even if the breaker was
+    /// closed.
+    pub fn reset(&self) {
+        self.circuit.force(Phase::Closed { failures: 0 });
     }
 }
 
-/// The state that it is in, without a look at the clock.
+/// Shows the state as it was left, without reading the clock.
 impl<C, L> fmt::Debug for CircuitBreaker<C, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CircuitBreaker").field("phase", &self.word.load().phase).finish_non_exhaustive()
+        f.debug_struct("CircuitBreaker").field("phase", &self.circuit.phase()).finish_non_exhaustive()
     }
 }

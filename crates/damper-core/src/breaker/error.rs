@@ -11,10 +11,10 @@ use core::time::Duration;
 /// Displayed as a sentence: `circuit open, next probe in 28 s`, `circuit half-open, probe in progress` or
 /// `circuit forced open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CircuitOpen(Refusal);
+pub struct CircuitOpen(OpenReason);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
+enum OpenReason {
     /// So many microseconds, which are a duration when somebody asks: that takes a division.
     For(u64),
     Probing,
@@ -22,11 +22,11 @@ enum Refusal {
 }
 
 impl CircuitOpen {
-    pub(crate) const PROBING: Self = Self(Refusal::Probing);
-    pub(crate) const FORCED: Self = Self(Refusal::Forced);
+    pub(crate) const PROBING: Self = Self(OpenReason::Probing);
+    pub(crate) const FORCED: Self = Self(OpenReason::Forced);
 
     pub(crate) const fn for_micros(micros: u64) -> Self {
-        Self(Refusal::For(micros))
+        Self(OpenReason::For(micros))
     }
 
     /// The time until the next probe may pass, rounded up to microseconds; `None` while probes are out, whose
@@ -34,8 +34,8 @@ impl CircuitOpen {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.0 {
-            Refusal::For(micros) => Some(Duration::from_micros(micros)),
-            Refusal::Probing | Refusal::Forced => None,
+            OpenReason::For(micros) => Some(Duration::from_micros(micros)),
+            OpenReason::Probing | OpenReason::Forced => None,
         }
     }
 
@@ -81,11 +81,11 @@ fn source_of<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a (d
 impl fmt::Display for CircuitOpen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Refusal::For(micros) => {
+            OpenReason::For(micros) => {
                 write!(f, "circuit open, next probe in {}", Human(Duration::from_micros(micros)))
             }
-            Refusal::Probing => f.write_str("circuit half-open, probe in progress"),
-            Refusal::Forced => f.write_str("circuit forced open"),
+            OpenReason::Probing => f.write_str("circuit half-open, probe in progress"),
+            OpenReason::Forced => f.write_str("circuit forced open"),
         }
     }
 }
@@ -95,11 +95,11 @@ impl defmt::Format for CircuitOpen {
     #[allow(clippy::match_same_arms, reason = "texts that differ are alike once they are interned")]
     fn format(&self, f: defmt::Formatter<'_>) {
         match self.0 {
-            Refusal::For(micros) => {
+            OpenReason::For(micros) => {
                 defmt::write!(f, "circuit open, next probe in {=u64:us}", micros);
             }
-            Refusal::Probing => defmt::write!(f, "circuit half-open, probe in progress"),
-            Refusal::Forced => defmt::write!(f, "circuit forced open"),
+            OpenReason::Probing => defmt::write!(f, "circuit half-open, probe in progress"),
+            OpenReason::Forced => defmt::write!(f, "circuit forced open"),
         }
     }
 }

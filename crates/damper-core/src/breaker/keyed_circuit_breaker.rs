@@ -1,7 +1,7 @@
 //! A breaker for every key.
 
-use super::run::OfResult;
-use super::{BreakerConfig, BreakerStatus, CallError, CircuitBreaker, Run, State, Window};
+use super::run::ClassifyFn;
+use super::{BreakerConfig, CallError, CircuitBreaker, Run, Window};
 use crate::store::LruStore;
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
@@ -14,7 +14,7 @@ use core::hash::{BuildHasher, Hash};
 ///
 /// A breaker that was evicted is forgotten: the next call for its key passes, and meets a new one. So those go last
 /// that know something which is worth keeping: open ones, half-open ones with probes in flight or decided, and those
-/// that was forced into a state (or set to metrics only). An open breaker whose cooldown is over and that is no longer called
+/// that were forced into a state (or set to metrics only). An open breaker whose cooldown is over and that is no longer called
 /// is not among them.
 ///
 /// # Floods of keys
@@ -26,7 +26,7 @@ use core::hash::{BuildHasher, Hash};
 /// the store is flooded with hosts. A low threshold makes such a flood cheap; a capacity well above the number of hosts that you
 /// call makes it expensive.
 ///
-/// For breakers that differ, or that tell somebody of their changes, take an [`LruStore`] and make each as you like.
+/// For breakers that differ, or that have listeners, take an [`LruStore`] and create each as you like.
 ///
 /// # Examples
 ///
@@ -80,7 +80,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
     }
 
     /// The same breakers, before their first use, with a [window](CircuitBreaker::with_window) for their rates, each
-    /// with one of its own. Default: the last 48 calls (24 where slow ones are told apart).
+    /// with one of its own. Default: the last 48 calls (24 where slow ones count).
     #[must_use]
     pub fn with_window(self, window: Window) -> Self {
         Self { window: Some(window), ..self }
@@ -117,7 +117,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
     /// # Errors
     ///
     /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was.
-    pub fn run<Q, T, E, F>(&self, key: &Q, future: F) -> Run<Arc<CircuitBreaker<C>>, F, OfResult<T, E>>
+    pub fn run<Q, T, E, F>(&self, key: &Q, future: F) -> Run<Arc<CircuitBreaker<C>>, F, ClassifyFn<T, E>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -137,18 +137,6 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
         match self.window {
             Some(window) => breaker.with_window(window),
             None => breaker,
-        }
-    }
-}
-
-impl BreakerStatus {
-    /// Returns whether a breaker that starts over would do otherwise: for [`LruStore::keep_if`] of a store of breakers.
-    #[must_use]
-    pub fn is_worth_keeping(&self) -> bool {
-        match self.state() {
-            State::Open | State::ForcedOpen | State::ForcedClosed | State::Disabled => true,
-            State::HalfOpen => self.probes_in_flight() + self.probes_succeeded() + self.probes_failed() > 0,
-            State::Closed => self.is_metrics_only(),
         }
     }
 }

@@ -8,55 +8,46 @@
 //!    └──────────────────────────── enough probes succeed ─────────────────────────────────┘
 //! ```
 
-// | file | idea |
+// | file | type |
 // |---|---|
-// | `word` | the one atomic word |
-// | `policy`, `chance` | the state machine, apart from atomics, and the jitter of its cooldowns |
-// | `window` | the outcomes that rates are taken of |
-// | `circuit_breaker` | puts them together |
-// | `admission`, `outcome` | the way through it: whether a call may be made, and what comes of it |
-// | `permit`, `verdict` | the permission to make a call, and how that went |
-// | `call`, `run` | a call behind a breaker, and a future |
-// | `unwind` | a panic in a call of the adapters |
-// | `control` | what somebody asks for |
-// | `change`, `status` | what others are told |
-// | `config`, `config_error` | settings, and which of them is out of range |
-// | `error` | refusals |
+// | `circuit_breaker` | `CircuitBreaker`: constructors, calls and permits, controls, state |
+// | `circuit` | `Circuit`, the inside of a breaker: admits calls, records outcomes, notifies the listener |
+// | `state_machine` | `StateMachine`: computes the next snapshot, without atomics or a clock |
+// | `state_word` | `StateWord`: the atomic word, its fields, and the compare-and-swap |
+// | `window` | the outcomes from which rates are computed |
+// | `permit` | `Permit`, `BreakerRef`, `Verdict`, and `FailOnUnwind`, which records a panic as a failure |
+// | `run` | `Run`: a future behind a breaker |
+// | `status` | `BreakerStatus` |
+// | `state_change` | `StateChange`, `Cause`, `OnStateChange` |
+// | `config` | `BreakerConfig`, its builder and its error |
+// | `error` | `CircuitOpen` and `CallError` |
+// | `keyed_circuit_breaker` | `KeyedCircuitBreaker`: one breaker per key |
 
-// First, so that the documentation begins with how a breaker is made.
+// First, so that the documentation begins with how to create a breaker.
 mod circuit_breaker;
 
-mod admission;
-mod call;
-mod chance;
-mod change;
+mod circuit;
 mod config;
-mod config_error;
-mod control;
 mod error;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod keyed_circuit_breaker;
-mod outcome;
-mod permit;
-mod policy;
+pub(crate) mod permit;
 mod run;
+mod state_change;
+mod state_machine;
+mod state_word;
 mod status;
-pub(crate) mod unwind;
-mod verdict;
 mod window;
-mod word;
 
-pub use change::{Cause, OnStateChange, StateChange};
 pub use circuit_breaker::CircuitBreaker;
-pub use config::{BreakerConfig, BreakerConfigBuilder};
-pub use config_error::BreakerConfigError;
+pub use config::{BreakerConfig, BreakerConfigBuilder, BreakerConfigError};
 pub use error::{CallError, CircuitOpen};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed_circuit_breaker::KeyedCircuitBreaker;
-pub use permit::{BreakerRef, Permit};
+pub use permit::{BreakerRef, Permit, Verdict};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use run::Run;
+pub use state_change::{Cause, OnStateChange, StateChange};
+pub use state_word::State;
 pub use status::BreakerStatus;
-pub use verdict::Verdict;
 pub use window::{Window, WindowError};
-pub use word::State;

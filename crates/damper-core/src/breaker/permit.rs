@@ -1,7 +1,7 @@
-//! The permission to make one call.
+//! The permit to make one call, and the verdict on how it went.
 
-use super::admission::Admitted;
-use super::{CircuitBreaker, OnStateChange, Verdict};
+use super::circuit::Ticket;
+use super::{CircuitBreaker, OnStateChange};
 use crate::time::Clock;
 use core::fmt;
 use core::time::Duration;
@@ -12,7 +12,7 @@ pub trait BreakerRef: sealed::Sealed {
     /// The breaker's clock.
     type Clock: Clock;
 
-    /// Who is told of its changes.
+    /// The listener for its state changes.
     type Listener: OnStateChange;
 
     /// The breaker.
@@ -50,48 +50,81 @@ impl<C: Clock, L: OnStateChange> BreakerRef for alloc::sync::Arc<CircuitBreaker<
     }
 }
 
-/// The permission to make one call, and the way to tell its outcome.
+/// What the outcome of a call says about the server.
 ///
-/// One outcome is told; a permit that is dropped tells none: a probe then gives its place back, and nothing is
-/// decided (unless the breaker is [told otherwise](super::BreakerConfigBuilder::abandoned_probes_fail)). The
-/// outcome of a call that was permitted before the breaker's last change of state changes nothing. It may outlive
-/// the call, for a body that is still to come.
+/// A failure is what waiting may cure: no connection, a timeout, a 5xx response. A mistake of the caller's (a 404
+/// response, a value that does not parse) is none, and neither is 429: that server is alive, and says itself how long to
+/// wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Verdict {
+    /// It works. A probe that took as long as a [slow call](super::BreakerConfigBuilder::slow_rate) counts as failed
+    /// nevertheless.
+    Success,
+    /// It failed.
+    Failure,
+    /// It failed, and asked for a pause of this duration (`Retry-After`).
+    RetryAfter(Duration),
+    /// Nothing, as if the call had not been made.
+    Ignored,
+}
+
+impl Verdict {
+    /// Returns a success for `Ok` and a failure for `Err`.
+    #[must_use]
+    pub fn of<T, E>(result: &Result<T, E>) -> Self {
+        Self::failure_if(result.is_err())
+    }
+
+    /// Returns a failure if `failed`, otherwise a success.
+    #[must_use]
+    pub fn failure_if(failed: bool) -> Self {
+        if failed { Self::Failure } else { Self::Success }
+    }
+}
+
+/// The permit to make one call, which records its outcome.
+///
+/// A permit records one outcome. A permit that is dropped records none: a probe's place becomes free, and nothing is
+/// decided (unless the breaker is [configured otherwise](super::BreakerConfigBuilder::abandoned_probes_fail)). The
+/// outcome of a call that was permitted before the breaker's last state change is discarded. A permit may outlive the
+/// call, for a body that is still to come.
 ///
 /// Where [slow calls](super::BreakerConfigBuilder::slow_rate) count, the call is timed from its permit to its verdict,
 /// and a probe that succeeds slowly has failed.
-#[must_use = "a permit that is dropped at once tells no outcome"]
+#[must_use = "a permit that is dropped at once records no outcome"]
 pub struct Permit<B: BreakerRef> {
     breaker: B,
-    admitted: Admitted,
+    ticket: Ticket,
     settled: bool,
 }
 
 impl<B: BreakerRef> Permit<B> {
     #[inline]
-    pub(super) fn new(breaker: B, admitted: Admitted) -> Self {
-        Self { breaker, admitted, settled: false }
+    pub(super) fn new(breaker: B, ticket: Ticket) -> Self {
+        Self { breaker, ticket, settled: false }
     }
 
-    /// The call succeeded. A slow probe counts as failed where [slow calls](super::BreakerConfigBuilder::slow_rate) do.
+    /// Records a success. A slow probe counts as failed where [slow calls](super::BreakerConfigBuilder::slow_rate) do.
     #[inline]
     pub fn success(self) {
         self.record(Verdict::Success);
     }
 
-    /// The call failed.
+    /// Records a failure.
     #[inline]
     pub fn failure(self) {
         self.record(Verdict::Failure);
     }
 
-    /// The call failed, and the callee asked to be left alone for so long: if this opens the breaker, it stays open
-    /// for no less, up to [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after).
+    /// Records a failure, with the server's `Retry-After`: if this opens the breaker, it stays open for no less, up to
+    /// [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after).
     #[inline]
     pub fn failure_with_retry_after(self, retry_after: Duration) {
         self.record(Verdict::RetryAfter(retry_after));
     }
 
-    /// The call says nothing about what was called: as if it had not been made. A probe gives its place back.
+    /// Records that the call says nothing about the server, as if it had not been made. A probe's place becomes free.
     #[inline]
     pub fn ignore(self) {
         self.record(Verdict::Ignored);
@@ -103,20 +136,20 @@ impl<B: BreakerRef> Permit<B> {
         self.record(Verdict::of(result));
     }
 
-    /// Counts a probe as a success though its call goes on, because what was called has answered.
+    /// Records the success of a probe whose call goes on, because the server has responded.
     ///
-    /// If that closes the breaker, the verdict that is told later is one on a call of the closed state; otherwise it
-    /// changes nothing. A call that is no probe goes on as it is.
+    /// If that closes the breaker, the verdict that is recorded later is one on a call of the closed state; otherwise it
+    /// is discarded. A call that is no probe goes on as it is.
     #[inline]
     pub fn probe_answered(&mut self) {
-        self.admitted = self.breaker.breaker().probe_answered(self.admitted);
+        self.ticket = self.breaker.breaker().circuit.probe_answered(self.ticket);
     }
 
     /// Records `verdict` as the call's outcome.
     #[inline]
     pub fn record(mut self, verdict: Verdict) {
         self.settled = true;
-        self.breaker.breaker().record_verdict(self.admitted, verdict);
+        self.breaker.breaker().circuit.record(self.ticket, verdict);
     }
 }
 
@@ -130,7 +163,73 @@ impl<B: BreakerRef> Drop for Permit<B> {
     #[inline]
     fn drop(&mut self) {
         if !self.settled {
-            self.breaker.breaker().abandoned(self.admitted);
+            self.breaker.breaker().circuit.abandoned(self.ticket);
         }
+    }
+}
+
+/// Records a failure if the code in its scope panics; the panic goes on.
+///
+/// It stands on the stack while that code runs, and is [over](Self::over) after it. A call that is dropped while its
+/// caller unwinds has no such guard: it counts as cancelled.
+#[must_use = "it guards while it is in scope"]
+pub struct FailOnUnwind<F: Fail>(F);
+
+/// What a [`FailOnUnwind`] lets fail: a permit, where it is still there, or a closure that records the failure.
+pub trait Fail {
+    /// Records the failure.
+    fn fail(&mut self);
+}
+
+impl<B: BreakerRef> Fail for &mut Option<Permit<B>> {
+    #[inline]
+    fn fail(&mut self) {
+        if let Some(permit) = self.take() {
+            permit.failure();
+        }
+    }
+}
+
+impl<F: FnMut()> Fail for F {
+    #[inline]
+    fn fail(&mut self) {
+        self();
+    }
+}
+
+impl<'a, B: BreakerRef> FailOnUnwind<&'a mut Option<Permit<B>>> {
+    /// Guards a part of the call that has this permit.
+    #[inline]
+    pub fn new(permit: &'a mut Option<Permit<B>>) -> Self {
+        Self(permit)
+    }
+}
+
+impl<F: FnMut()> FailOnUnwind<F> {
+    /// Guards a call whose failure `record` records.
+    #[inline]
+    pub(crate) fn recorded_by(record: F) -> Self {
+        Self(record)
+    }
+}
+
+impl<F: Fail> FailOnUnwind<F> {
+    /// Ends the guard: the code has returned.
+    #[inline]
+    pub fn over(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl<F: Fail> Drop for FailOnUnwind<F> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.fail();
+    }
+}
+
+impl<F: Fail> fmt::Debug for FailOnUnwind<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FailOnUnwind").finish_non_exhaustive()
     }
 }

@@ -1,57 +1,20 @@
 //! A future behind a breaker.
 
-use super::{BreakerRef, CallError, CircuitBreaker, OnStateChange, Permit, Verdict};
-use crate::time::Clock;
+use super::{BreakerRef, CallError, Permit, Verdict};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
-/// A verdict on what a call returned, as a function, so that the future's type can be named.
-pub(crate) type OfResult<T, E> = fn(&Result<T, E>) -> Verdict;
-
-impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
-    /// Awaits a future if the breaker lets it pass, which is asked when it is first polled; `Err` is a failure, and
-    /// so is unwinding out of it. Dropped before it ended, it tells no verdict: put a timeout *into* the future,
-    /// and make it an error there. A future that works before it is polled, such as a spawned task, is not held
-    /// back; give an `async` block. To spawn it, move an `Arc` of the breaker into an `async` block.
-    ///
-    /// # Errors
-    ///
-    /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was.
-    ///
-    /// # Examples
-    ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
-    /// # extern crate damper_core as damper;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let breaker = damper::CircuitBreaker::default();
-    /// let answer = breaker.run(async { "42".parse::<u32>() }).await;
-    /// assert_eq!(answer, Ok(42));
-    /// # }
-    /// ```
-    pub fn run<T, E, F: Future<Output = Result<T, E>>>(&self, future: F) -> Run<&Self, F, OfResult<T, E>> {
-        Run::of_result(self, future)
-    }
-
-    /// As [`run`](Self::run), with a verdict of your own on what the future returned.
-    pub fn run_with<T, E, F: Future<Output = Result<T, E>>, V: FnOnce(&Result<T, E>) -> Verdict>(
-        &self,
-        future: F,
-        classify: V,
-    ) -> Run<&Self, F, V> {
-        Run::new(self, future, classify)
-    }
-}
+/// A verdict on what a call returned, as a function pointer, so that the future's type can be named.
+pub(crate) type ClassifyFn<T, E> = fn(&Result<T, E>) -> Verdict;
 
 pin_project! {
-    /// A future behind a breaker. Made by [`CircuitBreaker::run`].
+    /// A future behind a breaker, made by [`CircuitBreaker::run`](super::CircuitBreaker::run).
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it ended, it tells no verdict: a probe gives its place back.
+    /// Dropped before it ended, it records no verdict, and a probe's place becomes free.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct Run<B: BreakerRef, F, V> {
         breaker: B,
@@ -59,7 +22,7 @@ pin_project! {
         future: F,
         classify: Option<V>,
         permit: Option<Permit<B>>,
-        // While the future is polled and judged: still so when it is dropped after either unwound.
+        // Set while the future is polled and classified, and still set when it is dropped after either panicked.
         is_polled: bool,
     }
 
@@ -90,12 +53,12 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if this.permit.is_none() && this.classify.is_some() {
-            let admitted = this.breaker.breaker().admit()?;
-            *this.permit = Some(Permit::new(this.breaker.clone(), admitted));
+            let ticket = this.breaker.breaker().circuit.admit()?;
+            *this.permit = Some(Permit::new(this.breaker.clone(), ticket));
         }
         *this.is_polled = true;
         let result = this.future.poll(context);
-        // A verdict that unwinds is a failure too.
+        // A classifier that panics is a failure too.
         let verdict = match &result {
             Poll::Ready(result) => this.classify.take().map(|classify| classify(result)),
             Poll::Pending => None,
@@ -109,7 +72,7 @@ where
     }
 }
 
-impl<B: BreakerRef, F, T, E> Run<B, F, OfResult<T, E>> {
+impl<B: BreakerRef, F, T, E> Run<B, F, ClassifyFn<T, E>> {
     pub(crate) fn of_result(breaker: B, future: F) -> Self {
         Self::new(breaker, future, Verdict::of)
     }

@@ -1,102 +1,79 @@
 //! What can be read of a breaker.
 
-use super::window::Tally;
-use super::word::{Phase, Probes, Snapshot};
-use super::{CircuitBreaker, OnStateChange, State};
-use crate::time::{Clock, Human};
+use super::State;
+use super::state_word::{Phase, Probes, Snapshot};
+use super::window::OutcomeCounts;
+use crate::time::Human;
 use core::fmt;
 use core::time::Duration;
 
-impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
-    /// Returns the state that a call would find now.
-    ///
-    /// An open breaker whose cooldown is over is half-open, though no probe has passed yet. A breaker that was
-    /// half-open for longer than [`max_half_open`](super::BreakerConfigBuilder::max_half_open) is open, though no call
-    /// has found it so yet.
-    pub fn state(&self) -> State {
-        self.shown(self.word.load()).0
-    }
+/// The state and the counts of a breaker, read without a lock. State and generation belong together; the counts of the
+/// window may be newer. Where time alone has changed the state (a cooldown or the longest time half-open is
+/// over), the generation counts that change when a call finds it.
+///
+/// Displayed as a line for a log: `circuit closed, 2 failures in a row, 3 of 48 calls failed, 5 slow`, `circuit open,
+/// next probe in 28 s, 24 of 48 calls failed`, `circuit half-open, probes: 1 out, 2 succeeded, 0 failed`. Zero
+/// counts are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[must_use]
+pub struct BreakerStatus {
+    state: State,
+    generation: u32,
+    is_metrics_only: bool,
+    consecutive_failures: u64,
+    calls: u32,
+    failed: u32,
+    slow: u32,
+    probes_in_flight: u32,
+    probes_succeeded: u32,
+    probes_failed: u32,
+    next_probe_in: Option<Duration>,
+}
 
-    /// The state that a call would find now, and for how long it would be refused.
-    fn shown(&self, current: Snapshot) -> (State, Option<u64>) {
-        self.policy.state(current, || self.now(), self.open_for(Duration::ZERO))
-    }
-
-    /// What the breaker knows now: its state, what it has counted, and when the next probe may pass.
-    pub fn status(&self) -> BreakerStatus {
-        let current = self.word.load();
-        let (state, left) = self.shown(current);
-        let (tally, generation) = if self.policy.has_rates() {
-            self.window.tally(if self.window.is_timed() { self.now().micros } else { 0 })
-        } else {
-            (Tally::default(), current.generation)
-        };
-        let tally = match current.phase {
-            // What tripped it was counted in the last closed state.
-            Phase::Open { .. } | Phase::HalfOpen(_) => tally,
-            // What was counted in an earlier state is no longer looked at.
-            _ if generation != current.generation => Tally::default(),
-            _ => tally,
-        };
-        let consecutive_failures = match current.phase {
+impl BreakerStatus {
+    /// The status of a breaker whose word was loaded as `snapshot`: the state that a call would find, for how many
+    /// microseconds it would be refused, and the counts of the window.
+    pub(super) fn new(
+        snapshot: Snapshot,
+        state: State,
+        left: Option<u64>,
+        counts: OutcomeCounts,
+        is_metrics_only: bool,
+    ) -> Self {
+        let consecutive_failures = match snapshot.phase {
             Phase::Closed { failures } | Phase::Disabled { failures } => failures,
             _ => 0,
         };
-        let (probes_in_flight, probes_succeeded, probes_failed) = match current.phase {
-            // After its longest time half-open the next call finds it open, without probes.
-            Phase::HalfOpen(Probes { out, succeeded, failed, .. }) if state == State::HalfOpen => {
-                (out, succeeded, failed)
+        let (probes_in_flight, probes_succeeded, probes_failed) = match snapshot.phase {
+            // After `max_half_open` the next call finds it open, without probes.
+            Phase::HalfOpen(Probes { in_flight, succeeded, failed, .. }) if state == State::HalfOpen => {
+                (in_flight, succeeded, failed)
             }
             _ => (0, 0, 0),
         };
-        BreakerStatus {
+        Self {
             state,
-            generation: current.generation.to_bits() as u32,
-            is_metrics_only: self.is_metrics_only(),
+            generation: snapshot.generation.to_bits() as u32,
+            is_metrics_only,
             consecutive_failures,
-            calls: tally.calls,
-            failed: tally.failed,
-            slow: tally.slow,
+            calls: counts.calls,
+            failed: counts.failed,
+            slow: counts.slow,
             probes_in_flight,
             probes_succeeded,
             probes_failed,
             next_probe_in: left.map(Duration::from_micros),
         }
     }
-}
 
-/// What a breaker knows at one moment, read without a lock. State and generation belong together; the counts of the
-/// window may be of a moment later. Where time alone has changed the state (a cooldown or the longest time half-open is
-/// over), the generation counts that change when a call finds it.
-///
-/// Displayed as a line for a log: `circuit closed, 2 failures in a row, 3 of 48 calls failed, 5 slow`, `circuit open,
-/// next probe in 28 s, 24 of 48 calls failed`, `circuit half-open, probes: 1 out, 2 succeeded, 0 failed`. What there is
-/// none of is left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[must_use]
-pub struct BreakerStatus {
-    pub(super) state: State,
-    pub(super) generation: u32,
-    pub(super) is_metrics_only: bool,
-    pub(super) consecutive_failures: u64,
-    pub(super) calls: u32,
-    pub(super) failed: u32,
-    pub(super) slow: u32,
-    pub(super) probes_in_flight: u32,
-    pub(super) probes_succeeded: u32,
-    pub(super) probes_failed: u32,
-    pub(super) next_probe_in: Option<Duration>,
-}
-
-impl BreakerStatus {
-    /// The state that a call would have found, as [`CircuitBreaker::state`](super::CircuitBreaker::state) tells it.
+    /// The state that a call would have found, as [`CircuitBreaker::state`](super::CircuitBreaker::state) returns it.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// The number of the state's turn, which counts changes; wraps after 8,192.
+    /// The generation, incremented on every transition; wraps after 8,192.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.generation
@@ -173,6 +150,17 @@ impl BreakerStatus {
     #[must_use]
     pub fn next_probe_in(&self) -> Option<Duration> {
         self.next_probe_in
+    }
+
+    /// Returns whether a new breaker in its place would behave differently: for
+    /// [`LruStore::keep_if`](crate::LruStore::keep_if) of a store of breakers.
+    #[must_use]
+    pub fn is_worth_keeping(&self) -> bool {
+        match self.state() {
+            State::Open | State::ForcedOpen | State::ForcedClosed | State::Disabled => true,
+            State::HalfOpen => self.probes_in_flight() + self.probes_succeeded() + self.probes_failed() > 0,
+            State::Closed => self.is_metrics_only(),
+        }
     }
 }
 

@@ -21,7 +21,7 @@
 use super::lease::{set_aside, set_quota_beside, with_budget};
 use super::{Algorithm, BudgetError, Denied, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
-use crate::sync::{AtomicU64, Field, Ordering, prefer, preference};
+use crate::sync::{AtomicU64, Field, Ordering, affinity};
 use crate::time::{Clock, DefaultClock, Monotonic};
 use alloc::boxed::Box;
 use crossbeam_utils::CachePadded;
@@ -128,7 +128,7 @@ impl<C: Clock> Striped<C> {
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<(), Denied> {
         // The straight path, once.
-        let place = preference() % self.stripes.len();
+        let place = affinity::preferred_of(self.stripes.len());
         let stripe = Stripe(&self.stripes[place]);
         let word = stripe.load();
         if u64::from(n) <= TOKENS.get(word) && stripe.replace(word, word - u64::from(n)) {
@@ -158,8 +158,7 @@ impl<C: Clock> Striped<C> {
             let claimed = if n > tokens { word + OUT.put(room.into()) } else { word - u64::from(n) };
             if !stripe.replace(word, claimed) {
                 // Another thread is here too.
-                place = (place + 1) % self.stripes.len();
-                prefer(place);
+                place = affinity::move_on(place, self.stripes.len());
                 continue;
             }
             if n <= tokens {

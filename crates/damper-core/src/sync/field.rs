@@ -18,7 +18,7 @@ impl Field {
         Self { offset: self.end(), bits }
     }
 
-    /// The number of bits up to the end of this field; the last field's tells whether the fields tile the word.
+    /// The number of bits up to the end of this field; that of the last field shows whether the fields tile the word.
     pub(crate) const fn end(self) -> u32 {
         self.offset + self.bits
     }

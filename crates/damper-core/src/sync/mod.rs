@@ -1,43 +1,43 @@
 //! The facade over the atomics: `core`'s; where the target has no 64-bit atomics, those of `portable-atomic` under
 //! `std`, and critical sections without; or those of a model checker, `loom`'s or `shuttle`'s.
 //!
-//! Everything that is shared between threads in this crate goes through this module, and `cfg(loom)` and
-//! `cfg(shuttle)` stand nowhere else. Under loom there are two settings, chosen per thread by `with_loads_as_rmw`: the
+//! Everything that is shared between threads in this crate goes through this module, and only this module has
+//! `cfg(loom)` and `cfg(shuttle)`. Under loom there are two settings, chosen per thread by `with_loads_as_rmw`: the
 //! plain one, and one in which every load is `fetch_or(0)` and every store a `swap`, because loom 0.7 does not visit
 //! every interleaving in which a thread loads a location and then compare-exchanges it.
 
+// | file | idea |
+// |---|---|
+// | `native` | the atomics and locks of the target |
+// | `sectioned` | 64-bit atomics in critical sections |
+// | `model` | the atomics and locks of a model checker |
+// | `field` | `Field`: the fields of a packed word |
+// | `signal` | `Signal`: a change that threads wait for |
+// | `affinity` | which of several places a thread uses first |
+
+#[cfg(feature = "std")]
+pub(crate) mod affinity;
 mod field;
-mod guarded;
-#[cfg(not(any(loom, shuttle, target_has_atomic = "64")))]
-mod halves;
 #[cfg(not(any(loom, shuttle)))]
 mod native;
-#[cfg(feature = "std")]
-mod preference;
 #[cfg(not(any(loom, shuttle, feature = "std", target_has_atomic = "64")))]
 mod sectioned;
 #[cfg(feature = "std")]
 mod signal;
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use native::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Backoff, Versioned64, fence};
+pub(crate) use native::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Backoff, Guarded, Versioned64, fence};
 
 #[cfg(any(loom, shuttle))]
 mod model;
 #[cfg(any(loom, shuttle))]
-pub(crate) use model::{AtomicBool, AtomicU32, AtomicU64, AtomicU64 as Versioned64, AtomicUsize, Backoff, fence};
+pub(crate) use model::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicU64 as Versioned64, AtomicUsize, Backoff, Guarded, fence,
+};
 #[cfg(any(loom, shuttle))]
 pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 
 pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::{Field, signed};
-pub(crate) use guarded::Guarded;
-#[cfg(any(loom, shuttle))]
-use model::RawLock;
-#[cfg(not(any(loom, shuttle)))]
-use native::RawLock;
-
-#[cfg(feature = "std")]
-pub(crate) use preference::{prefer, preference};
 #[cfg(feature = "std")]
 pub(crate) use signal::Signal;
 

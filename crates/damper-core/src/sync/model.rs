@@ -1,5 +1,7 @@
 //! The atomics of a model checker, loom's or shuttle's, in two settings, and with flaws that a model must notice.
 
+extern crate std;
+
 use core::sync::atomic::Ordering;
 #[cfg(loom)]
 use loom::sync;
@@ -20,7 +22,7 @@ std::thread_local! {
 /// What is wrong with the atomics, for models that show that they would notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// A compare-exchange stores without comparing.
+    /// A compare-and-swap stores without comparing.
     BlindExchange,
     /// Every access is Relaxed, and a fence does nothing.
     NothingOrdered,
@@ -155,20 +157,20 @@ impl AtomicBool {
 
 #[cfg(feature = "std")]
 pub(super) use sync::{Condvar, Mutex, MutexGuard};
-/// The checker's lock. A reader keeps the others out too: which of them comes first matters all the same.
+/// A value behind the checker's mutex. A reader excludes the others too, because their order matters as well.
 #[derive(Debug)]
-pub(super) struct RawLock<T>(sync::Mutex<T>);
+pub(crate) struct Guarded<T>(sync::Mutex<T>);
 
-impl<T> RawLock<T> {
-    pub(super) fn new(value: T) -> Self {
+impl<T> Guarded<T> {
+    pub(crate) fn new(value: T) -> Self {
         Self(sync::Mutex::new(value))
     }
 
-    pub(super) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         self.write(|value| look(value))
     }
 
-    pub(super) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         change(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 }

@@ -1,7 +1,5 @@
-//! The atomics of the target, and crossbeam's backoff.
+//! The atomics and locks of the target, and crossbeam's backoff.
 
-#[cfg(not(target_has_atomic = "64"))]
-pub(crate) use super::halves::Versioned64;
 #[cfg(not(any(feature = "std", target_has_atomic = "64")))]
 pub(crate) use super::sectioned::AtomicU64;
 #[cfg(target_has_atomic = "64")]
@@ -20,49 +18,79 @@ pub(crate) use portable_atomic::AtomicU32;
 #[cfg(all(feature = "std", not(target_has_atomic = "64")))]
 pub(crate) use portable_atomic::AtomicU64;
 
+#[cfg(not(target_has_atomic = "64"))]
+use core::sync::atomic::Ordering;
 pub(crate) use core::sync::atomic::{AtomicUsize, fence};
 pub(crate) use crossbeam_utils::Backoff;
 #[cfg(feature = "std")]
 pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// `parking_lot`'s lock.
+/// 64 bits in two halves, where the target has no atomics of 64 bits: for a value that one thread at a time stores, and
+/// whose readers find out by other means whether it was stored meanwhile.
+#[cfg(not(target_has_atomic = "64"))]
+#[derive(Debug)]
+pub(crate) struct Versioned64([AtomicU32; 2]);
+
+#[cfg(not(target_has_atomic = "64"))]
+impl Versioned64 {
+    pub(crate) const fn new(value: u64) -> Self {
+        Self([AtomicU32::new(value as u32), AtomicU32::new((value >> 32) as u32)])
+    }
+
+    #[inline]
+    pub(crate) fn load(&self, order: Ordering) -> u64 {
+        u64::from(self.0[0].load(order)) | u64::from(self.0[1].load(order)) << 32
+    }
+
+    #[inline]
+    pub(crate) fn store(&self, value: u64, order: Ordering) {
+        self.0[0].store(value as u32, order);
+        self.0[1].store((value >> 32) as u32, order);
+    }
+}
+
+/// A value behind a lock that many read, or one thread at a time changes: `parking_lot`'s.
+///
+/// No code of the user's may run under it that uses the lock again.
 #[cfg(feature = "std")]
 #[derive(Debug)]
-pub(super) struct RawLock<T>(parking_lot::RwLock<T>);
+pub(crate) struct Guarded<T>(parking_lot::RwLock<T>);
 
 #[cfg(feature = "std")]
-impl<T> RawLock<T> {
-    pub(super) const fn new(value: T) -> Self {
+impl<T> Guarded<T> {
+    pub(crate) const fn new(value: T) -> Self {
         Self(parking_lot::RwLock::new(value))
     }
 
     #[inline]
-    pub(super) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&self.0.read())
     }
 
     #[inline]
-    pub(super) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         change(&mut self.0.write())
     }
 }
 
-/// A critical section: the firmware says what that is, and no interrupt comes in between.
+/// A value behind a critical section, which the firmware provides; no interrupt comes in between.
+///
+/// No code of the user's may run under it that uses the value again.
 #[cfg(not(feature = "std"))]
 #[derive(Debug)]
-pub(super) struct RawLock<T>(critical_section::Mutex<core::cell::RefCell<T>>);
+pub(crate) struct Guarded<T>(critical_section::Mutex<core::cell::RefCell<T>>);
 
 #[cfg(not(feature = "std"))]
-impl<T> RawLock<T> {
-    pub(super) const fn new(value: T) -> Self {
+impl<T> Guarded<T> {
+    pub(crate) const fn new(value: T) -> Self {
         Self(critical_section::Mutex::new(core::cell::RefCell::new(value)))
     }
 
-    pub(super) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         critical_section::with(|section| look(&self.0.borrow_ref(section)))
     }
 
-    pub(super) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         critical_section::with(|section| change(&mut self.0.borrow_ref_mut(section)))
     }
 }

@@ -8,7 +8,7 @@ use super::{AtomicUsize, Ordering, fence};
 use core::time::Duration;
 use std::sync::PoisonError;
 
-/// Counts changes. Who waits takes a lock, and whoever makes a change; nobody else does.
+/// Counts changes. Only threads that wait or make a change take its lock.
 #[derive(Debug)]
 pub(crate) struct Signal {
     changes: Mutex<u64>,
@@ -35,7 +35,7 @@ impl Signal {
         }
     }
 
-    /// Counts this thread as one that may wait for what [`raise_for_waiters`](Self::raise_for_waiters) tells.
+    /// Counts this thread as one that may wait for what [`raise_for_waiters`](Self::raise_for_waiters) signals.
     pub(crate) fn waiter(&self) -> Waiter<'_> {
         // ORDERING: Relaxed, with the SeqCst fence that pairs with the one in `raise_for_waiters`: either this thread
         // sees the change when it looks afterwards, or the other one sees that it waits. loom-tests:
@@ -60,7 +60,7 @@ impl Signal {
         *self.lock()
     }
 
-    /// Wakes all who wait, after a change.
+    /// Wakes all waiters, after a change.
     pub(crate) fn raise(&self) {
         let mut changes = self.lock();
         *changes = changes.wrapping_add(1);

@@ -98,8 +98,8 @@ impl<T: Timer> ExtendedTimer<T> {
     /// Once in every half.
     #[cold]
     fn begin_half_after(&self, halves: u32) {
-        // ORDERING: Release pairs with the Acquire in `now`: who sees the half reads a count that is no older than the
-        // one it was begun for. Relaxed on failure: then somebody else did it. loom-tests:
+        // ORDERING: Release pairs with the Acquire in `now`: a thread that sees the half reads a count no older than the
+        // one it was begun for. Relaxed on failure: then another thread did it. loom-tests:
         // clock::every_reading_is_exact.
         _ = self.halves.compare_exchange(halves, halves.wrapping_add(1), Ordering::Release, Ordering::Relaxed);
     }
@@ -113,11 +113,11 @@ impl<T: Timer> Clock for ExtendedTimer<T> {
             // ORDERING: Acquire pairs with the Release in `begin_half_after`.
             let halves = self.halves.load(Ordering::Acquire);
             let count = self.timer.count();
-            // Interrupted here for long, the count would be that of a later period. So the half is looked at again: as
-            // long as it is the same, no half has passed in which nobody read the clock, and the count is of this half
-            // or of the next. ORDERING: the Acquire fence keeps the second look behind the count; who sees a count that
-            // was read before some half was begun may see the one before, and that is told by the count's highest bit.
-            // loom-tests: clock::every_reading_is_exact.
+            // Interrupted here for long, the count would be that of a later period. So the half is read again: if it is
+            // the same, every half so far was read by some thread, and the count is of this half or of the next.
+            // ORDERING: the Acquire fence keeps the second load behind the count. A thread that sees a count from before
+            // a half was begun may see the half before, and the highest bit of the count shows that. loom-tests:
+            // clock::every_reading_is_exact.
             fence(Ordering::Acquire);
             if self.halves.load(Ordering::Relaxed) != halves {
                 continue;

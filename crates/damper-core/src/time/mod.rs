@@ -12,25 +12,47 @@
 //! No clock hides anything global: what is shared is a value that you own. The one exception is [`Monotonic`], whose
 //! calibration is quanta's and holds for the process.
 
-mod coarse;
+// | file | type |
+// |---|---|
+// | `clock` | `Clock`, `FixedFrequency`, and which clock is the default |
+// | `monotonic`, `std_clock`, `coarse_clock`, `extended_timer`, `manual_clock` | a clock each |
+// | `coarse_ticker` | `CoarseTicker`: the thread that refreshes a coarse clock |
+// | `frequency` | `Frequency`: ticks per second in 32 bits |
+// | `ticks` | `Ticks`: a wait in ticks |
+// | `scale` | `Scale`: converts ticks to units of a rate; `Inverse` |
+// | `micros` | `LazyMicros`: reads a clock in microseconds; `Micros`, the conversion |
+// | `sleep` | `Sleep`: how a future sleeps |
+// | `random` | random numbers, for seeds and jitter |
+// | `seed` | `Seed`: how keys are hashed |
+// | `human` | `Human`: durations as a person reads them |
+
+mod clock;
+mod coarse_clock;
+#[cfg(feature = "std")]
+mod coarse_ticker;
 mod extended_timer;
 mod frequency;
 pub(crate) mod human;
-mod manual;
+mod manual_clock;
 mod micros;
 #[cfg(feature = "std")]
 mod monotonic;
+pub(crate) mod random;
 mod scale;
 mod seed;
 mod sleep;
 #[cfg(feature = "std")]
 mod std_clock;
-#[cfg(feature = "std")]
-mod ticker;
+mod ticks;
 
-pub use coarse::CoarseClock;
+#[cfg(not(feature = "std"))]
+pub use clock::NoClock;
+pub use clock::{Clock, DefaultClock, FixedFrequency};
+pub use coarse_clock::CoarseClock;
+#[cfg(feature = "std")]
+pub use coarse_ticker::{CoarseTicker, CoarseTickerError};
 pub use extended_timer::{ExtendedTimer, Timer};
-pub use manual::ManualClock;
+pub use manual_clock::ManualClock;
 #[cfg(feature = "std")]
 pub use monotonic::Monotonic;
 pub use seed::{Seed, SeedHasher};
@@ -39,159 +61,9 @@ pub use sleep::Sleep;
 pub use sleep::TokioSleep;
 #[cfg(feature = "std")]
 pub use std_clock::StdClock;
-#[cfg(feature = "std")]
-pub use ticker::{CoarseTicker, CoarseTickerError};
 
-pub(crate) use frequency::{Frequency, Ticks};
+pub(crate) use frequency::Frequency;
 pub(crate) use human::Human;
-pub(crate) use micros::{LazyMicros, Micros};
+pub(crate) use micros::{LazyMicros, Micros, MicrosReading};
 pub(crate) use scale::Scale;
-
-/// The clock of a limiter or breaker that names none: [`Monotonic`] with the feature `std`.
-#[cfg(feature = "std")]
-pub type DefaultClock = Monotonic;
-
-/// The clock of a limiter or breaker that names none: there is none without the feature `std`.
-#[cfg(not(feature = "std"))]
-pub type DefaultClock = NoClock;
-
-/// Stands where a clock has to be named: without the feature `std` there is no default.
-#[cfg(not(feature = "std"))]
-#[derive(Clone, Copy, Debug)]
-pub struct NoClock;
-
-/// A source of time: ticks that count up, and their frequency.
-///
-/// # Contract
-///
-/// - `now` never steps back by more than [`max_step_back`](Clock::max_step_back) ticks, whichever threads or cores
-///   read it. A larger step is survived: nothing is credited twice, and nobody is locked out for longer than the
-///   deepest debt takes to refill.
-/// - `now` is 64 bits wide and may wrap; where it starts does not matter. A timer of fewer is extended by
-///   [`ExtendedTimer`].
-/// - `frequency` and `max_step_back` return the same at every call.
-/// - No method blocks or panics; `now` is called once in every decision of a limiter.
-///
-/// # Examples
-///
-/// A timer that counts microseconds:
-///
-/// ```
-/// # extern crate damper_core as damper;
-/// use core::sync::atomic::{AtomicU64, Ordering};
-/// use damper::{Clock, Quota, RateLimiter};
-///
-/// static MICROS: AtomicU64 = AtomicU64::new(0); // counted up by an interrupt, say
-///
-/// #[derive(Debug)]
-/// struct Timer;
-///
-/// impl Clock for Timer {
-///     fn now(&self) -> u64 {
-///         MICROS.load(Ordering::Relaxed)
-///     }
-///     fn frequency(&self) -> u64 {
-///         1_000_000
-///     }
-/// }
-///
-/// static MESSAGES: RateLimiter<damper::TokenBucket, Timer> =
-///     RateLimiter::with_clock(Quota::per_second(10).burst(1), Timer);
-/// assert!(MESSAGES.check().is_ok());
-/// assert!(MESSAGES.check().is_err());
-/// MICROS.fetch_add(100_000, Ordering::Relaxed);
-/// assert!(MESSAGES.check().is_ok());
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a clock",
-    note = "without damper's feature `std` there is no default clock: name one with `with_clock`"
-)]
-pub trait Clock {
-    /// Reads the clock, in ticks.
-    fn now(&self) -> u64;
-
-    /// Ticks per second. A frequency of 0 is a clock that stands still: nothing is ever refilled.
-    ///
-    /// All of its digits count where tokens are produced. Where a wait is told, a frequency of more than 26 significant
-    /// bits (which no round one has) is rounded down to those, so that the wait is at most 3·10^-8 of itself too long.
-    fn frequency(&self) -> u64;
-
-    /// How many ticks `now` may step back from one reading to a later one; 0 unless overridden.
-    fn max_step_back(&self) -> u64 {
-        0
-    }
-}
-
-/// A clock whose frequency is known when the program is compiled, as that of a timer in firmware is: what depends on it
-/// is then computed there.
-///
-/// # Examples
-///
-/// ```
-/// # extern crate damper_core as damper;
-/// use damper::Clock;
-/// use damper::time::FixedFrequency;
-///
-/// #[derive(Clone, Copy)]
-/// struct Timer;
-///
-/// impl FixedFrequency for Timer {
-///     const HERTZ: u64 = 25_000_000;
-/// }
-///
-/// impl Clock for Timer {
-///     fn now(&self) -> u64 {
-///         0 // read the timer here
-///     }
-///     fn frequency(&self) -> u64 {
-///         Self::HERTZ
-///     }
-/// }
-/// ```
-pub trait FixedFrequency: Clock {
-    /// What [`frequency`](Clock::frequency) returns.
-    const HERTZ: u64;
-
-    /// What [`max_step_back`](Clock::max_step_back) returns; 0 unless overridden.
-    const MAX_STEP_BACK: u64 = 0;
-}
-
-impl<C: FixedFrequency + ?Sized> FixedFrequency for &C {
-    const HERTZ: u64 = C::HERTZ;
-    const MAX_STEP_BACK: u64 = C::MAX_STEP_BACK;
-}
-
-impl<C: Clock + ?Sized> Clock for &C {
-    #[inline]
-    fn now(&self) -> u64 {
-        (**self).now()
-    }
-
-    #[inline]
-    fn frequency(&self) -> u64 {
-        (**self).frequency()
-    }
-
-    #[inline]
-    fn max_step_back(&self) -> u64 {
-        (**self).max_step_back()
-    }
-}
-
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-impl<C: Clock + ?Sized> Clock for alloc::sync::Arc<C> {
-    #[inline]
-    fn now(&self) -> u64 {
-        (**self).now()
-    }
-
-    #[inline]
-    fn frequency(&self) -> u64 {
-        (**self).frequency()
-    }
-
-    #[inline]
-    fn max_step_back(&self) -> u64 {
-        (**self).max_step_back()
-    }
-}
+pub(crate) use ticks::Ticks;

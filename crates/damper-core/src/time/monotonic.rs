@@ -20,7 +20,7 @@ impl Monotonic {
     }
 }
 
-/// quanta tells no frequency, only how many nanoseconds a number of ticks are. So many ticks take minutes, and the
+/// quanta has no frequency, only how many nanoseconds a number of ticks are. So many ticks take minutes, and the
 /// nanosecond that the answer is rounded to is 10^-11 of them.
 const SPAN: u64 = 1 << 40;
 

@@ -142,7 +142,7 @@ mod tests {
     proptest! {
         /// Against the definition: `mult / 2^shift` is the smallest such fraction that is no less than `units / ticks`.
         #[test]
-        fn a_ratio_is_rounded_up_by_less_than_one_step(units in 1..u64::MAX, ticks in 1..u64::MAX, narrow in 0..60u32) {
+        fn ratio_is_rounded_up_by_less_than_one_step(units in 1..u64::MAX, ticks in 1..u64::MAX, narrow in 0..60u32) {
             let units = units >> narrow.max(2);
             prop_assume!(units > 0);
             let scale = Scale::ratio(units.into(), ticks.into());
@@ -154,13 +154,13 @@ mod tests {
         }
 
         #[test]
-        fn halves_are_the_whole(mult in 0..=1u64 << 62, shift in 0..64u32, ticks: i64) {
+        fn units_in_halves_match_units(mult in 0..=1u64 << 62, shift in 0..64u32, ticks: i64) {
             let scale = Scale { mult, shift };
             prop_assert_eq!(scale.units_in_halves(ticks), scale.units(ticks));
         }
 
         #[test]
-        fn an_inverse_turns_units_back_into_ticks(units in 1..u64::MAX, ticks in 1..u64::MAX, narrow in 2..60u32, n in 1..1u64 << 40) {
+        fn inverse_turns_units_back_into_ticks(units in 1..u64::MAX, ticks in 1..u64::MAX, narrow in 2..60u32, n in 1..1u64 << 40) {
             let scale = Scale::ratio(u128::from(units >> narrow).max(1), ticks.into());
             let inverse = scale.inverse();
             prop_assume!(inverse.shift > 0);

@@ -1,5 +1,7 @@
 //! How keys are hashed.
 
+#[cfg(feature = "std")]
+use super::random;
 use core::fmt;
 use core::hash::{BuildHasher, Hasher};
 use siphasher::sip::SipHasher13;
@@ -31,12 +33,11 @@ impl Seed {
         Self([first, second])
     }
 
-    /// A seed by chance, another one each time: from where std's maps have theirs.
+    /// Draws a random seed, another one each time, from the source of std's maps.
     #[cfg(feature = "std")]
     #[must_use]
     pub fn random() -> Self {
-        let chance = || std::hash::RandomState::new().hash_one(0);
-        Self([chance(), chance()])
+        Self([random::draw(), random::draw()])
     }
 }
 

@@ -28,7 +28,7 @@ const MULT_BITS: u32 = 31;
 const PACE_BITS: u32 = 34;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct Line32 {
     /// Units per tick, as `mult / 2^shift`.
     mult: u32,
     shift: u32,
@@ -42,16 +42,16 @@ pub(super) struct Line {
     pace_shift: u32,
 }
 
-/// What a bucket owes, in units, of a position that is beyond doubt.
+/// What taking tokens comes to, where the word has not wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum Take32 {
     /// The word after taking the tokens.
     Taken(u32),
     /// So many units are owed, and the tokens would make it more than the burst.
     Owed(u32),
 }
 
-impl Line {
+impl Line32 {
     /// On a clock of such a frequency, which may step back by so many ticks.
     pub(super) const fn new(quota: &Quota, hertz: u64, skew: u64) -> Result<Self, Word32Error> {
         let burst = if quota.is_unlimited() { 0 } else { quota.burst_size() };
@@ -73,9 +73,9 @@ impl Line {
         // burst.
         let (full, stepped) = (burst << fraction_bits, (skew as u128 * mult as u128) >> shift);
         let reach = full + if stepped < full as u128 { stepped as u32 + 1 } else { full };
-        // There may be no units, or one may take longer than the field can hold: then no wait is told.
-        let is_told = units > 0 && ticks / units <= 1 << PACE_BITS;
-        let pace = if is_told { Scale::ratio_below(ticks, units, PACE_BITS) } else { Scale::STOPPED };
+        // There may be no units, or one may take longer than the field can hold: then the wait is unknown.
+        let is_known = units > 0 && ticks / units <= 1 << PACE_BITS;
+        let pace = if is_known { Scale::ratio_below(ticks, units, PACE_BITS) } else { Scale::STOPPED };
         let pace = if pace.mult > 1 << PACE_BITS { Scale::STOPPED } else { pace };
         Ok(Self { mult: mult as u32, shift, fraction_bits, burst, reach, pace: pace.mult, pace_shift: pace.shift })
     }
@@ -96,11 +96,11 @@ impl Line {
 
     /// The word after taking `n` tokens at the position `at`; there are 1 to `burst` of them.
     #[inline]
-    pub(super) const fn take(&self, word: u32, at: u32, n: u32) -> Decision {
+    pub(super) const fn take(&self, word: u32, at: u32, n: u32) -> Take32 {
         let owed = Self::owed(word, at);
         // Below 2^31 + 2^28.
         let after = owed + (n << self.fraction_bits);
-        if after <= self.full() { Decision::Taken(at.wrapping_add(after)) } else { Decision::Owed(owed) }
+        if after <= self.full() { Take32::Taken(at.wrapping_add(after)) } else { Take32::Owed(owed) }
     }
 
     /// What a bucket owes; 0 if it is full.

@@ -8,25 +8,30 @@
 //! | | 64 bits | 32 bits |
 //! |---|---|---|
 //! | limiter | [`RateLimiter`](crate::RateLimiter): any algorithm, live quota, debt, waiting | [`RateLimiter32`]: a token bucket |
-//! | breaker | [`CircuitBreaker`](crate::CircuitBreaker): rates, windows, listeners | [`CircuitBreaker32`]: failures in a row |
+//! | breaker | [`CircuitBreaker`](crate::CircuitBreaker): rates, windows, listeners | [`CircuitBreaker32`]: consecutive failures |
 //! | clock | any [`Clock`](crate::Clock) | one with a [`FixedFrequency`](crate::time::FixedFrequency) |
 
-// | file | idea |
+// | file | type |
 // |---|---|
-// | `line` | the arithmetic of a token bucket whose positions have 32 bits |
-// | `rate_limiter` | the bucket's word, and the decision |
-// | `word` | the breaker's word |
-// | `times` | a breaker's times in few bits |
-// | `circuit_breaker` | the breaker, and its permits |
-// | `error` | which setting does not fit |
+// | `rate_limiter` | `RateLimiter32`: the word of a token bucket, and its compare-and-swap |
+// | `line` | `Line32`: the arithmetic of a token bucket whose positions have 32 bits |
+// | `circuit_breaker` | `CircuitBreaker32` |
+// | `permit` | `Permit32` |
+// | `breaker_settings` | `BreakerSettings32`: the settings, and the times computed from them |
+// | `times` | `WrappingTimes`: times in few bits |
+// | `state_word` | `StateWord32`: the word of a breaker, its fields, and the compare-and-swap |
+// | `error` | `Word32Error` |
 
+mod breaker_settings;
 mod circuit_breaker;
 mod error;
 mod line;
+mod permit;
 mod rate_limiter;
+mod state_word;
 mod times;
-mod word;
 
-pub use circuit_breaker::{CircuitBreaker32, Permit32};
+pub use circuit_breaker::CircuitBreaker32;
 pub use error::Word32Error;
+pub use permit::Permit32;
 pub use rate_limiter::RateLimiter32;

@@ -1,7 +1,7 @@
 //! The token bucket in one word of 32 bits.
 
 use super::Word32Error;
-use super::line::{Decision, Line};
+use super::line::{Line32, Take32};
 use crate::limit::{Allowed, Denied, Usage};
 use crate::quota::Quota;
 use crate::sync::{AtomicU32, Ordering, const_unless_loom};
@@ -50,7 +50,7 @@ use core::fmt;
 /// ```
 pub struct RateLimiter32<C> {
     word: AtomicU32,
-    line: Line,
+    line: Line32,
     quota: Quota,
     clock: C,
 }
@@ -63,7 +63,7 @@ impl<C: FixedFrequency + Copy> RateLimiter32<C> {
         ///
         /// [`Word32Error::Burst`] if the burst is 2^28 or more.
         pub const fn new(quota: Quota, clock: C) -> Result<Self, Word32Error> {
-            match Line::new(&quota, C::HERTZ, C::MAX_STEP_BACK) {
+            match Line32::new(&quota, C::HERTZ, C::MAX_STEP_BACK) {
                 Ok(line) => Ok(Self { word: AtomicU32::new(0), line, quota, clock }),
                 Err(error) => Err(error),
             }
@@ -76,7 +76,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when to come back. A refusal writes nothing.
+    /// [`Denied`], which has the time of the next attempt. A refusal writes nothing.
     #[expect(clippy::inline_always, reason = "what nobody asks an answer for is then not computed")]
     #[inline(always)]
     pub fn check(&self) -> Result<Allowed, Denied> {
@@ -87,7 +87,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when to come back, or that `n` exceeds the burst. A refusal writes nothing.
+    /// [`Denied`], which has the time of the next attempt, or says that `n` exceeds the burst. A refusal writes nothing.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied> {
@@ -95,10 +95,10 @@ impl<C: FixedFrequency> RateLimiter32<C> {
             // The word first, then the clock: an interrupt in between puts the word ahead of no later reading.
             let word = self.load();
             let at = self.line.position(self.clock.now());
-            if let Decision::Taken(after) = self.line.take(word, at, n)
+            if let Take32::Taken(after) = self.line.take(word, at, n)
                 && self.replace(word, after)
             {
-                return Ok(self.allowed(Line::owed(after, at)));
+                return Ok(self.allowed(Line32::owed(after, at)));
             }
         }
         self.check_slow(n)
@@ -117,9 +117,9 @@ impl<C: FixedFrequency> RateLimiter32<C> {
                 return Err(self.denied(owed, Ticks::ZERO));
             }
             match self.line.take(at.wrapping_add(owed), at, n) {
-                Decision::Taken(after) if self.replace(word, after) => return Ok(self.allowed(Line::owed(after, at))),
-                Decision::Taken(_) => {}
-                Decision::Owed(owed) => return Err(self.denied(owed, self.line.wait_for(n, owed))),
+                Take32::Taken(after) if self.replace(word, after) => return Ok(self.allowed(Line32::owed(after, at))),
+                Take32::Taken(_) => {}
+                Take32::Owed(owed) => return Err(self.denied(owed, self.line.wait_for(n, owed))),
             }
         }
     }
@@ -154,8 +154,8 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     #[inline]
     fn load(&self) -> u32 {
         // ORDERING: Relaxed, here and below. The word is the whole state and nothing else is published through it, so
-        // the modification order of this one location is all that the exchange needs. loom-tests:
-        // small::burst_is_never_exceeded.
+        // the modification order of this one location is all that the compare-and-swap needs. loom-tests:
+        // word32::burst_is_never_exceeded.
         self.word.load(Ordering::Relaxed)
     }
 

@@ -1,27 +1,27 @@
-//! A breaker's times in few bits: units of a power of two of ticks, so that nothing is divided while it runs.
+//! The times of a breaker in few bits: units of a power of two of ticks, so that nothing is divided at run time.
 
 use super::Word32Error;
 use crate::time::Scale;
 use core::time::Duration;
 
-/// A circle of moments in `BITS` bits, of which a quarter is the longest time.
+/// Times that wrap in `BITS` bits, of which a quarter holds the longest duration.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times<const BITS: u32> {
+pub(super) struct WrappingTimes<const BITS: u32> {
     /// A unit is 2^shift ticks; at most 2^(64 - BITS), so that the clock's ticks are whole circles.
     shift: u32,
     /// In units, and a little more.
     longest: u32,
 }
 
-impl<const BITS: u32> Times<BITS> {
+impl<const BITS: u32> WrappingTimes<BITS> {
     const MASK: u32 = (1 << BITS) - 1;
 
     /// For times up to this, on a clock of such a frequency that may step back by so many ticks.
     ///
     /// # Errors
     ///
-    /// [`Word32Error::ClockTooFast`] if the clock's ticks wrap before the circle is full: moments of one circle that the
-    /// clock never comes to would never pass.
+    /// [`Word32Error::ClockTooFast`] if the clock's ticks wrap before these times do: times that the clock never reaches
+    /// would never pass.
     pub(super) const fn up_to(longest: Duration, hertz: u64, skew: u64) -> Result<Self, Word32Error> {
         let ticks = ticks_in(longest, hertz);
         let mut shift = 0;
@@ -44,13 +44,13 @@ impl<const BITS: u32> Times<BITS> {
         ((ticks + ((1 << self.shift) - 1)) >> self.shift) as u32
     }
 
-    /// The moment so many units after the tick `now`, rounded up.
+    /// The time so many units after the tick `now`, rounded up.
     pub(super) const fn after(self, now: u64, units: u32) -> u32 {
         ((now.wrapping_add((1 << self.shift) - 1) >> self.shift) as u32).wrapping_add(units) & Self::MASK
     }
 
-    /// The units from the tick `now` to a moment; 0 when it has passed. What lies further ahead than the longest time,
-    /// and what the clock may step back, has passed long ago.
+    /// The units from the tick `now` to `until`; 0 when that has passed. A time further ahead than the longest duration
+    /// and what the clock may step back has passed long ago.
     pub(super) const fn left(self, until: u32, now: u64) -> u32 {
         let left = until.wrapping_sub((now >> self.shift) as u32) & Self::MASK;
         if left > self.longest { 0 } else { left }
@@ -58,7 +58,7 @@ impl<const BITS: u32> Times<BITS> {
 
     /// Microseconds per unit, rounded up.
     pub(super) const fn micros(self, hertz: u64) -> Scale {
-        // With the bits of a moment the product fits 64.
+        // With the bits of a time the product fits 64.
         Scale::ratio_below(1_000_000 << self.shift, hertz as u128, u64::BITS - BITS - 1)
     }
 }

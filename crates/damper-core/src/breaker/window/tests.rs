@@ -1,15 +1,16 @@
 //! What windows keep over thousands of generations.
 
-use super::ring::Ring;
-use super::{Outcome, Span, Window};
-use crate::breaker::word::Generation;
+use super::outcome_ring::OutcomeRing;
+use super::time_buckets::TimeBuckets;
+use super::{CallTimes, Outcome, Window};
+use crate::breaker::state_word::Generation;
 use crate::{BreakerConfig, CircuitBreaker, ManualClock, State};
 use core::time::Duration;
 
 /// While it is probed in vain a breaker goes through any number of generations, and its window through none: that
 /// works again when it is closed.
 #[test]
-fn a_window_works_after_any_number_of_probes() {
+fn window_works_after_any_number_of_probes() {
     let windows = [Window::last_calls(20), Window::last_calls(100), Window::last(Duration::from_secs(1))];
     for (window, probes) in windows.into_iter().flat_map(|window| [1_000, 2_100, 3_000].map(|probes| (window, probes)))
     {
@@ -39,9 +40,9 @@ fn a_window_works_after_any_number_of_probes() {
 
 /// A word of the ring that no generation came to for 1,024 laps is not taken for one of this lap.
 #[test]
-fn a_ring_whose_laps_have_wrapped_is_exact() {
+fn ring_is_exact_after_its_laps_wrap() {
     const CALLS: u32 = 40;
-    let ring = Ring::new(CALLS, false);
+    let ring = OutcomeRing::new(CALLS, false);
     let record = |generation: u64, failed: bool| {
         ring.record(Generation::from_bits(generation), || true, Outcome { failed, slow: false }).unwrap()
     };
@@ -59,22 +60,22 @@ fn a_ring_whose_laps_have_wrapped_is_exact() {
     }
 }
 
-/// A call that was told long after its bucket went on to a later time does not clear that.
+/// A call that is recorded long after its bucket was reused for a later time does not clear that.
 #[test]
-fn a_late_call_clears_no_bucket() {
-    let buckets = super::Buckets::new(1_000, 10, false);
+fn late_call_leaves_newer_buckets_intact() {
+    let buckets = TimeBuckets::new(1_000, 10, false);
     let record = |times: &[u64]| {
         let times = core::cell::RefCell::new(times.iter());
         let call = || {
             let ended = *times.borrow_mut().next().unwrap();
-            (Outcome { failed: true, slow: false }, Span { began: ended, ended })
+            (Outcome { failed: true, slow: false }, CallTimes { began: ended, ended })
         };
         buckets.record(Generation::from_bits(0), || true, call)
     };
     for calls in 1..=3 {
         assert_eq!(record(&[500_000]).unwrap().calls, calls);
     }
-    // It read the clock, was stopped, and is told when it reads it again that it is late.
+    // It read the clock, was stopped, and learns at its next reading that it is late.
     assert_eq!(record(&[400_000, 500_000]).unwrap().calls, 0);
     assert_eq!(record(&[500_000]).unwrap().calls, 4);
     // A bucket that is ahead of the clock is one of long ago.

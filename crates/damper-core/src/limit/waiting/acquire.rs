@@ -4,6 +4,8 @@ use super::AcquireFuture;
 use crate::limit::{Denied, RateLimiter, Reservation, TokenBucket};
 #[cfg(feature = "tokio")]
 use crate::time::TokioSleep;
+#[cfg(feature = "std")]
+use crate::time::random;
 use crate::time::{Clock, Sleep};
 use core::time::Duration;
 
@@ -89,11 +91,13 @@ impl<'a, C: Clock> Acquire<'a, C> {
         self.limiter.reserve_at_most(self.n, self.longest)
     }
 
-    /// A part of the jitter, by chance.
+    /// Draws a duration from zero to the jitter, inclusive.
     pub(super) fn draw_jitter(&self) -> Duration {
         #[cfg(feature = "std")]
         if !self.jitter.is_zero() {
-            return jittered(self.jitter);
+            // A jitter above 2^63 - 1 ns is cut off there.
+            let most = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1);
+            return Duration::from_nanos(random::below(most + 1, random::draw()));
         }
         self.jitter
     }
@@ -108,14 +112,4 @@ impl<'a, C: Clock> IntoFuture for Acquire<'a, C> {
     fn into_future(self) -> Self::IntoFuture {
         self.sleeping_by(TokioSleep)
     }
-}
-
-/// By chance from nothing to `most`: the standard library's hashers are seeded by the system, each differently.
-#[cfg(feature = "std")]
-fn jittered(most: Duration) -> Duration {
-    use core::hash::{BuildHasher, Hasher};
-    let chance = std::hash::RandomState::new().build_hasher().finish();
-    // Below 2^94 ns, of which the highest 64 bits would do; a jitter of more than 2^63 ns is cut off at those.
-    let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1);
-    Duration::from_nanos(((u128::from(chance) * u128::from(most + 1)) >> 64) as u64)
 }

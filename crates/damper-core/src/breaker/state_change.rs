@@ -1,0 +1,126 @@
+//! A change of the state, and who is notified of it.
+
+use super::State;
+use core::fmt;
+
+/// A change of a breaker's state.
+///
+/// A control that asks for the present state makes a change too: the state starts over, with nothing counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct StateChange {
+    pub(super) from: State,
+    pub(super) to: State,
+    pub(super) cause: Cause,
+    pub(super) generation: u32,
+}
+
+impl StateChange {
+    /// The state before.
+    #[must_use]
+    pub fn from(&self) -> State {
+        self.from
+    }
+
+    /// The state from here on.
+    #[must_use]
+    pub fn to(&self) -> State {
+        self.to
+    }
+
+    /// Why.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// The generation, incremented on every transition; wraps after 8,192. It orders notifications that come late.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+}
+
+impl fmt::Display for StateChange {
+    /// As a sentence: `circuit closed -> open: failures in a row`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "circuit {} -> {}: {}", self.from, self.to, self.cause)
+    }
+}
+
+/// Why the state of a breaker changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Cause {
+    /// So many calls in a row failed.
+    ConsecutiveFailures,
+    /// Of the calls in the window too many failed.
+    FailureRate,
+    /// Of the calls in the window too many were slow.
+    SlowRate,
+    /// The cooldown is over, and a probe passes.
+    CooldownOver,
+    /// Enough probes succeeded.
+    ProbesSucceeded,
+    /// A probe failed, or too many of them did; a slow probe counts as failed where slow calls do.
+    ProbeFailed,
+    /// The probes took too long.
+    HalfOpenTooLong,
+    /// Somebody asked for it.
+    Control,
+}
+
+impl Cause {
+    /// Why a breaker goes from one state to another, as far as calls, probes and the cooldown bring it there.
+    pub(super) fn of(from: State, to: State) -> Self {
+        match (from, to) {
+            (State::Closed, State::Open) => Self::ConsecutiveFailures,
+            (State::Open, State::HalfOpen) => Self::CooldownOver,
+            (State::HalfOpen, State::Closed) => Self::ProbesSucceeded,
+            (State::HalfOpen, State::Open) => Self::ProbeFailed,
+            _ => Self::Control,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ConsecutiveFailures => "failures in a row",
+            Self::FailureRate => "failure rate",
+            Self::SlowRate => "slow calls",
+            Self::CooldownOver => "cooldown over",
+            Self::ProbesSucceeded => "probes succeeded",
+            Self::ProbeFailed => "probe failed",
+            Self::HalfOpenTooLong => "half-open for too long",
+            Self::Control => "asked for",
+        })
+    }
+}
+
+/// A listener for state changes: called exactly once for every change, by the thread that made it.
+///
+/// The call comes after the change, so other threads may have seen it already, and the listener may have been called for
+/// a later one. It may use the breaker.
+///
+/// A control that asks for the present state is reported too: the [reset](super::CircuitBreaker::reset) of a closed
+/// breaker as `closed -> closed`, because it forgets what was counted. So the [generations](StateChange::generation) that
+/// are reported have no gaps.
+///
+/// Every function from a [`StateChange`] is a listener; `()` does nothing.
+pub trait OnStateChange {
+    /// The state has changed.
+    fn on_state_change(&self, change: StateChange);
+}
+
+impl OnStateChange for () {
+    #[inline]
+    fn on_state_change(&self, _: StateChange) {}
+}
+
+impl<F: Fn(StateChange)> OnStateChange for F {
+    fn on_state_change(&self, change: StateChange) {
+        self(change);
+    }
+}

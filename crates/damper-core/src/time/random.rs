@@ -1,0 +1,70 @@
+//! Random numbers, for seeds of hashes and for jitter.
+//!
+//! | function | drawn from | with |
+//! |---|---|---|
+//! | [`draw`] | the operating system, through the keys of std's `RandomState` | `std` |
+//! | [`scatter`] | two numbers of the caller's, mixed by the finalizer of splitmix64; not unpredictable | always |
+//! | [`below`] | turns either into a number below a bound | always |
+
+/// Draws a random number, another one each time: std's `RandomState` takes its keys from the operating system.
+#[cfg(feature = "std")]
+pub(crate) fn draw() -> u64 {
+    use core::hash::BuildHasher;
+    std::hash::RandomState::new().hash_one(0)
+}
+
+/// Returns a number that differs from place to place and from time to time, spread evenly over all 64 bits.
+///
+/// It serves where the target has no source of randomness: for jitter, not for secrets.
+pub(crate) const fn scatter(place: u64, time: u64) -> u64 {
+    // Rotated by half, so that the low bits of the two, which differ most, do not meet.
+    mix(place ^ time.rotate_left(32))
+}
+
+/// Maps a random number to one below `bound`, evenly; 0 if `bound` is 0.
+pub(crate) const fn below(bound: u64, random: u64) -> u64 {
+    ((bound as u128 * random as u128) >> 64) as u64
+}
+
+/// The finalizer of the generator splitmix64.
+const fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ bits >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{below, mix, scatter};
+
+    /// The first numbers of splitmix64 from the seed 0.
+    #[test]
+    fn mixes_as_splitmix64() {
+        let steps = (1..4u64).map(|step| mix(step.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        assert!(steps.eq([0xE220_A839_7B1D_CDAF, 0x6E78_9E6A_A1B9_65F4, 0x06C4_5D18_8009_454F]));
+    }
+
+    /// Places side by side, a microsecond apart.
+    #[test]
+    fn neighbours_are_spread_evenly() {
+        let mut sixteenths = [0u32; 16];
+        for (place, time) in (0..64).flat_map(|place| (0..64).map(move |time| (place, time))) {
+            sixteenths[(scatter(0x7FFF_0000_1000 + place * 64, 1_000_000 + time) >> 60) as usize] += 1;
+        }
+        assert!(sixteenths.iter().all(|count| (192..320).contains(count)), "{sixteenths:?}");
+    }
+
+    #[test]
+    fn numbers_stay_below_their_bound() {
+        for bound in [1, 2, 10, u64::MAX] {
+            assert_eq!((below(bound, 0), below(bound, u64::MAX)), (0, bound - 1));
+        }
+        assert_eq!(below(0, u64::MAX), 0);
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn draws_differ() {
+        assert_ne!(super::draw(), super::draw());
+    }
+}
