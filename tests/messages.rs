@@ -1,13 +1,12 @@
 //! The texts of errors: the value, then the constraint, in lower case without a full stop.
 
-#[cfg(feature = "alloc")]
-use damper::SlidingLog;
 use damper::limit::{BudgetError, LeaseError};
 use damper::time::Seed;
 use damper::word32::Word32Error;
+#[cfg(feature = "alloc")]
+use damper::{KeyedLimiterError, SlidingLog};
 use damper::{
-    KeyedLimiterError, LeasingBucket, LimitSet, ManualClock, Quota, QuotaError, SetQuotaError, SlidingCounter,
-    TierError, TokenBucket,
+    LeasingBucket, LimitSet, ManualClock, Quota, QuotaError, SetQuotaError, SlidingCounter, TierError, TokenBucket,
 };
 use std::error::Error;
 use std::time::Duration;
@@ -95,6 +94,7 @@ fn window_and_limit_set_errors() {
 
 #[test]
 fn keyed_limiter_errors() {
+    #[cfg(feature = "alloc")]
     for (error, message) in [
         (KeyedLimiterError::Capacity(0), "capacity is 0, it must be 1 to 268435456"),
         (KeyedLimiterError::Tiers(17), "there are 17 tiers, there must be 1 to 16"),

@@ -11,8 +11,8 @@ pub(crate) mod keys;
 pub(crate) mod log;
 #[path = "../../tests/models/queue.rs"]
 pub(crate) mod queue;
-#[path = "../../tests/models/ring.rs"]
-pub(crate) mod ring;
+#[path = "../../tests/models/second_chance.rs"]
+pub(crate) mod second_chance;
 #[path = "../../tests/models/timer.rs"]
 pub(crate) mod timer;
 #[path = "../../tests/models/windows.rs"]

@@ -1,7 +1,7 @@
 //! The store of anything: where it is one ring, against that; where it is many, against a map of all that was ever put
 //! into it.
 
-use crate::models::ring::Ring;
+use crate::models::second_chance::SecondChanceModel;
 use arbitrary::Arbitrary;
 use damper::LruStore;
 use damper::time::Seed;
@@ -71,7 +71,7 @@ impl StoreInput {
 fn one_ring(input: &StoreInput) {
     let (capacity, is_kept) = (usize::from(input.capacity) % ONE_SHARD + 1, input.is_kept());
     let store = LruStore::<u8, u32, _>::with_hasher(capacity, Seed::new(5, 6)).keep_if(move |value| is_kept(*value));
-    let mut model = Ring::new(capacity);
+    let mut model = SecondChanceModel::new(capacity);
     // The same keys for both kinds of store; here there are fewer.
     let key = |key: u16| key.to_be_bytes()[1];
     for (number, call) in input.calls() {

@@ -6,8 +6,8 @@ use arbitrary::Arbitrary;
 use damper::limit::KeyedAlgorithm;
 use damper::time::Seed;
 use damper::{
-    BreakerConfig, FixedWindow, KeyedCircuitBreaker, KeyedLimiter, KeyedLimiterError, ManualClock, Quota, TierError,
-    SlidingCounter, TokenBucket, WhenFull, Window,
+    BreakerConfig, FixedWindow, KeyedCircuitBreaker, KeyedLimiter, KeyedLimiterError, ManualClock, Quota,
+    SlidingCounter, TierError, TokenBucket, WhenFull, Window,
 };
 use std::time::Duration;
 
