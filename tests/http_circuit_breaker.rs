@@ -380,7 +380,7 @@ async fn verdict_is_made_at_the_end_of_the_body() {
 }
 
 /// A server that forwards a body does not poll it again once `is_end_stream` says that the last frame was read. So that
-/// frame settles the call. (A probe would be settled by any data, so this call is none.)
+/// frame settles the call. Any data would settle a probe, so this call is not a probe.
 #[tokio::test]
 async fn last_frame_settles_the_call() {
     let (_, breaker) = clocked(2);
