@@ -57,6 +57,7 @@ fn earlier_is_the_one_that_passes_first() {
     }
 }
 
+#[cfg(feature = "std")]
 #[test]
 fn default_clock_takes_16_bytes() {
     assert_eq!(size_of::<Deadline>(), 16);

@@ -45,7 +45,6 @@ pub use error::{CallError, CircuitOpen};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed_circuit_breaker::KeyedCircuitBreaker;
 pub use permit::{BreakerRef, Permit, Verdict};
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use run::Run;
 pub use state_change::{Cause, OnStateChange, StateChange};
 pub use state_word::State;
