@@ -4,7 +4,7 @@ use super::state_machine::{CallDecision, CooldownRequest, StateMachine};
 use super::state_word::{Generation, Packed, Phase, Snapshot, StateWord};
 use super::window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow, Window};
 use super::{BreakerConfig, BreakerStatus, Cause, CircuitOpen, OnStateChange, State, StateChange, Verdict};
-use crate::sync::{AtomicU64, Backoff, Ordering, const_unless_loom};
+use crate::sync::{AtomicBool, Backoff, Ordering, const_unless_loom};
 use crate::time::{Clock, LazyMicros, MicrosReading};
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) struct Circuit<C, L> {
     /// Whether calls are timed, because slow ones count or the window needs it.
     is_timed: bool,
     /// 1 if nothing is refused.
-    metrics_only: AtomicU64,
+    metrics_only: AtomicBool,
     micros: LazyMicros,
     clock: C,
     listener: L,
@@ -45,7 +45,7 @@ impl<C> Circuit<C, ()> {
                 window: OutcomeWindow::by_default(machine.counts_slow_calls()),
                 is_timed: machine.counts_slow_calls(),
                 machine,
-                metrics_only: AtomicU64::new(0),
+                metrics_only: AtomicBool::new(false),
                 micros: LazyMicros::new(),
                 clock,
                 listener: (),
@@ -125,12 +125,12 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     /// Whether calls pass that would be refused.
     fn is_metrics_only(&self) -> bool {
         // ORDERING: Relaxed, as in `set_metrics_only`.
-        self.metrics_only.load(Ordering::Relaxed) != 0
+        self.metrics_only.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_metrics_only(&self, is_on: bool) {
         // ORDERING: Relaxed: a flag that publishes nothing, and nothing is published with it.
-        self.metrics_only.store(is_on.into(), Ordering::Relaxed);
+        self.metrics_only.store(is_on, Ordering::Relaxed);
     }
 
     /// The refusal that a call would get now.

@@ -101,7 +101,7 @@ impl WindowFields for FixedWindowFields {
     }
 }
 
-impl windows::Counts for FixedWindowCount {
+impl windows::WindowCounts for FixedWindowCount {
     #[inline]
     fn window(&self) -> CountedWindow {
         self.window

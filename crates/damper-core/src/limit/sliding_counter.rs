@@ -155,7 +155,7 @@ impl SlidingCounts {
     }
 }
 
-impl windows::Counts for SlidingCounts {
+impl windows::WindowCounts for SlidingCounts {
     #[inline]
     fn window(&self) -> CountedWindow {
         self.window

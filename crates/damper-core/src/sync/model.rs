@@ -132,6 +132,11 @@ impl AtomicBool {
         Self(sync::atomic::AtomicBool::new(value))
     }
 
+    pub(crate) fn load(&self, order: Ordering) -> bool {
+        let order = flawed(order);
+        if LOADS_AS_RMW.get() { self.0.fetch_or(false, order) } else { self.0.load(order) }
+    }
+
     pub(crate) fn store(&self, value: bool, order: Ordering) {
         let order = flawed(order);
         if LOADS_AS_RMW.get() {

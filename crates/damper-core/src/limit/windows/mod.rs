@@ -22,7 +22,7 @@ use crate::time::{Clock, Ticks};
 
 /// Where an algorithm has its fields, in a word or in a level.
 pub(super) trait WindowFields: Copy {
-    type Counts: Counts;
+    type Counts: WindowCounts;
 
     /// The number of the window.
     fn number(self) -> Field;
@@ -38,7 +38,7 @@ pub(super) trait WindowFields: Copy {
 }
 
 /// What counts at a reading.
-pub(super) trait Counts: Sized {
+pub(super) trait WindowCounts: Sized {
     /// The window that counts.
     fn window(&self) -> CountedWindow;
 
