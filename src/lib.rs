@@ -85,6 +85,6 @@ pub use damper_http::wire;
 pub use damper_tonic as tonic;
 
 /// The README's examples are tests.
-#[cfg(all(doctest, feature = "hyper", feature = "tower"))]
+#[cfg(all(doctest, feature = "axum", feature = "tokio"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -163,13 +163,13 @@ impl<A: KeyedAlgorithm> Table<A> {
         clock: &impl Clock,
         counts: &mut Counts,
     ) -> Option<TakeResult> {
-        let (tier, _) = self.tiers.at(|| tier);
+        let (tier, quota) = self.tiers.at(|| tier);
         let others = self.shared.debt_in_other_tiers::<A>(share, tier, &self.tiers, clock);
-        let (quota, (epoch, line)) = self.tiers.read::<A::Line>(tier, clock);
+        let (epoch, line) = quota.read::<A::Line>(clock);
         let shared = self.shared.word(share, tier);
         let [first, second] = self.slots.candidates(key);
         let words = [first.words(), second.words()];
-        // A key that was moved to this tier since the line was read brought a debt that this knows of.
+        // After the words: this knows the debt of every key whose word says that it was moved to this tier.
         let mut line = self.tiers.expecting_moved(tier, line);
         // Once, after the words.
         let at = line.reading(clock.now());
