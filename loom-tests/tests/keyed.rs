@@ -647,8 +647,12 @@ fn clear_beside_a_first_sight_keeps_the_slot_count_model() {
 fn clear_beside_an_eviction_leaves_the_slot_to_the_newcomer() {
     with_loads_as_rmw(|| {
         builder(2).check(|| {
-            let limits = ways(1, WhenFull::SharedOverflow, quota(2));
+            let limits = ways(4, WhenFull::SharedOverflow, quota(2));
             limits.check(&A).unwrap();
+            // Under the locks of A and C: under that of B they would make `clear` wait until the newcomer has its slot.
+            for other in [102, 103, 105] {
+                limits.check_n(&other, 2).unwrap();
+            }
             limits.reset(&A);
             let rival = beside(&limits, |limits| limits.check(&B).is_ok());
             limits.clear();
