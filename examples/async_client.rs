@@ -24,7 +24,7 @@ async fn page(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infal
 type Fetched = Result<String, Box<dyn Error + Send + Sync>>;
 
 async fn fetch(client: Client<HttpConnector, Empty<Bytes>>, uri: Uri) -> Fetched {
-    // First come, first served. Dropped before its turn, this gives its token back.
+    // First come, first served. Dropped while it waits, it gives its token back if no other task came after it.
     LIMIT.acquire(1).within(Duration::from_secs(10)).await?;
     let text = client.get(uri).await?.into_body().collect().await?.to_bytes();
     Ok(String::from_utf8(text.into())?)

@@ -20,7 +20,7 @@ static ALARMS: RateLimiter32<&Time> = match RateLimiter32::new(Quota::per_second
     Err(_) => panic!("the burst does not fit 32 bits"), // a compile error
 };
 
-/// After three failures in a row the bus is left alone for 100 ms.
+/// After three consecutive failures the bus is left alone for 100 ms.
 static BUS: CircuitBreaker32<&Time> = match CircuitBreaker32::new(BUS_CONFIG, &TIME) {
     Ok(breaker) => breaker,
     Err(_) => panic!("the settings do not fit 32 bits"),

@@ -15,7 +15,7 @@ pub(super) struct Circuit<C, L> {
     window: OutcomeWindow,
     /// Whether calls are timed, because slow ones count or the window needs it.
     is_timed: bool,
-    /// 1 if nothing is refused.
+    /// Whether no call is refused.
     metrics_only: AtomicBool,
     micros: LazyMicros,
     clock: C,
@@ -159,6 +159,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
         }
         None
     }
+
     /// Lets a call pass, or refuses it.
     #[inline]
     pub(super) fn admit(&self) -> Result<Ticket, CircuitOpen> {
@@ -222,7 +223,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
         }
     }
 
-    /// Returns the snapshot after the success, unless the result is late.
+    /// Returns the snapshot after the success; `None` if the result is late, or the call was a slow probe.
     #[cold]
     fn succeeded_slow(&self, ticket: Ticket) -> Option<Snapshot> {
         if self.is_slow_probe(ticket) {

@@ -380,7 +380,7 @@ impl<A: KeyedAlgorithm> Table<A> {
     #[inline]
     fn look(&self, word: SlotWord, clock: &impl Clock) -> Option<(A::Line, u64, u64)> {
         let (quota, (epoch, mut line)) = self.tiers.read::<A::Line>(word.tier(), clock);
-        // After the word, as in `OneWord::look`.
+        // After the word, as in `OneWord::read`.
         let at = line.reading(clock.now());
         let full = A::word(&line, word.level(), at, clock);
         quota.is_current(epoch).then_some((line, at, full))

@@ -298,7 +298,7 @@ impl SharedBuckets {
             let others = self.debt_in_other_tiers::<A>(share, tier, tiers, clock);
             let (quota, (epoch, mut line)) = tiers.read::<A::Line>(tier, clock);
             let word = self.word(share, tier);
-            // After the word, as in `OneWord::look`.
+            // After the word, as in `OneWord::read`.
             let at = line.reading(clock.now());
             if quota.is_current(epoch) {
                 let debt = share.debt::<A>(&line, at, word, others, clock);
