@@ -75,5 +75,5 @@ fn every_window_stays_within_its_limit_unless_flawed() {
 /// The same where a third is given back.
 #[test]
 fn roll_backs_keep_tokens_on_time_and_block_no_thread() {
-    check(12_000, || histories(Some(3)).comes_to_rest());
+    check(48_000, || histories(Some(3)).comes_to_rest());
 }
