@@ -34,8 +34,7 @@ fn lease_takes_many_tokens_at_once_and_spends_them_locally() {
     assert!(limiter.check().is_err());
 }
 
-/// A lower quota puts the bucket below empty while a lease holds tokens. They come back all the same: a refund, which
-/// gives nothing back below empty, would lose them.
+/// A lower quota puts the bucket below empty while a lease holds tokens. They come back all the same.
 #[test]
 fn lease_gives_back_below_empty() {
     let clock = ManualClock::new();

@@ -79,7 +79,7 @@ struct Stripes {
 /// `store` in the place of a stripe's exchange.]
 #[test]
 fn stripes_are_in_the_envelope_of_one_bucket() {
-    check(6_000, stripes);
+    check(24_000, stripes);
 }
 
 #[test]

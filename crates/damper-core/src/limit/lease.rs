@@ -245,8 +245,7 @@ impl<L: LeasingRef> Lease<L> {
     pub fn give_back(&mut self) {
         if self.held > 0 {
             let (leasing, clock) = self.limiter.limiter().parts();
-            // Not `refund`, which gives nothing back below empty: a lower quota can put the bucket there while tokens are
-            // held, and they would be lost.
+            // Also below empty: a lower quota can put the bucket there while tokens are held.
             leasing.bucket.give_back(self.held, clock);
             self.held = 0;
         }
