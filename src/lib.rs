@@ -2,7 +2,7 @@
 //!
 //! A limiter or a breaker is a plain value that decides on one atomic word, with no thread, allocation or runtime
 //! behind it. Put it in a `static`, a field or an `Arc`. (A limiter is some 340 bytes with its quota, which can be
-//! changed while it is used; a breaker is 168.)
+//! changed while it is used; a breaker is 160.)
 //!
 #![cfg_attr(feature = "std", doc = "```")]
 #![cfg_attr(not(feature = "std"), doc = "```text")]
