@@ -30,7 +30,8 @@ impl<const BITS: u32> Timer for Timer0<BITS> {
 
     #[inline]
     fn count(&self) -> u32 {
-        // SAFETY: the register is there on this board, and to read it changes nothing.
+        // SAFETY: the register exists on this board, and reading it changes nothing. A memory-mapped register has no safe
+        // access, and this board has no crate for its registers.
         !unsafe { ptr::read_volatile(VALUE) }
     }
 }
@@ -62,7 +63,7 @@ pub static TIME: Time = ExtendedTimer::new(Timer0);
 
 /// Starts the timer so that it wraps after so many ticks, and then every 2^32.
 pub fn start_timer(ticks: u32) {
-    // SAFETY: the registers are there on this board, and nobody else writes them.
+    // SAFETY: the registers exist on this board, and only this function writes them. They have no safe access, as above.
     unsafe {
         ptr::write_volatile(RELOAD, u32::MAX);
         ptr::write_volatile(VALUE, ticks);

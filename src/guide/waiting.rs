@@ -2,10 +2,10 @@
 //!
 //! | way | for | it costs | and |
 //! |---|---|---|---|
-//! | [`check`](crate::RateLimiter::check) | who answers at once: a server that refuses | a look at the clock and one exchange | says when to come back |
-//! | [`acquire`](crate::RateLimiter::acquire) | a caller that has to get through: a client of somebody else's limit | the same, and a sleep | first come, first served |
-//! | [`lease`](crate::Lease) | threads and tasks that ask a million times a second | a subtraction, mostly | holds tokens that nobody else can have |
-//! | `Striped` | the same, where no handle can be held | an exchange on a line of the cache that is one's own, mostly | the same |
+//! | [`check`](crate::RateLimiter::check) | an answer at once: a server that refuses | one clock reading and one swap | says when to come back |
+//! | [`acquire`](crate::RateLimiter::acquire) | a caller that must get through: a client of a rate-limited service | the same, and a sleep | first come, first served |
+//! | [`lease`](crate::Lease) | threads and tasks that ask a million times a second | a subtraction, mostly | holds tokens that other callers cannot use |
+//! | `Striped` | the same, where no handle can be held | mostly a swap on a cache line of the thread's own | the same |
 //!
 //! All are in one envelope: in any stretch of time at most the burst and what drips in.
 //!

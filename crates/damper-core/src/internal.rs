@@ -1,4 +1,4 @@
-//! For damper's own crates: what `damper-http` and `damper-tonic` need and nobody else should.
+//! Items for `damper-http` and `damper-tonic` only.
 //!
 //! It is public only because they are crates of their own. It is no part of the semver promise: any of it may change or
 //! go in any release, so `damper-http` and `damper-tonic` are released together with this crate.

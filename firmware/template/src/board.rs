@@ -26,7 +26,8 @@ impl Timer for Timer0 {
 
     #[inline]
     fn count(&self) -> u32 {
-        // SAFETY: the register exists on this board, and reading it changes nothing.
+        // SAFETY: the register exists on this board, and reading it changes nothing. A memory-mapped register has no safe
+        // access; the crate for your board wraps this.
         !unsafe { ptr::read_volatile(VALUE) }
     }
 }
@@ -40,7 +41,7 @@ pub static TIME: Time = ExtendedTimer::new(Timer0);
 
 /// Starts the timer.
 pub fn start() {
-    // SAFETY: the registers exist on this board, and only this function writes them.
+    // SAFETY: the registers exist on this board, and only this function writes them. They have no safe access, as above.
     unsafe {
         ptr::write_volatile(RELOAD, u32::MAX);
         ptr::write_volatile(VALUE, u32::MAX);

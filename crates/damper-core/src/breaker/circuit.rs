@@ -22,7 +22,7 @@ pub(super) struct Circuit<C, L> {
     listener: L,
 }
 
-/// What a permit knows of the call that was admitted.
+/// Identifies an admitted call: its permit holds this until the outcome is recorded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     generation: Generation,
@@ -113,9 +113,9 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
             (OutcomeCounts::default(), current.generation)
         };
         let counts = match current.phase {
-            // What tripped it was counted in the last closed state.
+            // The outcomes that tripped the breaker were counted in the last closed state.
             Phase::Open { .. } | Phase::HalfOpen(_) => counts,
-            // What was counted in an earlier state decides nothing any more.
+            // Outcomes of an earlier state have no effect now.
             _ if generation != current.generation => OutcomeCounts::default(),
             _ => counts,
         };

@@ -110,7 +110,7 @@ impl<C: Clock> CircuitBreaker<C> {
     /// let (sender, changes) = channel();
     /// let config = BreakerConfig::builder().failure_threshold(1).build()?;
     /// let breaker = CircuitBreaker::with_clock(config, ManualClock::new())
-    ///     .on_state_change(move |change| _ = sender.send(change)); // whether somebody listens yet or not
+    ///     .on_state_change(move |change| _ = sender.send(change)); // also before anything receives
     /// breaker.try_acquire()?.failure();
     /// assert_eq!(changes.try_recv()?.to_string(), "circuit closed -> open: failures in a row");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -50,7 +50,7 @@ impl<C: Clock, L: OnStateChange> BreakerRef for alloc::sync::Arc<CircuitBreaker<
     }
 }
 
-/// What the outcome of a call says about the server.
+/// The verdict on a call: whether its outcome speaks for or against the server.
 ///
 /// A failure is what waiting may cure: no connection, a timeout, a 5xx response. A mistake of the caller's (a 404
 /// response, a value that does not parse) is none, and neither is 429: that server is alive, and says itself how long to

@@ -30,7 +30,7 @@ pub(super) struct StateMachine {
     abandoned_probes_fail: bool,
 }
 
-/// What a breaker decides about a call that wants to be made.
+/// The decision on a call that asks for admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum CallDecision {
@@ -48,10 +48,10 @@ pub(super) enum CallDecision {
     HalfOpenTooLong(MicrosReading),
 }
 
-/// What determines a cooldown beside the settings.
+/// The inputs of a cooldown beside the settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CooldownRequest {
-    /// What the server asked for.
+    /// The wait that the server asked for; zero if none.
     pub(super) retry_after: Duration,
     /// The breaker's address, which differs from one to the other, for the jitter.
     pub(super) address: u64,

@@ -185,8 +185,8 @@ impl Offset for () {
 
 /// What all refunds added to a line, in units; wraps as positions do.
 ///
-/// A refund moves the line of tokens forward instead of the word back. So waiters come earlier, a newcomer sees it too,
-/// and nobody overtakes. The position at a reading of the clock is `line(now) + offset`; the offset only grows.
+/// A refund moves the line of tokens forward instead of the word back. So waiters come earlier, newcomers see it too,
+/// and no caller overtakes another. The position at a reading of the clock is `line(now) + offset`; the offset only grows.
 ///
 /// - A decision reads the word, then the clock, then the offset. With an offset older than the word, a legal debt would
 ///   look like one from before a clock stepped back, and be healed. With one older than the reading of the clock,

@@ -3,7 +3,7 @@
 //! A reader loads the epoch, the record that the epoch points at, then whatever it decides about and the clock, and
 //! then asks whether the epoch is still the same; if not it starts over. A changer writes the idle record and moves the
 //! epoch, so no reader ever waits, and what a reader has validated was one record, whole. A second changer is refused as
-//! busy. A changer that stops anywhere disturbs nobody but later changers.
+//! busy. A changer that stops anywhere blocks only later changers.
 //!
 //! The clock has to be read inside the validated stretch: a reading from after the change on the line of before it
 //! would write a word that lies far ahead on a line that has become slower.

@@ -7,8 +7,8 @@
 //! **F** is the largest with a tick of the clock at most 4 units and the deepest debt at most 2^61 (2^54 where
 //! positions are kept in 56 bits). A tick is then more than 2 units (unless the deepest debt takes decades to refill), so
 //! that a position, which is rounded down to units, is early by less than half a tick. With nanosecond ticks the positions
-//! circle after more than a century. (Where a tick brings more than 4 whole tokens F is 0, and they circle after 2^64 tokens.) A bucket that
-//! nobody touched for more than half a circle may read as indebted; it is healed like one whose clock stepped back. A
+//! circle after more than a century. (Where a tick brings more than 4 whole tokens F is 0, and they circle after 2^64 tokens.) A bucket
+//! that was unused for more than half a circle may read as indebted; it is healed like one whose clock stepped back. A
 //! line is good for 2^63 ticks.
 //!
 //! **F stays when the quota changes.** Under a quota that is k times slower than the one that F was chosen for, a unit takes

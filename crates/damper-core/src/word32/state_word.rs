@@ -41,7 +41,7 @@ pub(super) const MOST_PROBES: u32 = PROBES.max() as u32;
 /// How many cooldowns there can be: the first, and one for each time that probes failed.
 pub(super) const COOLDOWNS: usize = REOPENS.max() as usize + 1;
 
-/// What the word held when it was loaded, packed as it is there.
+/// A loaded value of the word, still packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Snapshot32(u32);
 

@@ -9,11 +9,11 @@
 //! | in the word's window | that | |
 //! | in a later one | the reading's, and the word's is so many windows past | |
 //! | in an earlier one | the word's | a clock that lags behind another thread's opens no second window for the same time |
-//! | in an earlier one, with more than a whole window between, and more than the clock may step back | the one after the reading's, with what the word counts | the clock stepped back, or nobody looked for half a circle of the numbers |
+//! | in an earlier one, with more than a whole window between, and more than the clock may step back | the one after the reading's, with what the word counts | the clock stepped back, or the limiter was unused for half a circle of the numbers |
 //!
 //! The last is sound because it opens no window: what is counted stays, and the next window opens only after more than
 //! a whole window of forward motion. (To put the count into the reading's own window would allow it twice to a clock
-//! that steps back and forth over the end of it.) And it locks nobody out for longer than two windows.
+//! that steps back and forth over the end of it.) No caller is locked out for longer than two windows.
 
 use crate::quota::{Alignment, Line, LineStart, Quota, Record, SetQuotaError, Timeline};
 use crate::sync::{Field, signed};
