@@ -55,7 +55,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Of those that are tripped by failures in a row, in milliseconds.
+/// Of those that are tripped by consecutive failures, in milliseconds.
 const COOLDOWN: u64 = 1_000;
 
 /// How a call ended.

@@ -3,7 +3,7 @@
 //!
 //! | file in `breaking/` | about |
 //! |---|---|
-//! | `tripping` | failures in a row, rates, the minimum number of calls |
+//! | `tripping` | consecutive failures, rates, the minimum number of calls |
 //! | `windows` | the last calls exactly, the last seconds by buckets, intervals, and what they take |
 //! | `cooling` | how long it stays open |
 //! | `probing` | half-open |

@@ -454,7 +454,7 @@ async fn single_breaker_reports_state_changes() {
         .layer(tower::service_fn(failing));
     client.call(Request::get("http://a.example/").body(()).unwrap()).await.unwrap();
     assert!(client.call(Request::get("http://b.example/").body(()).unwrap()).await.is_err());
-    assert_eq!(changes.try_iter().collect::<Vec<_>>(), ["circuit closed -> open: failures in a row"]);
+    assert_eq!(changes.try_iter().collect::<Vec<_>>(), ["circuit closed -> open: consecutive failures"]);
 }
 
 /// hyper's own services, without tower: a connection of HTTP/2.

@@ -318,7 +318,7 @@ fn state_changes_are_logged_with_their_cause() {
     assert_eq!(
         lines,
         ["INFO damper: circuit changed its state breaker=\"default\" host=\"api.example:80\" from=closed to=open \
-             why=failures in a row"]
+             why=consecutive failures"]
     );
 }
 

@@ -395,7 +395,7 @@ async fn single_breaker_reports_state_changes() {
     let mut clients = [layer.clone(), layer].map(|layer| EchoClient::new(layer.layer(channel(server))));
     clients[0].unary(message("hello")).await.unwrap_err();
     assert!(CircuitOpen::find_in(&clients[1].unary(message("hello")).await.unwrap_err()).is_some());
-    assert_eq!(changes.try_iter().collect::<Vec<_>>(), ["circuit closed -> open: failures in a row"]);
+    assert_eq!(changes.try_iter().collect::<Vec<_>>(), ["circuit closed -> open: consecutive failures"]);
 }
 
 /// Metrics of a breaker carry the name of its layer.

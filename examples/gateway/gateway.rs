@@ -48,7 +48,7 @@ impl Gateway {
         patience: Duration,
         upstream: SocketAddr,
     ) -> Result<Self, Box<dyn Error>> {
-        // 5 failures in a row and one probe at a time are the defaults.
+        // 5 consecutive failures and one probe at a time are the defaults.
         let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().cooldown(cooldown).build()?));
         let watch = Arc::new(BreakerWatch::new(Arc::clone(&breaker)));
         let call = UpstreamCall::new(upstream, patience, Arc::clone(&watch));

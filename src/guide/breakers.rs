@@ -4,12 +4,12 @@
 //!
 //! | policy | trips when | for |
 //! |---|---|---|
-//! | failures in a row, the default | 5 calls failed and none succeeded between | what either works or does not; few calls; costs nothing while all is well |
+//! | consecutive failures, the default | 5 calls failed and none succeeded between | what either works or does not; few calls; costs nothing while all is well |
 //! | failure rate over the last calls | half of the last 48 (or of up to 4,096) failed | what fails now and then; the traffic is even |
 //! | failure rate over the last seconds | half of the calls of the last 10 s failed | traffic that comes and goes: old calls should not be held against it |
 //! | rate of slow calls | half of them took 2 s or longer | what hangs before it fails |
 //!
-//! They can be combined; whichever is reached first trips. Five failures in a row do unless told otherwise: for a rate
+//! They can be combined; whichever is reached first trips. Five consecutive failures do unless told otherwise: for a rate
 //! alone set [`failure_threshold`](crate::breaker::BreakerConfigBuilder::failure_threshold) to `u32::MAX`. A rate needs
 //! [`minimum_calls`](crate::breaker::BreakerConfigBuilder::minimum_calls), or the first failure after a quiet night
 //! would be 100 %.

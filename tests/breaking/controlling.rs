@@ -168,7 +168,7 @@ fn every_change_is_reported_once_in_full() {
     assert_eq!(
         reported,
         [
-            "circuit closed -> open: failures in a row",
+            "circuit closed -> open: consecutive failures",
             "circuit open -> half-open: cooldown over",
             "circuit half-open -> open: probe failed",
             "circuit open -> half-open: cooldown over",
@@ -221,7 +221,7 @@ fn status_displays_as_a_log_line() {
     let slow = breaker.try_acquire().unwrap();
     clock.advance(COOLDOWN);
     slow.failure();
-    says("circuit closed, 2 failures in a row, 2 of 4 calls failed, 1 slow");
+    says("circuit closed, 2 consecutive failures, 2 of 4 calls failed, 1 slow");
     make(&breaker, 2, |_| true);
     says("circuit open, next probe in 30 s, 4 of 6 calls failed, 1 slow");
     clock.advance(COOLDOWN);

@@ -1,7 +1,7 @@
 //! The circuit breaker of sony/gobreaker.
 //!
 //! Every suite that is marked `must` is run: states, admissions and transitions always, and the counts that damper's
-//! policy keeps. Those are failures in a row, calls and failures of a window, and probes; not how many calls were
+//! policy keeps. Those are consecutive failures, calls and failures of a window, and probes; not how many calls were
 //! excluded, for those leave no trace, and none while the breaker is open.
 
 use damper::{BreakerConfig, CallError, CircuitBreaker, ManualClock, Permit, State, StateChange, Verdict, Window};

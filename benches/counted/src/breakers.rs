@@ -1,6 +1,6 @@
 //! One call through a circuit breaker.
 //!
-//! The failures in a row never suffice to trip, and of the failures by a window every second call is a success: so both
+//! The consecutive failures never suffice to trip, and of the failures by a window every second call is a success: so both
 //! together are counted, less a success.
 
 use crate::still::still;

@@ -11,7 +11,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: consecutive,
         peer: Some(Peer { name: "recloser", side: recloser::closed, bar: Some(0.15) }),
     },
-    // Five failures in a row, for both.
+    // Five consecutive failures, for both.
     Contest {
         name: "breaker_consecutive_failsafe",
         damper: consecutive,
@@ -89,7 +89,7 @@ mod recloser {
     }
 }
 
-/// failsafe, with its policy of failures in a row, which costs least.
+/// failsafe, with its policy of consecutive failures, which costs least.
 mod failsafe {
     use super::succeed;
     use crate::contest::{Side, calls};

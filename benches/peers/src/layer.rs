@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tower::{Layer, Service, service_fn};
 
 pub(crate) const CONTESTS: &[Contest] = &[
-    // One breaker that counts failures in a row, and takes answers of 5xx for failures; damper's is a `static`.
+    // One breaker that counts consecutive failures, and takes answers of 5xx for failures; damper's is a `static`.
     Contest {
         name: "layer_breaker",
         damper: breaker,

@@ -112,7 +112,7 @@ impl<C: Clock> CircuitBreaker<C> {
     /// let breaker = CircuitBreaker::with_clock(config, ManualClock::new())
     ///     .on_state_change(move |change| _ = sender.send(change)); // also before anything receives
     /// breaker.try_acquire()?.failure();
-    /// assert_eq!(changes.try_recv()?.to_string(), "circuit closed -> open: failures in a row");
+    /// assert_eq!(changes.try_recv()?.to_string(), "circuit closed -> open: consecutive failures");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_state_change<F: Fn(StateChange)>(self, listener: F) -> CircuitBreaker<C, F> {

@@ -10,7 +10,7 @@ const MAX_COOLDOWN: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 /// Factors are kept in thousandths.
 const THOUSAND: u32 = 1_000;
 
-/// The settings of a [`CircuitBreaker`](super::CircuitBreaker): by default 5 failures in a row trip it, it stays open
+/// The settings of a [`CircuitBreaker`](super::CircuitBreaker): by default 5 consecutive failures trip it, it stays open
 /// for 30 s, one call at a time is a probe, and the first success closes it.
 ///
 /// | what | setting | default |
@@ -92,7 +92,7 @@ impl BreakerConfig {
         BreakerConfigBuilder { config: Self::DEFAULT, factor: 1.0 }
     }
 
-    /// How many failures in a row trip the breaker; `u32::MAX` if they do not.
+    /// How many consecutive failures trip the breaker; `u32::MAX` if they do not.
     #[must_use]
     pub const fn failure_threshold(&self) -> u32 {
         self.failure_threshold
@@ -208,14 +208,14 @@ pub struct BreakerConfigBuilder {
 }
 
 impl BreakerConfigBuilder {
-    /// Sets how many failures in a row trip the breaker; at least 1, and `u32::MAX` for never. Default: 5.
+    /// Sets how many consecutive failures trip the breaker; at least 1, and `u32::MAX` for never. Default: 5.
     pub const fn failure_threshold(mut self, failures: u32) -> Self {
         self.config.failure_threshold = failures;
         self
     }
 
     /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they fail: at or above so
-    /// many percent, 1 to 100. Beside the failures in a row: for the rate alone, set
+    /// many percent, 1 to 100. Beside the consecutive failures: for the rate alone, set
     /// [`failure_threshold`](Self::failure_threshold) to `u32::MAX`. Default: none does.
     pub const fn failure_rate(mut self, percent: u32) -> Self {
         self.config.failure_rate = Some(percent);

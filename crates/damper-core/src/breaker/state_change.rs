@@ -42,7 +42,7 @@ impl StateChange {
 }
 
 impl fmt::Display for StateChange {
-    /// As a sentence: `circuit closed -> open: failures in a row`.
+    /// As a sentence: `circuit closed -> open: consecutive failures`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "circuit {} -> {}: {}", self.from, self.to, self.cause)
     }
@@ -87,7 +87,7 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::ConsecutiveFailures => "failures in a row",
+            Self::ConsecutiveFailures => "consecutive failures",
             Self::FailureRate => "failure rate",
             Self::SlowRate => "slow calls",
             Self::CooldownOver => "cooldown over",

@@ -15,7 +15,7 @@
 //! |---|---|---|
 //! | GENERATION | transitions | bumped whenever the state changes, wraps after 8,192 |
 //! | REOPENS | transitions | from half-open to open since it was closed; stays at 15 |
-//! | FAILURES | calls | failures in a row; stays at the most |
+//! | FAILURES | calls | consecutive failures; stays at the most |
 //! | UNTIL | µs | when the cooldown ends, on the clock; wraps after 203 days |
 //! | PROBES | calls | probes in flight |
 //! | SUCCESSES | calls | probes that succeeded |
@@ -50,7 +50,7 @@ const DISABLED: u64 = 5;
 /// The most probes, and successes, that the word can count.
 pub(super) const MAX_PROBES: u32 = PROBES.max() as u32;
 
-/// The most failures in a row that it can count.
+/// The most consecutive failures that it can count.
 pub(super) const MAX_FAILURES: u64 = PAYLOAD.max();
 
 /// The state of a breaker.

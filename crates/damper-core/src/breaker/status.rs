@@ -11,7 +11,7 @@ use core::time::Duration;
 /// window may be newer. Where time alone has changed the state (a cooldown or the longest time half-open is
 /// over), the generation counts that change when a call finds it.
 ///
-/// Displayed as a line for a log: `circuit closed, 2 failures in a row, 3 of 48 calls failed, 5 slow`, `circuit open,
+/// Displayed as a line for a log: `circuit closed, 2 consecutive failures, 3 of 48 calls failed, 5 slow`, `circuit open,
 /// next probe in 28 s, 24 of 48 calls failed`, `circuit half-open, probes: 1 out, 2 succeeded, 0 failed`. Zero
 /// counts are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl fmt::Display for BreakerStatus {
         match self.consecutive_failures {
             0 => {}
             1 => f.write_str(", 1 failure in a row")?,
-            failures => write!(f, ", {failures} failures in a row")?,
+            failures => write!(f, ", {failures} consecutive failures")?,
         }
         if self.calls > 0 {
             write!(f, ", {} of {} calls failed", self.failed, self.calls)?;

@@ -12,7 +12,7 @@ use core::time::Duration;
 pub enum Word32Error {
     /// The quota's burst is 2^28 or more.
     Burst(u32),
-    /// The failures in a row that open a breaker are 2^21 or more.
+    /// The consecutive failures that open a breaker are 2^21 or more.
     FailureThreshold(u32),
     /// The probes in flight, or the successes that close a breaker, are more than 31.
     Probes(u32),

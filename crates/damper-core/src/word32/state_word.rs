@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | GENERATION | transitions | bumped whenever the state changes, wraps after 32 |
 //! | REOPENS | transitions | from half-open to open since it was closed; stays at 7 |
-//! | FAILURES | calls | failures in a row |
+//! | FAILURES | calls | consecutive failures |
 //! | UNTIL | 2^-19 of the longest cooldown, or less | when the cooldown ends, on the clock; wraps |
 //! | PROBES | calls | probes in flight |
 //! | SUCCESSES | calls | probes that succeeded |

@@ -97,7 +97,7 @@ impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
     ///
     /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default())
     ///     .on_state_change(|change, host| eprintln!("{host}: {change}"));
-    /// // api.example.com:443: circuit closed -> open: failures in a row
+    /// // api.example.com:443: circuit closed -> open: consecutive failures
     /// # let _ = layer;
     /// ```
     #[must_use]
