@@ -18,7 +18,7 @@ mod support;
 use bytes::Bytes;
 use damper::http::{Body, ByKey, Head, Headers, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
 use damper::wire::TrustedProxies;
-use damper::{FixedWindow, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
+use damper::{ClientAddress, FixedWindow, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -33,6 +33,8 @@ use std::time::Duration;
 use support::{Client, LOCALHOST, NEIGHBOUR, hello, serve};
 use tower::{Layer, Service, ServiceExt};
 
+type Clients = Arc<KeyedLimiter<ClientAddress, Arc<ManualClock>>>;
+
 type Clocked<A = damper::TokenBucket> = Arc<RateLimiter<A, Arc<ManualClock>>>;
 
 fn clocked(quota: Quota) -> (Arc<ManualClock>, Clocked) {
@@ -40,7 +42,7 @@ fn clocked(quota: Quota) -> (Arc<ManualClock>, Clocked) {
     (Arc::clone(&clock), Arc::new(RateLimiter::with_clock(quota, clock)))
 }
 
-fn per_client(quota: Quota) -> (Arc<ManualClock>, RateLimitLayer<PerClient<Arc<ManualClock>>>) {
+fn per_client(quota: Quota) -> (Arc<ManualClock>, RateLimitLayer<PerClient<Clients>>) {
     let clock = Arc::new(ManualClock::new());
     let limits = KeyedLimiter::builder(quota).clock(Arc::clone(&clock)).build().unwrap();
     (clock, RateLimitLayer::new(PerClient::new(Arc::new(limits))))
@@ -216,11 +218,11 @@ async fn peer_is_read_from_extensions() {
     assert_eq!(Client::from(NEIGHBOUR, server).await.passes(2).await, 1);
 }
 
-fn behind(networks: &[&str]) -> RateLimitLayer<PerClient<Arc<ManualClock>>> {
+fn behind(networks: &[&str]) -> RateLimitLayer<PerClient<Clients>> {
     per_client(Quota::per_minute(1).burst(2)).1.behind(TrustedProxies::new(networks).unwrap())
 }
 
-async fn statuses(layer: RateLimitLayer<PerClient<Arc<ManualClock>>>, forwarded: &[&str]) -> Vec<u16> {
+async fn statuses(layer: RateLimitLayer<PerClient<Clients>>, forwarded: &[&str]) -> Vec<u16> {
     let server = serve(move |peer| layer.for_peer(peer).layer(service_fn(hello))).await;
     let mut client = Client::of(server).await;
     let mut statuses = Vec::new();

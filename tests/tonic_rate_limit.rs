@@ -8,7 +8,7 @@ mod support;
 use bytes::Bytes;
 use damper::http::{Head, Headers, PerClient, RateLimitLayer};
 use damper::tonic::{IntoStatus, RateLimitInterceptor};
-use damper::{CircuitBreaker, CircuitOpen, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
+use damper::{CircuitBreaker, CircuitOpen, ClientAddress, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
 use http::{HeaderName, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
@@ -29,6 +29,8 @@ use tonic_types::StatusExt;
 const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const HALF_A_SECOND: Duration = Duration::from_millis(500);
 
+type Clients = Arc<KeyedLimiter<ClientAddress, Arc<ManualClock>>>;
+
 type Clocked = Arc<RateLimiter<damper::TokenBucket, Arc<ManualClock>>>;
 
 fn clocked(quota: Quota) -> (Arc<ManualClock>, RateLimitLayer<Clocked>) {
@@ -36,7 +38,7 @@ fn clocked(quota: Quota) -> (Arc<ManualClock>, RateLimitLayer<Clocked>) {
     (Arc::clone(&clock), RateLimitLayer::new(Arc::new(RateLimiter::with_clock(quota, clock))))
 }
 
-fn per_client(quota: Quota) -> RateLimitLayer<PerClient<Arc<ManualClock>>> {
+fn per_client(quota: Quota) -> RateLimitLayer<PerClient<Clients>> {
     let limits = KeyedLimiter::builder(quota).clock(Arc::new(ManualClock::new())).build().unwrap();
     RateLimitLayer::new(PerClient::new(Arc::new(limits)))
 }

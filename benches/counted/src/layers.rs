@@ -7,7 +7,9 @@ use crate::{Call, Row, prepared, rows};
 use bytes::Bytes;
 use damper::http::{CircuitBreakerLayer, Headers, PeerAddress, PerClient, RateLimitLayer};
 use damper::keyed::KeyedLimiterBuilder;
-use damper::{BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, Quota, RateLimiter};
+use damper::{
+    BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, Quota, RateLimiter,
+};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body::{Body, Frame};
@@ -134,7 +136,7 @@ where
     Box::new(move || end_of(service.call(request())) == End::Answered(200))
 }
 
-fn per_client<C: Clock>(quota: Quota, clock: C) -> RateLimitLayer<PerClient<C>> {
+fn per_client<C: Clock>(quota: Quota, clock: C) -> RateLimitLayer<PerClient<Arc<KeyedLimiter<ClientAddress, C>>>> {
     let limits = KeyedLimiterBuilder::<ClientAddress, _, _>::new(quota, clock, SEED);
     RateLimitLayer::new(PerClient::new(Arc::new(limits.build().expect("the default capacity"))))
 }

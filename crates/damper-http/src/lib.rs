@@ -89,7 +89,8 @@ pub use circuit_breaker::{
 };
 pub use head::Head;
 pub use limit::{
-    Answer, ByHeader, ByKey, Decision, Detail, KeyedStatus, Limit, LimitError, Limited, PerClient, Refusal, Standing,
+    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitError, Limited, PerClient,
+    RateLimitCapacityError, Refusal, Standing,
 };
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};

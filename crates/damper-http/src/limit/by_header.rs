@@ -1,42 +1,38 @@
 //! A limit for each value of a header.
 
-use super::{Answer, Decision, Detail, KeyedStatus, Limit, keyed};
+use super::{Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitedByTable};
 use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
-use core::future::Ready;
-use core::hash::BuildHasher;
 use damper_core::keyed::KeyedLimiter;
-use damper_core::limit::{KeyedAlgorithm, TokenBucket};
-use damper_core::time::{Clock, DefaultClock, Seed};
 use http::HeaderName;
 
 /// A limit for each value of a header, such as an API key. Requests without the header share a bucket with those where
 /// it is empty.
 ///
 /// If a request has the header several times, the first counts.
-pub struct ByHeader<C = DefaultClock, S = Seed, A = TokenBucket> {
+#[derive(Clone, Debug)]
+pub struct ByHeader<T = Arc<KeyedLimiter<[u8]>>> {
     name: HeaderName,
-    limits: Arc<KeyedLimiter<[u8], C, S, A>>,
+    limits: T,
 }
 
-impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> ByHeader<C, S, A> {
-    /// Creates a limit by this header from a limiter, which you keep to inspect it or to change its quota.
-    pub fn new(name: HeaderName, limits: Arc<KeyedLimiter<[u8], C, S, A>>) -> Self {
+impl<T: KeyedLimit<[u8]>> ByHeader<T> {
+    /// Creates a limit by this header from an `Arc` of a limiter, which you keep to inspect it or to change its quota,
+    /// or from a [`KeyedLimit`] of your own.
+    pub fn new(name: HeaderName, limits: T) -> Self {
         Self { name, limits }
     }
 }
 
-impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for ByHeader<C, S, A> {
-    type Future = Ready<Answer>;
+impl<T: KeyedLimit<[u8]>> Limit for ByHeader<T> {
+    type Future = T::Future;
 
     #[inline]
     fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
         let value = head.headers.get(&self.name).map_or(&b""[..], |value| value.as_bytes());
-        keyed::decide(&self.limits, value, detail)
+        self.limits.decide(value, detail)
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {
@@ -44,19 +40,14 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for ByHeader<C, S, A> {
     }
 
     fn keyed(&self) -> Vec<KeyedStatus> {
-        vec![KeyedStatus::of(&*self.limits)]
+        self.limits.status().into_iter().collect()
     }
 }
 
-/// Clones share the limits.
-impl<C, S, A> Clone for ByHeader<C, S, A> {
-    fn clone(&self) -> Self {
-        Self { name: self.name.clone(), limits: Arc::clone(&self.limits) }
-    }
-}
+impl LimitedByTable for ByHeader {
+    type Key = [u8];
 
-impl<C: fmt::Debug, S, A> fmt::Debug for ByHeader<C, S, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ByHeader").field("name", &self.name).field("limits", &self.limits).finish()
+    fn limits_mut(&mut self) -> &mut Arc<KeyedLimiter<[u8]>> {
+        &mut self.limits
     }
 }

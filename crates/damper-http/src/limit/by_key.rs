@@ -1,53 +1,57 @@
 //! A limit for each key.
 
-use super::{Answer, Decision, Detail, KeyedStatus, Limit, keyed};
+use super::{Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitedByTable};
 use crate::Head;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
-use core::future::Ready;
-use core::hash::{BuildHasher, Hash};
 use damper_core::keyed::KeyedLimiter;
-use damper_core::limit::{KeyedAlgorithm, TokenBucket};
-use damper_core::time::{Clock, DefaultClock, Seed};
 
 /// A limit for each key, which a closure returns.
 ///
-/// A key is anything that can be hashed. All requests for which an `Option` is `None` share a bucket.
-pub struct ByKey<F, K, C = DefaultClock, S = Seed, A = TokenBucket> {
+/// A key of a [`KeyedLimiter`] is anything that can be hashed. All requests for which an `Option` is `None` share a
+/// bucket.
+pub struct ByKey<F, T> {
     key: Arc<F>,
-    limits: Arc<KeyedLimiter<K, C, S, A>>,
+    limits: T,
 }
 
-impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher, A: KeyedAlgorithm> ByKey<F, K, C, S, A> {
-    /// Creates a limit by this key from a limiter, which you keep to inspect it or to change its quota.
-    pub fn new(key: F, limits: Arc<KeyedLimiter<K, C, S, A>>) -> Self {
+impl<F: Fn(&Head<'_>) -> K, K, T: KeyedLimit<K>> ByKey<F, T> {
+    /// Creates a limit by this key from an `Arc` of a limiter, which you keep to inspect it or to change its quota, or
+    /// from a [`KeyedLimit`] of your own.
+    pub fn new(key: F, limits: T) -> Self {
         Self { key: Arc::new(key), limits }
     }
 }
 
-impl<F: Fn(&Head<'_>) -> K, K: Hash, C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for ByKey<F, K, C, S, A> {
-    type Future = Ready<Answer>;
+impl<F: Fn(&Head<'_>) -> K, K, T: KeyedLimit<K>> Limit for ByKey<F, T> {
+    type Future = T::Future;
 
     #[inline]
     fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
-        keyed::decide(&self.limits, &(self.key)(head), detail)
+        self.limits.decide(&(self.key)(head), detail)
     }
 
     fn keyed(&self) -> Vec<KeyedStatus> {
-        vec![KeyedStatus::of(&*self.limits)]
+        self.limits.status().into_iter().collect()
     }
 }
 
-/// Clones share the limits.
-impl<F, K, C, S, A> Clone for ByKey<F, K, C, S, A> {
+impl<F, K> LimitedByTable for ByKey<F, Arc<KeyedLimiter<K>>> {
+    type Key = K;
+
+    fn limits_mut(&mut self) -> &mut Arc<KeyedLimiter<K>> {
+        &mut self.limits
+    }
+}
+
+impl<F, T: Clone> Clone for ByKey<F, T> {
     fn clone(&self) -> Self {
-        Self { key: Arc::clone(&self.key), limits: Arc::clone(&self.limits) }
+        Self { key: Arc::clone(&self.key), limits: self.limits.clone() }
     }
 }
 
-impl<F, K, C: fmt::Debug, S, A> fmt::Debug for ByKey<F, K, C, S, A> {
+impl<F, T: fmt::Debug> fmt::Debug for ByKey<F, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ByKey").field("limits", &self.limits).finish_non_exhaustive()
     }

@@ -1,48 +1,59 @@
 //! What decides on a request.
 
-// | file | decides |
+// | file | idea |
 // |---|---|
 // | `decision` | answers: an allowed request, or a refusal; at once, or later |
 // | `refusal` | why a request may not pass |
-// | `global` | by one limiter for all requests |
-// | `keyed` | by the limiter of a key: what the next three share |
-// | `by_key` | by a key that a closure returns |
-// | `by_header` | by the value of a header |
-// | `per_client` | by the client's address |
-// | `prefix` | by the client's address and the networks that it is in, together |
-// | `wait` | by one limiter for all requests, waiting |
+// | `global` | one limiter for all requests |
+// | `wait` | one limiter for all requests, which wait |
+// | `keyed_limit` | what decides on a key, at once or later: what the next three ask |
+// | `by_key` | the key is what a closure returns |
+// | `by_header` | the key is the value of a header |
+// | `per_client` | the key is the client's address |
+// | `prefix` | the networks that a client is in, in one decision with its own limit |
+// | `references` | limits behind references and `Arc`s |
+// | `table` | limiters that layers build |
+// | `keyed_status` | what a limit per key holds and has counted |
 
 mod by_header;
 mod by_key;
 mod decision;
 mod global;
-mod keyed;
+mod keyed_limit;
+mod keyed_status;
 mod per_client;
 mod prefix;
+mod references;
 mod refusal;
+mod table;
 #[cfg(feature = "tokio")]
 mod wait;
 
 pub use by_header::ByHeader;
 pub use by_key::ByKey;
 pub use decision::{Answer, Decision, Detail, Standing};
-pub use keyed::KeyedStatus;
+pub use keyed_limit::KeyedLimit;
+pub use keyed_status::KeyedStatus;
 pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
+pub use table::RateLimitCapacityError;
+pub(super) use table::{LimitedByTable, limits_for_each, resize};
 #[cfg(feature = "tokio")]
 pub use wait::{Wait, WaitFuture};
 
 use super::Head;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Decides whether requests may pass: what a [`RateLimitLayer`](super::RateLimitLayer) is made of.
 ///
-/// A limiter is one limit for all requests. [`PerClient`], [`ByKey`] and [`ByHeader`] have one for each key. References
-/// to limits are limits too. Write your own for what is decided elsewhere, such as by a store that several servers
-/// share.
+/// A limiter is one limit for all requests. [`PerClient`], [`ByKey`] and [`ByHeader`] have one for each key; what they
+/// ask is a [`KeyedLimit`], which may also be a store that several servers share. An `Arc` of a limit and a reference to
+/// one are limits too.
+///
+/// The answer `Decision::Now(Ok(None))` lets a request pass. A limit that cannot decide, such as one whose store has
+/// failed, answers [`LimitError::other`], which refuses the request, or lets it pass in the same way.
 ///
 /// # Examples
 ///
@@ -85,39 +96,5 @@ pub trait Limit {
     /// A [`KeyedStatus::of`] a limiter. The first has no `prefix`, and each of the others one of its own.
     fn keyed(&self) -> Vec<KeyedStatus> {
         Vec::new()
-    }
-}
-
-impl<L: Limit + ?Sized> Limit for &L {
-    type Future = L::Future;
-
-    #[inline]
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<L::Future> {
-        (**self).decide(head, detail)
-    }
-
-    fn key(&self, head: &Head<'_>) -> Option<String> {
-        (**self).key(head)
-    }
-
-    fn keyed(&self) -> Vec<KeyedStatus> {
-        (**self).keyed()
-    }
-}
-
-impl<L: Limit + ?Sized> Limit for Arc<L> {
-    type Future = L::Future;
-
-    #[inline]
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<L::Future> {
-        (**self).decide(head, detail)
-    }
-
-    fn key(&self, head: &Head<'_>) -> Option<String> {
-        (**self).key(head)
-    }
-
-    fn keyed(&self) -> Vec<KeyedStatus> {
-        (**self).keyed()
     }
 }

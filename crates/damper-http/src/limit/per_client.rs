@@ -1,19 +1,17 @@
 //! A limit for each client address.
 
-use super::prefix::{self, Prefix, PrefixLimit};
-use super::{Answer, Decision, Detail, KeyedStatus, Limit, keyed};
+use super::prefix::{Prefix, PrefixLimits};
+use super::{Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitedByTable};
 use crate::wire::TrustedProxies;
 use crate::{Head, MissingPeer};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
-use core::future::Ready;
 use core::hash::BuildHasher;
 use core::net::IpAddr;
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
-use damper_core::limit::{KeyedAlgorithm, TokenBucket};
-use damper_core::time::{Clock, DefaultClock, Seed};
+use damper_core::limit::KeyedAlgorithm;
+use damper_core::time::Clock;
 
 /// A limit for each client address: the peer's, or behind [`TrustedProxies`] the one that these report. IPv6 addresses
 /// are grouped by their prefix.
@@ -22,20 +20,23 @@ use damper_core::time::{Clock, DefaultClock, Seed};
 /// prefixes](Self::prefix) hold it together.
 ///
 /// A request without a [peer](Head::peer) is an error. It shares no bucket.
-pub struct PerClient<C = DefaultClock, S = Seed, A = TokenBucket> {
-    limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>,
+#[derive(Clone, Debug)]
+pub struct PerClient<T = Arc<KeyedLimiter<ClientAddress>>> {
+    limits: T,
     proxies: Option<TrustedProxies>,
     ipv6_prefix: u32,
-    /// The longest prefix first.
-    prefixes: Vec<PrefixLimit<C, S, A>>,
+    prefixes: Option<PrefixLimits<T>>,
 }
 
-impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<C, S, A> {
-    /// Creates a limit from a limiter, which you keep to inspect it or to change its quota.
-    pub fn new(limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>) -> Self {
-        Self { limits, proxies: None, ipv6_prefix: ClientAddress::IPV6_PREFIX, prefixes: Vec::new() }
+impl<T: KeyedLimit<ClientAddress>> PerClient<T> {
+    /// Creates a limit from an `Arc` of a limiter, which you keep to inspect it or to change its quota, or from a
+    /// [`KeyedLimit`] of your own.
+    pub fn new(limits: T) -> Self {
+        Self { limits, proxies: None, ipv6_prefix: ClientAddress::IPV6_PREFIX, prefixes: None }
     }
+}
 
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<Arc<KeyedLimiter<ClientAddress, C, S, A>>> {
     /// Adds a limit for each IPv6 prefix of `bits`, in a limiter that you keep; more than 128 are 128. Default: none.
     ///
     /// A request takes a token of its client's limit and of the limits of all prefixes that it is in, or of none. They
@@ -72,10 +73,11 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<C, S, A> {
     }
 
     pub(crate) fn add_prefix(&mut self, prefix: Prefix, limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>) {
-        let place = self.prefixes.partition_point(|other| other.prefix.bits() >= prefix.bits());
-        self.prefixes.insert(place, PrefixLimit { prefix, limits });
+        self.prefixes.get_or_insert_with(PrefixLimits::new).add(prefix, limits);
     }
+}
 
+impl<T> PerClient<T> {
     pub(crate) fn behind(&mut self, proxies: TrustedProxies) {
         self.proxies = Some(proxies);
     }
@@ -97,23 +99,19 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<C, S, A> {
     fn client(&self, address: IpAddr) -> ClientAddress {
         ClientAddress::with_ipv6_prefix(address, self.ipv6_prefix)
     }
-
-    /// Apart, so that it costs nothing where there are no wider prefixes.
-    #[inline(never)]
-    fn decide_with_prefixes(&self, address: IpAddr, detail: Detail) -> Answer {
-        prefix::decide(&self.limits, self.client(address), address, &self.prefixes, detail)
-    }
 }
 
-impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for PerClient<C, S, A> {
-    type Future = Ready<Answer>;
+impl<T: KeyedLimit<ClientAddress>> Limit for PerClient<T> {
+    type Future = T::Future;
 
     #[inline]
     fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
-        match self.address(head) {
-            Ok(address) if self.prefixes.is_empty() => keyed::decide(&self.limits, &self.client(address), detail),
-            Ok(address) => Decision::Now(self.decide_with_prefixes(address, detail)),
-            Err(missing) => Decision::Now(Err(missing.into())),
+        match (self.address(head), &self.prefixes) {
+            (Ok(address), None) => self.limits.decide(&self.client(address), detail),
+            (Ok(address), Some(prefixes)) => {
+                Decision::Now(prefixes.decide(&self.limits, self.client(address), address, detail))
+            }
+            (Err(missing), _) => Decision::Now(Err(missing.into())),
         }
     }
 
@@ -122,30 +120,15 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> Limit for PerClient<C, S, A> {
     }
 
     fn keyed(&self) -> Vec<KeyedStatus> {
-        let prefixes = self.prefixes.iter().map(PrefixLimit::status);
-        core::iter::once(KeyedStatus::of(&*self.limits)).chain(prefixes).collect()
+        let prefixes = self.prefixes.iter().flat_map(PrefixLimits::statuses);
+        self.limits.status().into_iter().chain(prefixes).collect()
     }
 }
 
-/// Clones share the limits.
-impl<C, S, A> Clone for PerClient<C, S, A> {
-    fn clone(&self) -> Self {
-        Self {
-            limits: Arc::clone(&self.limits),
-            proxies: self.proxies.clone(),
-            ipv6_prefix: self.ipv6_prefix,
-            prefixes: self.prefixes.clone(),
-        }
-    }
-}
+impl LimitedByTable for PerClient {
+    type Key = ClientAddress;
 
-impl<C: fmt::Debug, S, A> fmt::Debug for PerClient<C, S, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PerClient")
-            .field("limits", &self.limits)
-            .field("proxies", &self.proxies)
-            .field("ipv6_prefix", &self.ipv6_prefix)
-            .field("prefixes", &self.prefixes)
-            .finish()
+    fn limits_mut(&mut self) -> &mut Arc<KeyedLimiter<ClientAddress>> {
+        &mut self.limits
     }
 }

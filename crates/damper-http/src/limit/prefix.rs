@@ -1,9 +1,10 @@
 //! Limits of prefixes that are wider than a client's own, in one decision with its own.
 
-use super::keyed::quota_of;
-use super::{Answer, Detail, KeyedStatus, Limited, Standing};
+use super::keyed_limit::quota_of;
+use super::{Answer, Detail, KeyedLimit, KeyedStatus, Limited, Standing};
 use alloc::string::ToString;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::hash::BuildHasher;
 use core::net::{IpAddr, Ipv4Addr};
@@ -56,14 +57,51 @@ impl fmt::Display for Prefix {
 }
 
 /// A limit for each prefix of one length.
-pub(super) struct PrefixLimit<C, S, A> {
-    pub(super) prefix: Prefix,
-    pub(super) limits: Arc<KeyedLimiter<ClientAddress, C, S, A>>,
+#[derive(Clone, Debug)]
+struct PrefixLimit<T> {
+    prefix: Prefix,
+    limits: T,
 }
 
-impl<C: Clock, S, A: KeyedAlgorithm> PrefixLimit<C, S, A> {
-    pub(super) fn status(&self) -> KeyedStatus {
-        KeyedStatus { prefix: Some(self.prefix.to_string()), ..KeyedStatus::of(&*self.limits) }
+/// A limiter to which tokens can be given back, as the decision of several limits needs.
+type Local<C, S, A> = Arc<KeyedLimiter<ClientAddress, C, S, A>>;
+
+/// Takes a token of the client's own limit and of those of the prefixes, or of none.
+type DecideTogether<T> = fn(&T, ClientAddress, IpAddr, &[PrefixLimit<T>], Detail) -> Answer;
+
+/// The limits of the prefixes that a client is in.
+#[derive(Clone, Debug)]
+pub(super) struct PrefixLimits<T> {
+    /// The longest prefix first.
+    limits: Vec<PrefixLimit<T>>,
+    /// [`decide`] for the local limiter that `T` is. A function pointer, so that no other `T` has to have one.
+    decide: DecideTogether<T>,
+}
+
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PrefixLimits<Local<C, S, A>> {
+    pub(super) fn new() -> Self {
+        Self { limits: Vec::new(), decide: decide::<C, S, A> }
+    }
+}
+
+impl<T> PrefixLimits<T> {
+    pub(super) fn add(&mut self, prefix: Prefix, limits: T) {
+        let place = self.limits.partition_point(|other| other.prefix.bits() >= prefix.bits());
+        self.limits.insert(place, PrefixLimit { prefix, limits });
+    }
+
+    /// Takes a token of a client's `own` limit and of those of all prefixes that it is in, or of none.
+    #[inline]
+    pub(super) fn decide(&self, own: &T, client: ClientAddress, address: IpAddr, detail: Detail) -> Answer {
+        (self.decide)(own, client, address, &self.limits, detail)
+    }
+}
+
+impl<T: KeyedLimit<ClientAddress>> PrefixLimits<T> {
+    pub(super) fn statuses(&self) -> impl Iterator<Item = KeyedStatus> {
+        self.limits.iter().filter_map(|PrefixLimit { prefix, limits }| {
+            limits.status().map(|status| KeyedStatus { prefix: Some(prefix.to_string()), ..status })
+        })
     }
 }
 
@@ -85,11 +123,11 @@ impl<T, C: Clock, S: BuildHasher, A: KeyedAlgorithm> PrefixDecision<'_, T, C, S,
 
 /// Takes a token of a client's limit and of those of all prefixes that it is in, or of none. The prefixes are in their
 /// order, the narrowest first.
-pub(super) fn decide<C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
-    own: &KeyedLimiter<ClientAddress, C, S, A>,
+fn decide<C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    own: &Local<C, S, A>,
     client: ClientAddress,
     address: IpAddr,
-    prefixes: &[PrefixLimit<C, S, A>],
+    prefixes: &[PrefixLimit<Local<C, S, A>>],
     detail: Detail,
 ) -> Answer {
     // Whatever form the address came in, here it is of the family that the client is of.
@@ -111,7 +149,7 @@ fn take_all<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     limits: &'a KeyedLimiter<ClientAddress, C, S, A>,
     key: ClientAddress,
     address: IpAddr,
-    prefixes: &'a [PrefixLimit<C, S, A>],
+    prefixes: &'a [PrefixLimit<Local<C, S, A>>],
 ) -> CombinedDecision<'a, C, S, A> {
     let (allowed, receipt) = match take_revocably(limits, &key, COST) {
         Ok(taken) => taken,
@@ -140,7 +178,7 @@ fn take_all<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
 fn longest_refusal<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     first: PrefixDecision<'a, Denied, C, S, A>,
     address: IpAddr,
-    prefixes: &'a [PrefixLimit<C, S, A>],
+    prefixes: &'a [PrefixLimit<Local<C, S, A>>],
 ) -> PrefixDecision<'a, Denied, C, S, A> {
     let refusals = prefixes.iter().filter_map(|PrefixLimit { prefix, limits }| {
         let key = prefix.group(address)?;
@@ -155,17 +193,4 @@ fn longest_refusal<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
         };
         if is_longer { other } else { longest }
     })
-}
-
-/// Clones share the limits.
-impl<C, S, A> Clone for PrefixLimit<C, S, A> {
-    fn clone(&self) -> Self {
-        Self { prefix: self.prefix, limits: Arc::clone(&self.limits) }
-    }
-}
-
-impl<C: fmt::Debug, S, A> fmt::Debug for PrefixLimit<C, S, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PrefixLimit").field("prefix", &self.prefix).field("limits", &self.limits).finish()
-    }
 }

@@ -26,6 +26,12 @@ impl From<Limited> for Refusal {
     }
 }
 
+impl From<LimitError> for Refusal {
+    fn from(error: LimitError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 impl From<MissingPeer> for Refusal {
     fn from(error: MissingPeer) -> Self {
         Self::Failed(error.into())

@@ -1,4 +1,4 @@
-//! One call of a service, by either trait of services.
+//! Calls of a service, by either trait of services.
 
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use core::fmt;
@@ -12,9 +12,24 @@ pub trait CallOnce<R> {
     fn call_once(self, request: R) -> Self::Future;
 }
 
+/// A service that is borrowed for a call, and kept only for one that is made later.
+///
+/// Keeping it needs `S: Clone`, of limits that decide at once too: an implementation for these without the bound would
+/// overlap with the one for all limits.
+pub(super) trait Callee<R> {
+    /// The service, for a call that is made later.
+    type Kept: CallOnce<R>;
+
+    /// Calls the service now.
+    fn call(self, request: R) -> <Self::Kept as CallOnce<R>>::Future;
+
+    /// Keeps the service.
+    fn keep(self) -> Self::Kept;
+}
+
 /// A service of `tower_service`, which is ready.
 #[cfg(feature = "tower")]
-pub struct TowerService<S>(pub(super) S);
+pub struct TowerService<S>(S);
 
 #[cfg(feature = "tower")]
 impl<S: tower_service::Service<R>, R> CallOnce<R> for TowerService<S> {
@@ -22,6 +37,22 @@ impl<S: tower_service::Service<R>, R> CallOnce<R> for TowerService<S> {
 
     fn call_once(mut self, request: R) -> S::Future {
         self.0.call(request)
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<S: tower_service::Service<R> + Clone, R> Callee<R> for &mut S {
+    type Kept = TowerService<S>;
+
+    #[inline]
+    fn call(self, request: R) -> S::Future {
+        tower_service::Service::call(self, request)
+    }
+
+    // This service is ready, so it is the one to be called. Its clone has to be polled first.
+    fn keep(self) -> TowerService<S> {
+        let clone = S::clone(self);
+        TowerService(core::mem::replace(self, clone))
     }
 }
 
@@ -34,7 +65,7 @@ impl<S> fmt::Debug for TowerService<S> {
 
 /// A service of `hyper::service`.
 #[cfg(feature = "hyper")]
-pub struct HyperService<S>(pub(super) S);
+pub struct HyperService<S>(S);
 
 #[cfg(feature = "hyper")]
 impl<S: hyper::service::Service<R>, R> CallOnce<R> for HyperService<S> {
@@ -42,6 +73,20 @@ impl<S: hyper::service::Service<R>, R> CallOnce<R> for HyperService<S> {
 
     fn call_once(self, request: R) -> S::Future {
         self.0.call(request)
+    }
+}
+
+#[cfg(feature = "hyper")]
+impl<S: hyper::service::Service<R> + Clone, R> Callee<R> for &S {
+    type Kept = HyperService<S>;
+
+    #[inline]
+    fn call(self, request: R) -> S::Future {
+        hyper::service::Service::call(self, request)
+    }
+
+    fn keep(self) -> HyperService<S> {
+        HyperService(S::clone(self))
     }
 }
 

@@ -1,15 +1,14 @@
 //! The calls of a service behind a limit.
 
-use super::Body;
 use super::call_once::CallOnce;
 use super::settings::RateLimitSettings;
+use super::{Body, RateLimitLayer};
 use crate::Head;
 use crate::limit::{Answer, Limit, Standing};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
-use core::net::SocketAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use http::{Request, Response};
@@ -45,8 +44,7 @@ pin_project! {
         decision: L::Future,
         // There until the service is called.
         call: Option<(W, Request<B>)>,
-        settings: Arc<RateLimitSettings<L>>,
-        peer: Option<SocketAddr>,
+        layer: RateLimitLayer<L>,
     }
 }
 
@@ -65,14 +63,8 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> RateLimitFuture<W, B, L> {
         Self { state: LimitedCall::Refused { response: Some(response) } }
     }
 
-    pub(super) fn wait(
-        decision: L::Future,
-        service: W,
-        request: Request<B>,
-        settings: &Arc<RateLimitSettings<L>>,
-        peer: Option<SocketAddr>,
-    ) -> Self {
-        let waiting = WaitingRequest { decision, call: Some((service, request)), settings: Arc::clone(settings), peer };
+    pub(super) fn wait(decision: L::Future, service: W, request: Request<B>, layer: RateLimitLayer<L>) -> Self {
+        let waiting = WaitingRequest { decision, call: Some((service, request)), layer };
         Self { state: LimitedCall::Waiting { request: Box::pin(waiting) } }
     }
 }
@@ -120,10 +112,11 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> WaitingRequest<W, B, L> {
         let this = self.project();
         let answer: Answer = ready!(this.decision.poll(context));
         let Some((service, request)) = this.call.take() else { return Poll::Pending };
-        Poll::Ready(match this.settings.conclude(&Head::of(&request).with_peer(this.peer.as_ref()), answer) {
+        let RateLimitLayer { settings, peer } = this.layer;
+        Poll::Ready(match settings.conclude(&Head::of(&request).with_peer(peer.as_ref()), answer) {
             Ok(None) => RateLimitFuture::call(service.call_once(request)).state,
             Ok(Some(standing)) => {
-                RateLimitFuture::call_and_report(service.call_once(request), standing, this.settings).state
+                RateLimitFuture::call_and_report(service.call_once(request), standing, settings).state
             }
             Err(response) => LimitedCall::Refused { response: Some(response) },
         })

@@ -1,17 +1,20 @@
 //! Which limit, and how its decisions are reported.
 
-use super::settings::RateLimitSettings;
+use super::settings::{LimiterOrigin, RateLimitSettings};
 use super::{Headers, RateLimit, RefusalBody};
 use crate::Head;
-use crate::limit::{ByHeader, ByKey, Limit, LimitError, Limited, PerClient, Prefix};
+use crate::limit::{
+    ByHeader, ByKey, Limit, LimitError, Limited, LimitedByTable, PerClient, Prefix, RateLimitCapacityError,
+    limits_for_each, resize,
+};
 use crate::wire::{RateLimitHeaders, RateLimitNameError, TrustedProxies};
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
-use core::hash::{BuildHasher, Hash};
+use core::hash::Hash;
 use core::net::SocketAddr;
 use damper_core::keyed::KeyedLimiter;
-use damper_core::limit::{KeyedAlgorithm, RateLimiter};
+use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 use damper_core::time::Clock;
 use http::HeaderName;
@@ -25,8 +28,9 @@ use http::HeaderName;
 ///
 /// Around a router it limits all routes, around a handler that one, and [per client](Self::per_client) each address.
 ///
-/// Clones of a layer and all its services share the limit. It decides in `call`, never in `poll_ready`: a caller may
-/// poll for readiness and go away, and its token would be lost.
+/// Clones of a layer and all its services share the limit. A setter changes this layer only: clones and services that
+/// were made before keep their settings, and the limit stays the same one. The limit decides in `call`, never in
+/// `poll_ready`: a caller may poll for readiness and go away, and its token would be lost.
 ///
 /// # Examples
 ///
@@ -83,7 +87,8 @@ impl RateLimitLayer<Arc<RateLimiter>> {
 }
 
 impl RateLimitLayer<PerClient> {
-    /// Creates a layer with a limit for each client address, for the 8192 busiest of them.
+    /// Creates a layer with a limit for each client address, for the 8192 busiest of them unless a
+    /// [capacity](Self::capacity) is set.
     ///
     /// The address is the peer's; IPv6 addresses are grouped by their first 64 bits. Behind proxies, set
     /// [which](Self::behind).
@@ -93,18 +98,16 @@ impl RateLimitLayer<PerClient> {
     /// feature `tracing`, counted with `metrics`, and passed to [`on_error`](Self::on_error).
     #[must_use]
     pub fn per_client(quota: Quota) -> Self {
-        Self::new(PerClient::new(limits_for_each(quota)))
+        Self::with_table(PerClient::new(limits_for_each(quota)))
     }
-}
 
-impl RateLimitLayer<PerClient> {
     /// Adds a limit for each IPv6 prefix of `bits`, of which the 8192 busiest are known; more than 128 are 128.
     /// Default: none.
     ///
     /// One network may own many prefixes of 64 bits: 65,536 in a /48. A request takes a token of its client's limit and
     /// of the limits of all prefixes that it is in, or of none. When one refuses, the narrower ones get back what they
     /// gave. Headers report the limit that has the fewest tokens left, or of those that refuse the one with the longest
-    /// wait. For a limiter that you keep, or of another size, see [`PerClient::prefix`].
+    /// wait. For a limiter that you keep, or of another capacity, see [`PerClient::prefix`].
     ///
     /// # Examples
     ///
@@ -130,8 +133,9 @@ impl RateLimitLayer<PerClient> {
     }
 }
 
-impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, K>> {
-    /// Creates a layer with a limit for each key that a closure returns, for the 8192 busiest keys.
+impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, Arc<KeyedLimiter<K>>>> {
+    /// Creates a layer with a limit for each key that a closure returns, for the 8192 busiest keys unless a
+    /// [capacity](Self::capacity) is set.
     ///
     /// A key is anything that can be hashed. All requests for which an `Option` is `None` share a bucket.
     ///
@@ -154,30 +158,60 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, K>> {
     /// # let _ = layer;
     /// ```
     pub fn by(key: F, quota: Quota) -> Self {
-        Self::new(ByKey::new(key, limits_for_each(quota)))
+        Self::with_table(ByKey::new(key, limits_for_each(quota)))
     }
 }
 
 impl RateLimitLayer<ByHeader> {
-    /// Creates a layer with a limit for each value of a header, such as an API key, for the 8192 busiest values.
+    /// Creates a layer with a limit for each value of a header, such as an API key, for the 8192 busiest values unless a
+    /// [capacity](Self::capacity) is set.
     ///
     /// Requests without the header share a bucket. A client that controls the header can evade the limit, so use one
     /// that is verified before or that a proxy writes.
     #[must_use]
     pub fn by_header(name: HeaderName, quota: Quota) -> Self {
-        Self::new(ByHeader::new(name, limits_for_each(quota)))
+        Self::with_table(ByHeader::new(name, limits_for_each(quota)))
     }
 }
 
-/// With the defaults of the builder, which are in range.
-fn limits_for_each<K: ?Sized>(quota: Quota) -> Arc<KeyedLimiter<K>> {
-    match KeyedLimiter::builder(quota).build() {
-        Ok(limits) => Arc::new(limits),
-        Err(error) => unreachable!("{error}"),
+impl<L: LimitedByTable> RateLimitLayer<L> {
+    /// Creates a layer with a limit that it has built.
+    fn with_table(limit: L) -> Self {
+        Self { settings: Arc::new(RateLimitSettings::new(limit, LimiterOrigin::Layer)), peer: None }
+    }
+
+    /// Sets for how many busy clients, header values or keys there is room; 1 to 2^28. Default: 8192.
+    ///
+    /// This is [`KeyedLimiterBuilder::capacity`](damper_core::keyed::KeyedLimiterBuilder::capacity), which says how much
+    /// memory it takes. Limits of wider [prefixes](RateLimitLayer::prefix) keep theirs.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitCapacityError`] if the capacity is out of range, if the layer was cloned or has made services, which
+    /// share its limiter, or if the limiter was passed to [`new`](RateLimitLayer::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50).burst(100)).capacity(100_000)?;
+    /// # let _ = layer;
+    /// # Ok::<(), damper::http::RateLimitCapacityError>(())
+    /// ```
+    pub fn capacity(mut self, keys: usize) -> Result<Self, RateLimitCapacityError> {
+        let settings = Arc::get_mut(&mut self.settings).ok_or(RateLimitCapacityError::Shared)?;
+        match settings.origin {
+            LimiterOrigin::Layer => resize(settings.limit.limits_mut(), keys)?,
+            LimiterOrigin::Caller => return Err(RateLimitCapacityError::Given),
+        }
+        Ok(self)
     }
 }
 
-impl<L: Limit + Clone> RateLimitLayer<L> {
+impl<L: Limit> RateLimitLayer<L> {
     /// Creates a layer from an existing limit.
     ///
     /// Keep the limit to inspect its level and to change its quota. It may have another algorithm or another clock, or
@@ -201,9 +235,11 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(limit: L) -> Self {
-        Self { settings: Arc::new(RateLimitSettings::new(limit)), peer: None }
+        Self { settings: Arc::new(RateLimitSettings::new(limit, LimiterOrigin::Caller)), peer: None }
     }
+}
 
+impl<L: Limit + Clone> RateLimitLayer<L> {
     /// Exempts the requests for which the predicate is true, such as health checks. Default: none.
     #[must_use]
     pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
@@ -285,7 +321,9 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     pub fn on_error(self, hook: impl Fn(&Head<'_>, &LimitError) + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.on_error = Some(Arc::new(hook)))
     }
+}
 
+impl<L: Clone> RateLimitLayer<L> {
     /// Changes a setting of this layer. Earlier clones keep theirs, and all share the limit.
     fn with(mut self, set: impl FnOnce(&mut RateLimitSettings<L>)) -> Self {
         set(Arc::make_mut(&mut self.settings));
@@ -293,7 +331,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     }
 }
 
-impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> RateLimitLayer<PerClient<C, S, A>> {
+impl<T: Clone> RateLimitLayer<PerClient<T>> {
     /// Trusts these proxies to report the client's address on their connections. Default: no proxy is trusted.
     ///
     /// # Examples
@@ -378,7 +416,7 @@ impl<L> RateLimitLayer<L> {
 
     /// Puts a service behind the limit.
     pub fn layer<S>(&self, service: S) -> RateLimit<S, L> {
-        RateLimit::new(service, Arc::clone(&self.settings), self.peer)
+        RateLimit::new(service, self.clone())
     }
 }
 

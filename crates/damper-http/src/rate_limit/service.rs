@@ -1,14 +1,16 @@
 //! A service behind a limit.
 
-use super::settings::RateLimitSettings;
-use super::{Body, RateLimitFuture, call_once};
+use super::call_once::Callee;
+#[cfg(feature = "hyper")]
+use super::call_once::HyperService;
+#[cfg(feature = "tower")]
+use super::call_once::TowerService;
+use super::{Body, RateLimitFuture, RateLimitLayer};
 use crate::Head;
 use crate::limit::{Decision, Limit, Standing};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
-use core::net::SocketAddr;
 use http::{Request, Response};
 
 /// A service behind a limit. Made by [`RateLimitLayer`](super::RateLimitLayer).
@@ -21,13 +23,12 @@ use http::{Request, Response};
 /// The token is taken in `call`; dropping the future afterwards does not give it back.
 pub struct RateLimit<S, L> {
     service: S,
-    settings: Arc<RateLimitSettings<L>>,
-    peer: Option<SocketAddr>,
+    layer: RateLimitLayer<L>,
 }
 
 impl<S, L> RateLimit<S, L> {
-    pub(super) fn new(service: S, settings: Arc<RateLimitSettings<L>>, peer: Option<SocketAddr>) -> Self {
-        Self { service, settings, peer }
+    pub(super) fn new(service: S, layer: RateLimitLayer<L>) -> Self {
+        Self { service, layer }
     }
 
     /// The service behind the limit.
@@ -58,7 +59,7 @@ enum NextStep<F> {
     Wait(F),
 }
 
-impl<S, L: Limit> RateLimit<S, L> {
+impl<L: Limit> RateLimitLayer<L> {
     /// Lets the limit decide on a request.
     #[inline]
     fn admit<B>(&self, request: &Request<B>) -> NextStep<L::Future> {
@@ -81,6 +82,19 @@ impl<S, L: Limit> RateLimit<S, L> {
             Decision::Later(decision) => NextStep::Wait(decision),
         }
     }
+
+    /// Calls a service with a request, as the limit decides.
+    #[inline]
+    fn call<S: Callee<Request<B>>, B>(&self, service: S, request: Request<B>) -> RateLimitFuture<S::Kept, B, L> {
+        match self.admit(&request) {
+            NextStep::Call => RateLimitFuture::call(service.call(request)),
+            NextStep::CallAndReport(standing) => {
+                RateLimitFuture::call_and_report(service.call(request), standing, &self.settings)
+            }
+            NextStep::Respond(response) => RateLimitFuture::respond(response),
+            NextStep::Wait(decision) => RateLimitFuture::wait(decision, service.keep(), request, self.clone()),
+        }
+    }
 }
 
 #[cfg(feature = "tower")]
@@ -91,7 +105,7 @@ where
 {
     type Response = Response<Body<R>>;
     type Error = S::Error;
-    type Future = RateLimitFuture<call_once::TowerService<S>, B, L>;
+    type Future = RateLimitFuture<TowerService<S>, B, L>;
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), S::Error>> {
         self.service.poll_ready(context)
@@ -99,19 +113,7 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        match self.admit(&request) {
-            NextStep::Call => RateLimitFuture::call(self.service.call(request)),
-            NextStep::CallAndReport(standing) => {
-                RateLimitFuture::call_and_report(self.service.call(request), standing, &self.settings)
-            }
-            NextStep::Respond(response) => RateLimitFuture::respond(response),
-            NextStep::Wait(decision) => {
-                // This service is ready, so it is the one to be called. Its clone has to be polled first.
-                let clone = self.service.clone();
-                let ready = core::mem::replace(&mut self.service, clone);
-                RateLimitFuture::wait(decision, call_once::TowerService(ready), request, &self.settings, self.peer)
-            }
-        }
+        self.layer.call(&mut self.service, request)
     }
 }
 
@@ -123,38 +125,24 @@ where
 {
     type Response = Response<Body<R>>;
     type Error = S::Error;
-    type Future = RateLimitFuture<call_once::HyperService<S>, B, L>;
+    type Future = RateLimitFuture<HyperService<S>, B, L>;
 
     #[inline]
     fn call(&self, request: Request<B>) -> Self::Future {
-        match self.admit(&request) {
-            NextStep::Call => RateLimitFuture::call(self.service.call(request)),
-            NextStep::CallAndReport(standing) => {
-                RateLimitFuture::call_and_report(self.service.call(request), standing, &self.settings)
-            }
-            NextStep::Respond(response) => RateLimitFuture::respond(response),
-            NextStep::Wait(decision) => {
-                let service = call_once::HyperService(self.service.clone());
-                RateLimitFuture::wait(decision, service, request, &self.settings, self.peer)
-            }
-        }
+        self.layer.call(&self.service, request)
     }
 }
 
 /// Clones share the limit; they do not share readiness.
 impl<S: Clone, L> Clone for RateLimit<S, L> {
     fn clone(&self) -> Self {
-        Self { service: self.service.clone(), settings: Arc::clone(&self.settings), peer: self.peer }
+        Self::new(self.service.clone(), self.layer.clone())
     }
 }
 
 impl<S: fmt::Debug, L: fmt::Debug> fmt::Debug for RateLimit<S, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimit")
-            .field("service", &self.service)
-            .field("settings", &self.settings)
-            .field("peer", &self.peer)
-            .finish()
+        f.debug_struct("RateLimit").field("service", &self.service).field("layer", &self.layer).finish()
     }
 }
 

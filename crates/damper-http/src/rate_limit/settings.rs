@@ -15,10 +15,20 @@ type RequestPredicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 
 type RequestCallback<T> = Arc<dyn Fn(&Head<'_>, &T) + Send + Sync>;
 
+/// Who built the limiter of a layer.
+#[derive(Clone, Copy)]
+pub(super) enum LimiterOrigin {
+    /// The layer, which may build it anew.
+    Layer,
+    /// The caller, who may keep it.
+    Caller,
+}
+
 /// The limit and the settings of a layer.
 #[derive(Clone)]
 pub(super) struct RateLimitSettings<L> {
     pub(super) limit: L,
+    pub(super) origin: LimiterOrigin,
     pub(super) exempt: Option<RequestPredicate>,
     pub(super) headers: Headers,
     rate_limit_headers: RateLimitHeaders,
@@ -29,9 +39,10 @@ pub(super) struct RateLimitSettings<L> {
 }
 
 impl<L> RateLimitSettings<L> {
-    pub(super) fn new(limit: L) -> Self {
+    pub(super) fn new(limit: L, origin: LimiterOrigin) -> Self {
         Self {
             limit,
+            origin,
             exempt: None,
             headers: Headers::default(),
             rate_limit_headers: RateLimitHeaders::default(),
@@ -67,9 +78,10 @@ impl<L> RateLimitSettings<L> {
 impl<L: Clone> RateLimitSettings<L> {
     /// Returns the same settings with another limit.
     pub(super) fn map<M>(&self, map: impl FnOnce(L) -> M) -> RateLimitSettings<M> {
-        let Self { limit, exempt, headers, rate_limit_headers, body, on_limited, on_error, telemetry } = self.clone();
+        let Self { limit, origin, exempt, headers, rate_limit_headers, body, on_limited, on_error, telemetry } =
+            self.clone();
         let limit = map(limit);
-        RateLimitSettings { limit, exempt, headers, rate_limit_headers, body, on_limited, on_error, telemetry }
+        RateLimitSettings { limit, origin, exempt, headers, rate_limit_headers, body, on_limited, on_error, telemetry }
     }
 }
 

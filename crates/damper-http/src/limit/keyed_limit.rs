@@ -1,0 +1,149 @@
+//! What decides on the requests of a key.
+
+use super::global::reported_quota;
+use super::{Answer, Decision, Detail, KeyedStatus, Limited, Refusal, Standing};
+use core::future::Ready;
+use core::hash::{BuildHasher, Hash};
+use damper_core::keyed::KeyedLimiter;
+use damper_core::limit::{Denied, KeyedAlgorithm};
+use damper_core::quota::Quota;
+use damper_core::time::Clock;
+
+/// Decides whether requests of a key may pass: what [`PerClient`](super::PerClient), [`ByHeader`](super::ByHeader) and
+/// [`ByKey`](super::ByKey) ask.
+///
+/// A [`KeyedLimiter`] decides at once. Implement this trait for what is decided elsewhere and takes its time, such as a
+/// store that several servers share: then the same client addresses, header values and keys stand before it. An `Arc`
+/// of a limit and a reference to one are limits too.
+///
+/// | behind | the key is |
+/// |---|---|
+/// | [`PerClient`](super::PerClient) | a [`ClientAddress`](damper_core::ClientAddress) |
+/// | [`ByHeader`](super::ByHeader) | `[u8]`, the value of the header; empty without one |
+/// | [`ByKey`](super::ByKey) | what the closure returns |
+///
+/// # When the store fails
+///
+/// The answer [`LimitError::other`](super::LimitError::other) refuses the request with `500 Internal Server Error` and
+/// reports the error to [`on_error`](crate::RateLimitLayer::on_error), logs and metrics. The answer `Ok(None)` lets the
+/// request pass instead; report the error yourself then, because the layer counts the request as allowed.
+///
+/// # Cancel safety
+///
+/// The future is dropped when the client goes away. A limit that has asked its store by then may have taken a token.
+///
+/// # Examples
+///
+/// Asks a store, and lets requests pass while the store cannot be reached. The example `limit_elsewhere` asks a task
+/// over a channel, over real sockets.
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::http::{Answer, Decision, Detail, KeyedLimit, Limited, PerClient, RateLimitLayer, Standing};
+/// use damper::{ClientAddress, Quota};
+/// use std::{pin::Pin, time::Duration};
+///
+/// # #[derive(Clone)]
+/// # struct Store;
+/// # impl Store {
+/// #     /// Returns the tokens that are left, or `None` if there was none.
+/// #     async fn take(&self, _: String) -> std::io::Result<Option<u32>> { Ok(None) }
+/// # }
+/// #[derive(Clone)]
+/// struct Shared(Store);
+///
+/// impl KeyedLimit<ClientAddress> for Shared {
+///     type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
+///
+///     fn decide(&self, client: &ClientAddress, detail: Detail) -> Decision<Self::Future> {
+///         let (store, client) = (self.0.clone(), client.to_string());
+///         Decision::Later(Box::pin(async move {
+///             let second = Some(Duration::from_secs(1));
+///             let standing = |left| Standing::new(Quota::per_second(50), left, second);
+///             match store.take(client).await {
+///                 Ok(Some(left)) => Ok(detail.then(|| standing(left))),
+///                 Ok(None) => Err(Limited::new(second, standing(0)).into()),
+///                 Err(_) => Ok(None), // passes
+///             }
+///         }))
+///     }
+/// }
+///
+/// let layer = RateLimitLayer::new(PerClient::new(Shared(Store)));
+/// # let _ = layer;
+/// ```
+pub trait KeyedLimit<K: ?Sized> {
+    /// The future of a decision that is not made at once; `std::future::Ready<Answer>` if all are.
+    type Future: Future<Output = Answer>;
+
+    /// Decides on a request of this key, and takes what it needs. As [`Limit::decide`](super::Limit::decide).
+    fn decide(&self, key: &K, detail: Detail) -> Decision<Self::Future>;
+
+    /// Returns what the limit holds and has counted, for metrics. Default: nothing.
+    fn status(&self) -> Option<KeyedStatus> {
+        None
+    }
+}
+
+impl<K, C, S, A> KeyedLimit<K> for KeyedLimiter<K, C, S, A>
+where
+    K: Hash + ?Sized,
+    C: Clock,
+    S: BuildHasher,
+    A: KeyedAlgorithm,
+{
+    type Future = Ready<Answer>;
+
+    // Each branch builds its whole decision: one that is put together at the end is moved through memory.
+    #[inline]
+    fn decide(&self, key: &K, detail: Detail) -> Decision<Self::Future> {
+        if detail == Detail::Standing {
+            return Decision::Now(decide_with_standing(self, key));
+        }
+        match self.check(key) {
+            Ok(_) => Decision::Now(Ok(None)),
+            Err(denied) => Decision::Now(Err(refusal(self, key, denied))),
+        }
+    }
+
+    fn status(&self) -> Option<KeyedStatus> {
+        Some(KeyedStatus::of(self))
+    }
+}
+
+/// Apart, so that decisions without a standing do not compute it.
+#[inline(never)]
+fn decide_with_standing<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K) -> Answer
+where
+    K: Hash + ?Sized,
+    C: Clock,
+    S: BuildHasher,
+    A: KeyedAlgorithm,
+{
+    match limits.check(key) {
+        Ok(allowed) => Ok(Some(Standing::new(quota_of(limits, key), allowed.remaining(), allowed.resets_in()))),
+        Err(denied) => Err(refusal(limits, key, denied)),
+    }
+}
+
+#[cold]
+fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    limits: &KeyedLimiter<K, C, S, A>,
+    key: &K,
+    denied: Denied,
+) -> Refusal {
+    Limited::by(denied, quota_of(limits, key)).into()
+}
+
+/// Returns the quota of a key, as headers report it.
+pub(super) fn quota_of<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K) -> Quota
+where
+    K: Hash + ?Sized,
+    C: Clock,
+    S: BuildHasher,
+    A: KeyedAlgorithm,
+{
+    let quota = limits.quota();
+    // Only a key's bucket knows its tier, and windows have no burst.
+    if A::BY_WINDOWS || limits.tier_quota(1).is_some() { reported_quota(quota, limits.peek(key)) } else { quota }
+}

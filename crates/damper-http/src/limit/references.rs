@@ -1,0 +1,44 @@
+//! Limits behind references and `Arc`s.
+
+use super::{Decision, Detail, KeyedLimit, KeyedStatus, Limit};
+use crate::Head;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// Implements both traits for a pointer to `L`.
+macro_rules! limits_behind {
+    ($($pointer:ty),*) => {$(
+        impl<L: Limit + ?Sized> Limit for $pointer {
+            type Future = L::Future;
+
+            #[inline]
+            fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<L::Future> {
+                (**self).decide(head, detail)
+            }
+
+            fn key(&self, head: &Head<'_>) -> Option<String> {
+                (**self).key(head)
+            }
+
+            fn keyed(&self) -> Vec<KeyedStatus> {
+                (**self).keyed()
+            }
+        }
+
+        impl<K: ?Sized, L: KeyedLimit<K> + ?Sized> KeyedLimit<K> for $pointer {
+            type Future = L::Future;
+
+            #[inline]
+            fn decide(&self, key: &K, detail: Detail) -> Decision<L::Future> {
+                (**self).decide(key, detail)
+            }
+
+            fn status(&self) -> Option<KeyedStatus> {
+                (**self).status()
+            }
+        }
+    )*};
+}
+
+limits_behind!(&L, Arc<L>);
