@@ -13,5 +13,6 @@
 //! | `custom_clock` | a hardware timer that wraps as the clock |
 //! | `axum_server` | limits for all, for each user and for a route of an axum server |
 //! | `hyper_server` | a hyper server with a limit per client, without tower |
+//! | `limit_elsewhere` | a limit of one's own that takes its time: a task that keeps it is asked over a channel |
 //! | `tonic_echo` | a tonic server with a limit per client; a client's own retry inside of a breaker |
 //! | `own_middleware` | limits and breakers in a framework that nobody has adapted |
