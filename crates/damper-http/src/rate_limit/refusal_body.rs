@@ -4,8 +4,10 @@ use crate::Head;
 use crate::limit::{LimitError, Limited, Refusal};
 use crate::wire;
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use bytes::Bytes;
+use core::fmt::{self, Write};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
@@ -44,7 +46,7 @@ impl RefusalBody {
 
     fn too_many_requests(&self, head: &Head<'_>, limited: &Limited) -> Response<Bytes> {
         let (content_type, bytes) = match self {
-            Self::Text => (TEXT, format!("{limited}\n").into()),
+            Self::Text => (TEXT, line(limited)),
             Self::Problem => ("application/problem+json", problem(limited)),
             Self::Custom(body) => body(head, limited),
         };
@@ -63,7 +65,15 @@ fn problem(limited: &Limited) -> Bytes {
 
 /// The body leaves out the error's source, which is for callbacks and logs and not for clients.
 fn internal_server_error(error: &LimitError) -> Response<Bytes> {
-    uncached(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("{error}\n").into())
+    uncached(StatusCode::INTERNAL_SERVER_ERROR, TEXT, line(error))
+}
+
+/// Returns a line of text. The usual ones fit the room that is reserved.
+fn line(text: &impl fmt::Display) -> Bytes {
+    let mut line = String::with_capacity(64);
+    // Writing to a string cannot fail.
+    _ = writeln!(line, "{text}");
+    line.into()
 }
 
 /// Returns a response that caches must not store.
@@ -72,7 +82,7 @@ fn uncached(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Res
     *response.status_mut() = status;
     response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     // The user's content type may be no valid header value. Then it is left out.
-    if let Ok(value) = HeaderValue::from_str(content_type) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from_static(content_type.as_bytes())) {
         response.headers_mut().insert(CONTENT_TYPE, value);
     }
     response

@@ -13,6 +13,7 @@
 
 mod forwarded;
 mod node;
+mod policies;
 mod rate_limit;
 mod retry_after;
 mod trusted_proxies;

@@ -1,6 +1,7 @@
 //! The headers `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers), lists of structured fields
 //! (RFC 9651) with an item for each limit.
 
+use super::policies::Policies;
 use super::retry_after::whole_seconds;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -9,7 +10,6 @@ use core::time::Duration;
 use damper_core::quota::Quota;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sfv::{Integer, ItemSerializer, StringRef};
-use std::sync::OnceLock;
 
 /// The name of the header `RateLimit-Policy`: what is allowed.
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -73,8 +73,7 @@ pub struct RateLimitHeaders {
     name: sfv::String,
     /// As it is written.
     item: String,
-    /// The policy's item of the first quota that was written, which mostly is the only one.
-    policy: OnceLock<(Quota, Option<HeaderValue>)>,
+    policies: Policies,
 }
 
 /// By their names.
@@ -100,7 +99,11 @@ impl RateLimitHeaders {
     }
 
     fn of(name: &StringRef) -> Self {
-        Self { name: name.to_owned(), item: ItemSerializer::new().bare_item(name).finish(), policy: OnceLock::new() }
+        Self {
+            name: name.to_owned(),
+            item: ItemSerializer::new().bare_item(name).finish(),
+            policies: Policies::default(),
+        }
     }
 
     /// The name of the limit.
@@ -120,23 +123,18 @@ impl RateLimitHeaders {
         if quota.is_unlimited() {
             return;
         }
-        // Unlike `reserve` and `append`, these do not panic when the map is full.
-        let _ = headers.try_reserve(2);
-        if let Some(policy) = self.policy(quota) {
+        // Unlike `append`, this does not panic when the map is full. To reserve room for two would make an empty map too
+        // small for what others add.
+        let policy = self.policies.get(quota, |quota| {
+            let (tokens, seconds) = stated(quota);
+            self.item(QUOTA, tokens, WINDOW, seconds)
+        });
+        if let Some(policy) = policy {
             let _ = headers.try_append(RATE_LIMIT_POLICY, policy);
         }
         if let Some(left) = self.item(REMAINING, remaining.into(), RESET, resets_in.map(whole_seconds)) {
             let _ = headers.try_append(RATE_LIMIT, left);
         }
-    }
-
-    fn policy(&self, quota: Quota) -> Option<HeaderValue> {
-        let item = || {
-            let (tokens, seconds) = stated(quota);
-            self.item(QUOTA, tokens, WINDOW, seconds)
-        };
-        let (first, value) = self.policy.get_or_init(|| (quota, item()));
-        if *first == quota { value.clone() } else { item() }
     }
 
     /// An item with a parameter of tokens, and one of seconds if there are some and RFC 9651 has an integer for them
