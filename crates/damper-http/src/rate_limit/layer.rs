@@ -16,7 +16,6 @@ use core::net::SocketAddr;
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
-use damper_core::time::Clock;
 use http::HeaderName;
 
 /// Puts services behind a limit: a request over the limit gets `429 Too Many Requests` at once.
@@ -360,7 +359,7 @@ impl<T: Clone> RateLimitLayer<PerClient<T>> {
 }
 
 #[cfg(feature = "tokio")]
-impl<C: Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBucket, C>>> {
+impl<C: damper_core::Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBucket, C>>> {
     /// Makes requests wait for a token, first come first served, for `longest` at most: for clients that keep to a
     /// limit.
     ///

@@ -141,14 +141,15 @@ impl RateLimitHeaders {
     /// (31 million years). Always a value, for it is printable ASCII.
     fn item(&self, amount: &str, tokens: u64, time: &str, seconds: Option<u64>) -> Option<HeaderValue> {
         let (mut token_digits, mut second_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let (item, tokens) = (self.item.as_str(), token_digits.format(tokens));
-        // Exactly as long as what is in it, so that the value takes it as it is.
-        let item = match seconds {
-            Some(seconds) if Integer::try_from(seconds).is_ok() => {
-                [item, amount, tokens, time, second_digits.format(seconds)].concat()
-            }
-            _ => [item, amount, tokens].concat(),
+        let tokens = token_digits.format(tokens);
+        let (time, seconds) = match seconds {
+            Some(seconds) if Integer::try_from(seconds).is_ok() => (time, second_digits.format(seconds)),
+            _ => ("", ""),
         };
+        let pieces = [self.item.as_str(), amount, tokens, time, seconds];
+        // Exactly as long as what is in it, so that the value takes it as it is.
+        let mut item = String::with_capacity(pieces.iter().map(|piece| piece.len()).sum());
+        item.extend(pieces);
         HeaderValue::try_from(item).ok()
     }
 }
