@@ -87,6 +87,13 @@
 //! All limits that a request falls under are one decision: it takes a token of each, or of none. Choose the wider quota
 //! for the busiest honest network, such as an office, a campus or the gateway of a mobile carrier: its clients share it.
 //!
+//! # Limits that take their time
+//!
+//! Client addresses, header values and the keys of a closure stand before any [`KeyedLimit`](crate::http::KeyedLimit):
+//! a [`KeyedLimiter`](crate::KeyedLimiter) of this process, or what you write for a store that several servers share.
+//! Such a limit answers by a future, and decides itself what happens while the store cannot be reached: an error, or
+//! `Ok(None)`, which lets the request pass. The example `limit_elsewhere` asks a task over a channel, in 30 lines.
+//!
 //! # What a refused client is told
 //!
 //! `429 Too Many Requests`, when it may come back (`Retry-After`), and how much it has (`RateLimit`,

@@ -7,7 +7,7 @@
 // | `settings` | what all services of a layer share; what follows from a decision: logs, metrics, callbacks, headers |
 // | `service` | a service behind a limit |
 // | `future` | its calls, and the requests that wait |
-// | `call_once` | one call of a service, by either trait of services |
+// | `call_once` | calls of a service, now or later, by either trait of services |
 // | `body` | the body of a response |
 // | `refusal_body` | the response to a request that may not pass |
 // | `grpc` | that response in gRPC |
