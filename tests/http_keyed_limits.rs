@@ -207,7 +207,8 @@ fn limiter_of_the_caller_is_not_built_anew() {
 #[test]
 fn setters_change_no_earlier_clone_and_share_the_limit() {
     type Layer = RateLimitLayer<PerClient>;
-    let setters: [(&str, fn(Layer) -> Layer); 10] = [
+    type Setter = fn(Layer) -> Layer;
+    let setters: [(&str, Setter); 10] = [
         ("exempt", |layer| layer.exempt(|head| head.uri.path() == "/other")),
         ("headers", |layer| layer.headers(Headers::OnAllResponsesWithX)),
         ("named", |layer| layer.named("other").unwrap()),
