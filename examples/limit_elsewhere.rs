@@ -95,11 +95,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let keeper = tokio::spawn(keep(KeyedLimiter::builder(QUOTA).build()?, questions));
     let limit = AskChannel(sender);
     let user = HeaderName::from_static("x-user");
-    let method_and_path = |head: &damper::http::Head<'_>| (head.method.clone(), head.uri.path().to_owned());
 
     assert_eq!(statuses(PerClient::new(limit.clone())).await?, [200, 200, 429, 429], "one address");
     assert_eq!(statuses(ByHeader::new(user, limit.clone())).await?, [200, 200, 429, 200], "each user");
-    assert_eq!(statuses(ByKey::new(method_and_path, limit.clone())).await?, [200, 200, 429, 429], "one path");
+    let path = ByKey::new(|head| head.uri.path().to_owned(), limit.clone());
+    assert_eq!(statuses(path).await?, [200, 200, 429, 429], "one path");
 
     keeper.abort();
     assert_eq!(statuses(PerClient::new(limit)).await?, [500; 4], "the limit cannot be asked");

@@ -3,6 +3,7 @@
 // | file | idea |
 // |---|---|
 // | `layer` | which limit, and how its decisions are reported |
+// | `per_key` | layers with a limit for each client, header value or key |
 // | `headers` | which responses carry rate limit headers |
 // | `settings` | what all services of a layer share; what follows from a decision: logs, metrics, callbacks, headers |
 // | `service` | a service behind a limit |
@@ -19,6 +20,7 @@ mod future;
 pub(crate) mod grpc;
 mod headers;
 mod layer;
+mod per_key;
 mod refusal_body;
 mod service;
 mod settings;

@@ -11,6 +11,16 @@
 //! All times that are written are whole seconds from now, rounded up: a client that waits for them has waited long
 //! enough, whatever its clock says.
 
+// | file | idea |
+// |---|---|
+// | `retry_after` | `Retry-After`, written and read |
+// | `rate_limit` | `RateLimit-Policy` and `RateLimit` |
+// | `policies` | values of `RateLimit-Policy` that were formatted before |
+// | `x_rate_limit` | `X-RateLimit-Limit`, `-Remaining`, `-Reset` |
+// | `trusted_proxies` | the client's address, from what trusted proxies wrote |
+// | `x_forwarded_for`, `forwarded` | the hops of these headers, from the right |
+// | `node` | the address of a hop |
+
 mod forwarded;
 mod node;
 mod policies;
