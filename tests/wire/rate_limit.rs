@@ -84,6 +84,17 @@ fn several_limits_share_the_headers() {
     assert_eq!(items(RATE_LIMIT), [r#""second";r=7;t=1"#, r#""hour";r=7;t=1"#]);
 }
 
+/// Tiers and live changes give a limit many quotas. Each is written as it would be alone, however many there were.
+#[test]
+fn policy_is_that_of_the_quota_in_force() {
+    let limit = RateLimitHeaders::default();
+    for rate in (1..=40).chain(1..=40) {
+        let mut headers = HeaderMap::new();
+        limit.write(&mut headers, Quota::per_minute(rate), 0, None);
+        assert_eq!(headers[RATE_LIMIT_POLICY], format!(r#""default";q={rate};w=60"#));
+    }
+}
+
 #[test]
 fn names_are_strings_of_structured_fields() {
     assert_eq!(RateLimitHeaders::default(), RateLimitHeaders::new("default").unwrap());
