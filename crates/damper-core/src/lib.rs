@@ -68,6 +68,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod breaker;
+#[cfg(feature = "alloc")]
+mod capacity;
 pub mod deadline;
 #[doc(hidden)]
 pub mod internal;
@@ -87,6 +89,8 @@ pub use breaker::{
     BreakerConfig, BreakerConfigError, BreakerStatus, CallError, Cause, CircuitBreaker, CircuitOpen, OnStateChange,
     Permit, State, StateChange, Verdict, Window, WindowError,
 };
+#[cfg(feature = "alloc")]
+pub use capacity::CapacityError;
 pub use deadline::{Deadline, DeadlineExceeded};
 #[cfg(feature = "alloc")]
 pub use keyed::KeyedLimiterError;
