@@ -115,6 +115,28 @@ impl Denied {
         Self { level: Level { resets_in, remaining, frequency }, wait }
     }
 
+    /// Creates the refusal of a limiter of your own: nothing is left, and all of it is back after `wait`.
+    ///
+    /// The wait is kept in nanoseconds, at least one. Beyond 584 years no wait helps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::Denied;
+    ///
+    /// let denied = Denied::after(Duration::from_millis(1_200));
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(1_200)));
+    /// assert_eq!(denied.to_string(), "rate limit exceeded, retry in 1.2 s");
+    /// assert_eq!(Denied::after(Duration::MAX).retry_after(), None);
+    /// ```
+    #[must_use]
+    pub fn after(wait: Duration) -> Self {
+        let nanos = u64::try_from(wait.as_nanos()).map_or(Ticks::NEVER, |nanos| Ticks::new(nanos.max(1)));
+        Self::counted_by(Frequency::from_hertz(1_000_000_000), 0, nanos, nanos)
+    }
+
     /// Returns the shortest wait after which the same call succeeds if nobody else takes tokens first.
     ///
     /// Exact to the clock's tick, and never too short: a tick sooner the call is refused. (A wait of more than 2^62 ticks

@@ -1,6 +1,6 @@
 //! Several limits in one decision.
 
-use super::{Algorithm, Allowed, Denied, TokenBucket, Usage};
+use super::{Algorithm, Allowed, Denied, Limiter, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::time::{Clock, DefaultClock};
 use core::fmt;
@@ -141,6 +141,18 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<N, A, C> {
     pub fn set_quota(&self, index: usize, quota: Quota) -> Result<(), LimitSetQuotaError> {
         let limit = self.limits.get(index).ok_or(LimitSetQuotaError::NoSuchLimit { index, limits: N })?;
         limit.set_quota(quota, &self.clock).map_err(|error| LimitSetQuotaError::Refused { index, error })
+    }
+}
+
+/// A refusal is that of the limit with the longest wait. [`check_n`](LimitSet::check_n) also says which one that is.
+impl<const N: usize, A: Algorithm, C: Clock> Limiter for LimitSet<N, A, C> {
+    #[inline]
+    fn try_acquire(&self, n: u32) -> Result<(), Denied> {
+        self.check_n(n).map(drop).map_err(|refused| refused.denied)
+    }
+
+    fn usage(&self) -> Usage {
+        self.peek().into_iter().min_by_key(Usage::remaining).unwrap_or(Usage::UNLIMITED)
     }
 }
 
