@@ -10,7 +10,7 @@ use core::time::Duration;
 
 /// What a bucket held right after a decision. Plain numbers, converted when asked; what nobody asks for, an inlined
 /// check does not even compute.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Level {
     resets_in: Ticks,
     remaining: u32,
@@ -25,7 +25,7 @@ impl Level {
 }
 
 /// The tokens were taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Allowed {
     level: Level,
     near_limit: bool,
@@ -90,7 +90,7 @@ impl defmt::Format for Allowed {
 /// The refusal: not all of the tokens are there, and none was taken.
 ///
 /// Owned, 24 bytes, and displayed as a sentence: `rate limit exceeded, retry in 1.2 s`.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Denied {
     level: Level,
     /// `ZERO`, which no real wait is, where the call asked for more than the burst.

@@ -160,7 +160,7 @@ impl<const N: usize, A: Algorithm, C: Clock> Limiter for LimitSet<N, A, C> {
 ///
 /// Where several limits refuse, it is that of the limit with the longest wait. A limit that can never allow the call
 /// outlasts every wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LimitSetDenied {
     denied: Denied,
@@ -209,7 +209,7 @@ impl fmt::Display for LimitSetDenied {
 impl core::error::Error for LimitSetDenied {}
 
 /// Why a [`LimitSet`] did not put a quota in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LimitSetQuotaError {

@@ -7,7 +7,7 @@ use core::time::Duration;
 ///
 /// For a token bucket the limit is the burst, and the window the time in which all of it is refilled: the quota's own
 /// window where no burst is set apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
 pub struct Usage {
@@ -18,7 +18,7 @@ pub struct Usage {
 }
 
 /// What of a quota is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Counted {
     /// What of a burst is there.
