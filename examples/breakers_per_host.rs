@@ -1,6 +1,7 @@
 //! A circuit breaker per host, for as many hosts as there is room for: one that is down stops no call to another.
 
-use damper::{BreakerConfig, BreakerConfigError, CallError, KeyedCircuitBreaker, ManualClock, State};
+use damper::{BreakerConfig, CallError, KeyedCircuitBreaker, ManualClock, State};
+use std::error::Error;
 use std::time::Duration;
 
 /// What is called: one of the hosts is down.
@@ -8,10 +9,10 @@ fn fetch(host: &str) -> Result<&'static str, &'static str> {
     if host == "down.example.com" { Err("connection refused") } else { Ok("200 OK") }
 }
 
-fn main() -> Result<(), BreakerConfigError> {
+fn main() -> Result<(), Box<dyn Error>> {
     let clock = ManualClock::new(); // with `new` instead of `with_clock`, real time passes
     let config = BreakerConfig::builder().failure_threshold(3).cooldown(Duration::from_secs(30)).build()?;
-    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 1_000, &clock);
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 1_000, &clock)?;
 
     for round in 1..=4 {
         for host in ["api.example.com", "down.example.com"] {

@@ -157,7 +157,7 @@ async fn hosts_have_separate_breakers() {
 #[tokio::test]
 async fn layer_uses_the_callers_keyed_breaker() {
     let clock = Arc::new(ManualClock::new());
-    let hosts = Arc::new(KeyedCircuitBreaker::<String, _>::with_clock(config(1), 64, Arc::clone(&clock)));
+    let hosts = Arc::new(KeyedCircuitBreaker::<String, _>::with_clock(config(1), 64, Arc::clone(&clock)).unwrap());
     let mut client = CircuitBreakerLayer::new(Arc::clone(&hosts)).layer(tower::service_fn(failing));
     let request = |uri: &str| Request::get(uri).header("host", "Api.Example.com:8080").body(()).unwrap();
     client.call(request("/")).await.unwrap();

@@ -158,7 +158,10 @@ fn layer_builds_its_limiter_with_a_capacity() {
 fn capacity_out_of_range_is_the_limiters_error() {
     for keys in [0, (1 << 28) + 1] {
         let error = RateLimitLayer::per_client(QUOTA).capacity(keys).unwrap_err();
-        assert_eq!(error, RateLimitCapacityError::OutOfRange(KeyedLimiterError::Capacity(keys)));
+        let RateLimitCapacityError::OutOfRange(KeyedLimiterError::Capacity(refused)) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((refused.capacity(), refused.max()), (keys, 1 << 28));
         assert_eq!(error.to_string(), format!("capacity is {keys}, it must be 1 to 268435456"));
     }
 }

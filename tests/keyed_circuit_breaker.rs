@@ -26,7 +26,7 @@ fn fail(breakers: &KeyedCircuitBreaker<String, &ManualClock>, key: &str) {
 #[test]
 fn every_key_has_its_own_breaker() {
     let clock = ManualClock::new();
-    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 16, &clock);
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 16, &clock).unwrap();
     fail(&hosts, "one");
     assert!(matches!(hosts.call("one", || Ok::<_, ()>(1)), Err(CallError::Open(_))));
     assert_eq!(hosts.call("two", || Ok::<_, ()>(2)), Ok(2));
@@ -39,7 +39,7 @@ fn every_key_has_its_own_breaker() {
     assert_eq!(hosts.call("one", || Ok::<_, ()>(1)), Ok(1));
     assert_eq!(hosts.get_or_create("one").state(), State::Closed);
 
-    let on_the_default_clock = KeyedCircuitBreaker::<u32>::new(BreakerConfig::DEFAULT, 16);
+    let on_the_default_clock = KeyedCircuitBreaker::<u32>::new(BreakerConfig::DEFAULT, 16).unwrap();
     assert_eq!(on_the_default_clock.call(&7, || Ok::<_, ()>(1)), Ok(1));
 }
 
@@ -47,8 +47,9 @@ fn every_key_has_its_own_breaker() {
 fn every_key_has_its_own_window() {
     let clock = ManualClock::new();
     let half = BreakerConfig::builder().failure_rate(50).minimum_calls(4).build().unwrap();
-    let hosts =
-        KeyedCircuitBreaker::<String, _>::with_clock(half, 16, &clock).with_window(Window::last_calls(100).unwrap());
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(half, 16, &clock)
+        .unwrap()
+        .with_window(Window::last_calls(100).unwrap());
     for host in ["one", "two"] {
         for _ in 0..3 {
             fail(&hosts, host);
@@ -68,7 +69,7 @@ fn every_key_has_its_own_window() {
 fn slow_probe_reopens() {
     let clock = ManualClock::new();
     let config = BreakerConfig::builder().failure_threshold(1).slow_rate(50, Duration::from_secs(2)).build().unwrap();
-    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 16, &clock);
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 16, &clock).unwrap();
     let slow = || {
         clock.advance(Duration::from_secs(2));
         Ok::<_, &str>(())
@@ -95,7 +96,7 @@ fn slow_probe_reopens() {
 #[test]
 fn open_breaker_survives_a_flood_of_keys() {
     let clock = ManualClock::new();
-    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 64, &clock);
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 64, &clock).unwrap();
     fail(&hosts, "down");
     hosts.get_or_create("forced open").force_open();
     hosts.get_or_create("forced closed").force_closed();
@@ -142,7 +143,7 @@ fn flood(hosts: &KeyedCircuitBreaker<String, &ManualClock>, numbers: std::ops::R
 fn open_breaker_survives_a_flood_of_failing_hosts() {
     let clock = ManualClock::new();
     let config = BreakerConfig::builder().failure_threshold(2).build().unwrap();
-    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 1_024, &clock);
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 1_024, &clock).unwrap();
     fail(&hosts, "down");
     fail(&hosts, "down");
     flood(&hosts, 0..4 * 1_024);
@@ -154,7 +155,7 @@ fn open_breaker_survives_a_flood_of_failing_hosts() {
 #[test]
 fn open_breakers_are_evicted_last() {
     let clock = ManualClock::new();
-    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 4_096, &clock);
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 4_096, &clock).unwrap();
     let open: Vec<_> = (0..1_024).map(|number| format!("{number}.down.example.com")).collect();
     for host in &open {
         fail(&hosts, host);
@@ -170,7 +171,7 @@ fn open_breakers_are_evicted_last() {
 fn half_open_breaker_between_probes_is_kept() {
     let clock = ManualClock::new();
     let config = BreakerConfig::builder().failure_threshold(1).successes_to_close(2).build().unwrap();
-    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 64, &clock);
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config, 64, &clock).unwrap();
     fail(&hosts, "recovering");
     clock.advance(Duration::from_secs(30));
     hosts.call("recovering", || Ok::<_, ()>(())).unwrap();
@@ -184,7 +185,7 @@ fn half_open_breaker_between_probes_is_kept() {
 #[test]
 fn memory_stays_bounded_where_all_breakers_are_open() {
     let clock = ManualClock::new();
-    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 100, &clock);
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 100, &clock).unwrap();
     flood(&hosts, 0..100);
     assert_eq!((hosts.store().len(), hosts.store().kept_evictions()), (100, 0));
     flood(&hosts, 100..4 * 1_024);
@@ -198,7 +199,7 @@ fn memory_stays_bounded_where_all_breakers_are_open() {
 #[test]
 fn open_breaker_in_use_survives_a_flood_of_open_ones() {
     let clock = ManualClock::new();
-    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 1_000, &clock);
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 1_000, &clock).unwrap();
     fail(&hosts, "down");
     for round in 0..1_000 {
         assert!(matches!(hosts.call("down", || Ok::<_, ()>(())), Err(CallError::Open(_))), "in round {round}");
@@ -209,7 +210,7 @@ fn open_breaker_in_use_survives_a_flood_of_open_ones() {
 
 #[test]
 fn futures_and_permits_work_on_keyed_breakers() {
-    let hosts = KeyedCircuitBreaker::<String>::new(config(), 16);
+    let hosts = KeyedCircuitBreaker::<String>::new(config(), 16).unwrap();
     let permit = hosts.get_or_create("one").try_acquire_owned().unwrap();
     permit.failure();
     assert_eq!(hosts.get_or_create("one").state(), State::Open);

@@ -94,7 +94,7 @@ fn threads_share_the_slots() {
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 #[test]
 fn store_accepts_a_seed() {
-    let store = damper::LruStore::<String, u32, _>::with_hasher(100, SEED);
+    let store = damper::LruStore::<String, u32, _>::with_hasher(100, SEED).unwrap();
     for key in 0..1_000 {
         assert_eq!(*store.get_or_insert_with(key.to_string().as_str(), || key), key);
     }
@@ -108,7 +108,7 @@ fn store_accepts_a_seed() {
 fn breakers_accept_a_seed() {
     let clock = ManualClock::new();
     let config = damper::BreakerConfig::builder().failure_threshold(1).build().unwrap();
-    let hosts = damper::KeyedCircuitBreaker::<String, _, _>::with_clock_and_hasher(config, 10, &clock, SEED);
+    let hosts = damper::KeyedCircuitBreaker::<String, _, _>::with_clock_and_hasher(config, 10, &clock, SEED).unwrap();
     assert!(hosts.call("down", || Err::<(), _>("timed out")).is_err());
     assert!(hosts.call("down", || Ok::<_, &str>(())).unwrap_err().is_open());
     assert_eq!(hosts.call("up", || Ok::<_, &str>(7)), Ok(7));

@@ -7,8 +7,8 @@ mod models {
     pub(crate) mod seed;
 }
 
-use damper::LruStore;
 use damper::time::Seed;
+use damper::{BreakerConfig, KeyedCircuitBreaker, LruStore};
 use models::lru::{Random, hits_of_exact_lru, zipf};
 use models::second_chance::SecondChanceModel;
 use models::seed::seed;
@@ -53,7 +53,7 @@ impl Drop for Counted {
 
 #[test]
 fn each_key_has_one_value() {
-    let store = LruStore::<String, usize>::new(10);
+    let store = LruStore::<String, usize>::new(10).unwrap();
     assert!(store.is_empty());
     assert_eq!(*store.get_or_insert_with("one", || 1), 1);
     assert!(!store.is_empty());
@@ -75,21 +75,45 @@ fn each_key_has_one_value() {
 
 #[test]
 fn keys_are_found_by_their_borrowed_forms() {
-    let owned = LruStore::<String, u8>::new(2);
+    let owned = LruStore::<String, u8>::new(2).unwrap();
     owned.get_or_insert_with("a", || 1);
     assert!(owned.get(&String::from("a")).is_some() && owned.get("a").is_some());
-    let bytes = LruStore::<Vec<u8>, u8>::new(2);
+    let bytes = LruStore::<Vec<u8>, u8>::new(2).unwrap();
     bytes.get_or_insert_with(&b"a"[..], || 1);
     assert!(bytes.get(&vec![b'a']).is_some());
-    let addresses = LruStore::<IpAddr, u8>::new(2);
+    let addresses = LruStore::<IpAddr, u8>::new(2).unwrap();
     addresses.get_or_insert_with(&IpAddr::from([192, 0, 2, 7]), || 1);
-    let pairs = LruStore::<(u32, String), u8>::new(2);
+    let pairs = LruStore::<(u32, String), u8>::new(2).unwrap();
     pairs.get_or_insert_with(&(7, "a".into()), || 1);
     assert!(pairs.get(&(7, "b".into())).is_none());
-    let unit = LruStore::<(), u8>::new(0);
+    let unit = LruStore::<(), u8>::new(1).unwrap();
     unit.get_or_insert_with(&(), || 1);
-    assert_eq!((unit.len(), unit.capacity()), (1, 1), "a capacity of 0 is one of 1");
+    assert_eq!((unit.len(), unit.capacity()), (1, 1));
+    assert_eq!(LruStore::<u32, u8>::default().capacity(), 1_024);
 }
+
+#[test]
+fn capacity_out_of_range_is_an_error() {
+    for capacity in [0, (1 << 28) + 1, usize::MAX] {
+        for error in [
+            LruStore::<u32, u32>::new(capacity).unwrap_err(),
+            LruStore::<u32, u32, _>::with_hasher(capacity, Seed::new(1, 2)).unwrap_err(),
+            KeyedCircuitBreaker::<u32>::new(BreakerConfig::DEFAULT, capacity).unwrap_err(),
+        ] {
+            assert_eq!((error.capacity(), error.max()), (capacity, 1 << 28));
+        }
+    }
+}
+
+/// Keys of 1 TiB: 2^28 of them are more than one allocation can hold.
+#[test]
+fn capacity_is_bounded_by_the_size_of_keys() {
+    let error = LruStore::<Huge, ()>::new(1 << 28).unwrap_err();
+    assert!(error.max() < 1 << 28, "{error}");
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct Huge([[u8; 1 << 20]; 1 << 20]);
 
 #[test]
 fn hit_copies_no_key() {
@@ -102,7 +126,7 @@ fn hit_copies_no_key() {
             Self(self.0)
         }
     }
-    let store = LruStore::<Key, ()>::new(4);
+    let store = LruStore::<Key, ()>::new(4).unwrap();
     for _ in 0..10 {
         store.get_or_insert_with(&Key(1), || ());
         store.get(&Key(1));
@@ -112,7 +136,7 @@ fn hit_copies_no_key() {
 
 #[test]
 fn evicted_value_stays_with_its_holder() {
-    let store = LruStore::<u8, u8>::new(1);
+    let store = LruStore::<u8, u8>::new(1).unwrap();
     let first = store.get_or_insert_with(&1, || 1);
     store.get_or_insert_with(&2, || 2);
     assert!(store.get(&1).is_none(), "it was evicted");
@@ -134,7 +158,7 @@ fn keys_with_equal_hashes_stay_apart() {
         fn write(&mut self, _: &[u8]) {}
     }
 
-    let store = LruStore::<u32, u32, _>::with_hasher(20, BuildHasherDefault::<Same>::default());
+    let store = LruStore::<u32, u32, _>::with_hasher(20, BuildHasherDefault::<Same>::default()).unwrap();
     for key in 0..15 {
         assert_eq!(*store.get_or_insert_with(&key, || key), key);
     }
@@ -145,7 +169,7 @@ fn keys_with_equal_hashes_stay_apart() {
 
 #[test]
 fn used_entry_survives_a_scan() {
-    let store = LruStore::<u32, ()>::new(ONE_SHARD);
+    let store = LruStore::<u32, ()>::new(ONE_SHARD).unwrap();
     for newcomer in 0..10_000 {
         store.get_or_insert_with(&u32::MAX, || ());
         store.get_or_insert_with(&newcomer, || ());
@@ -158,7 +182,7 @@ fn used_entry_survives_a_scan() {
 
 #[test]
 fn kept_entries_are_evicted_last() {
-    let store = LruStore::<u32, u32>::new(50).keep_if(|value| value % 10 == 0);
+    let store = LruStore::<u32, u32>::new(50).unwrap().keep_if(|value| value % 10 == 0);
     for key in 0..1_000 {
         store.get_or_insert_with(&key, || key.min(49));
     }
@@ -167,7 +191,7 @@ fn kept_entries_are_evicted_last() {
     assert_eq!(kept, [0, 10, 20, 30, 40]);
 
     // If all are, the oldest goes, and memory stays bounded.
-    let all = LruStore::<u32, u32>::new(50).keep_if(|_| true);
+    let all = LruStore::<u32, u32>::new(50).unwrap().keep_if(|_| true);
     for key in 0..1_000 {
         all.get_or_insert_with(&key, || key);
         assert!(all.len() <= 50 && all.get(&key).is_some());
@@ -177,7 +201,7 @@ fn kept_entries_are_evicted_last() {
 /// The predicate is called anew at every eviction, so its answer may change.
 #[test]
 fn entry_no_longer_kept_is_evicted() {
-    let store = LruStore::<u32, AtomicUsize>::new(10).keep_if(|value| value.load(Ordering::SeqCst) > 0);
+    let store = LruStore::<u32, AtomicUsize>::new(10).unwrap().keep_if(|value| value.load(Ordering::SeqCst) > 0);
     let first = store.get_or_insert_with(&0, || AtomicUsize::new(1));
     for key in 1..100 {
         store.get_or_insert_with(&key, AtomicUsize::default);
@@ -192,7 +216,7 @@ fn entry_no_longer_kept_is_evicted() {
 
 #[test]
 fn unwinding_callback_leaves_the_store_unchanged() {
-    let store = LruStore::<u32, u32>::new(2).keep_if(|value| {
+    let store = LruStore::<u32, u32>::new(2).unwrap().keep_if(|value| {
         assert!(*value != 2, "the predicate unwinds");
         false
     });
@@ -212,7 +236,7 @@ fn unwinding_callback_leaves_the_store_unchanged() {
 
 #[test]
 fn closure_may_use_the_store() {
-    let store = LruStore::<u32, u32>::new(2);
+    let store = LruStore::<u32, u32>::new(2).unwrap();
     let outer = store.get_or_insert_with(&1, || {
         assert_eq!(*store.get_or_insert_with(&2, || 2), 2);
         store.clear();
@@ -234,7 +258,7 @@ fn dropped_value_may_use_the_store() {
             }
         }
     }
-    let store = Arc::new(LruStore::new(2));
+    let store = Arc::new(LruStore::new(2).unwrap());
     let insert = |key: u32| store.get_or_insert_with(&key, || Nosy(Arc::downgrade(&store)));
     for key in 0..10 {
         insert(key);
@@ -249,7 +273,7 @@ fn dropped_value_may_use_the_store() {
 
 #[test]
 fn iterator_holds_no_lock_and_counts_no_use() {
-    let store = LruStore::<u32, u32>::new(3);
+    let store = LruStore::<u32, u32>::new(3).unwrap();
     for key in 0..3 {
         store.get_or_insert_with(&key, || key);
     }
@@ -271,7 +295,7 @@ fn iterator_holds_no_lock_and_counts_no_use() {
     assert!(store.get(&0).is_none(), "the oldest went, though it was seen");
 
     // Over many shards, each entry once.
-    let store = LruStore::<u32, u32, _>::with_hasher(100_000, Seed::new(seed(), 0));
+    let store = LruStore::<u32, u32, _>::with_hasher(100_000, Seed::new(seed(), 0)).unwrap();
     for key in 0..10_000 {
         store.get_or_insert_with(&key, || key);
     }
@@ -283,7 +307,7 @@ fn iterator_holds_no_lock_and_counts_no_use() {
 #[test]
 fn racing_inserts_get_the_same_value() {
     const RACERS: usize = 8;
-    let (store, census) = (LruStore::<usize, Counted>::new(10_000), Arc::default());
+    let (store, census) = (LruStore::<usize, Counted>::new(10_000).unwrap(), Arc::default());
     let start = Barrier::new(RACERS);
     let values: Vec<Vec<_>> = std::thread::scope(|scope| {
         let race = || {
@@ -309,6 +333,7 @@ fn racing_calls_stay_bounded_and_drop_each_value_once() {
     for capacity in [1, 100, 1_000] {
         let census = Arc::<Census>::default();
         let store = LruStore::<u64, Counted, _>::with_hasher(capacity, Seed::new(seed(), 0))
+            .unwrap()
             .keep_if(|value| Arc::strong_count(&value.0) % 2 == 0);
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -342,7 +367,8 @@ fn hits_more_often_than_an_exact_lru() {
     const CALLS: usize = 300_000;
     const CAPACITY: usize = 1_000;
     for (exponent, exact, ours) in [(0.8, 43.5, 46.3), (1.0, 67.3, 69.5)] {
-        let store = LruStore::<u32, (), _>::with_hasher(CAPACITY, BuildHasherDefault::<DefaultHasher>::default());
+        let store =
+            LruStore::<u32, (), _>::with_hasher(CAPACITY, BuildHasherDefault::<DefaultHasher>::default()).unwrap();
         let trace = || zipf(10 * CAPACITY as u32, exponent, CALLS);
         let missed = AtomicUsize::new(0);
         for key in trace() {
@@ -389,7 +415,7 @@ proptest! {
             7 => |value| value % 7 == 0,
             _ => |_| false,
         };
-        let store = LruStore::<u8, u32>::new(capacity).keep_if(move |value| is_kept(*value));
+        let store = LruStore::<u8, u32>::new(capacity).unwrap().keep_if(move |value| is_kept(*value));
         let mut model = SecondChanceModel::new(capacity);
         for (number, call) in (0..).zip(calls) {
             match call {

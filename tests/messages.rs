@@ -96,7 +96,6 @@ fn window_and_limit_set_errors() {
 fn keyed_limiter_errors() {
     #[cfg(feature = "alloc")]
     for (error, message) in [
-        (KeyedLimiterError::Capacity(0), "capacity is 0, it must be 1 to 268435456"),
         (KeyedLimiterError::Tiers(17), "there are 17 tiers, there must be 1 to 16"),
         (KeyedLimiterError::Limit(9), "the limit is 9, which is more than the algorithm can count for a key"),
     ] {

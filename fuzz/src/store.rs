@@ -70,7 +70,9 @@ impl StoreInput {
 
 fn one_ring(input: &StoreInput) {
     let (capacity, is_kept) = (usize::from(input.capacity) % ONE_SHARD + 1, input.is_kept());
-    let store = LruStore::<u8, u32, _>::with_hasher(capacity, Seed::new(5, 6)).keep_if(move |value| is_kept(*value));
+    let store = LruStore::<u8, u32, _>::with_hasher(capacity, Seed::new(5, 6))
+        .expect("the capacity is allowed")
+        .keep_if(move |value| is_kept(*value));
     let mut model = SecondChanceModel::new(capacity);
     // The same keys for both kinds of store; here there are fewer.
     let key = |key: u16| key.to_be_bytes()[1];
@@ -105,8 +107,9 @@ struct Counted {
 fn several_rings(input: &StoreInput) {
     let (capacity, is_kept) = (usize::from(input.capacity) % 1_000 + 1, input.is_kept());
     let alive = Arc::new(());
-    let store =
-        LruStore::<u16, Counted, _>::with_hasher(capacity, Seed::new(7, 8)).keep_if(move |value| is_kept(value.number));
+    let store = LruStore::<u16, Counted, _>::with_hasher(capacity, Seed::new(7, 8))
+        .expect("the capacity is allowed")
+        .keep_if(move |value| is_kept(value.number));
     assert_eq!(store.capacity(), capacity);
     // All that was inserted and not removed: what is not there any more was evicted.
     let mut known = HashMap::new();

@@ -100,5 +100,9 @@
 //! [`LimitSet`](crate::LimitSet), together with others of the same algorithm. The queue alone is no `RateLimiter`: it is
 //! [entered](crate::LeakyQueue::enter).
 //!
+//! Code that works with any of them takes an `impl` [`Limiter`](crate::Limiter), or keeps a `Box<dyn Limiter + Send +
+//! Sync>` where the algorithm is chosen at run time. A [`LimitSet`](crate::LimitSet) and [`Striped`](crate::Striped) are
+//! limiters too, and so is your own type that implements the trait.
+//!
 //! The windows count the quota's limit and do not look at its burst; for the buckets the limit is the rate, and the
 //! burst is what can be taken at once; for the queue the burst is how many fit.

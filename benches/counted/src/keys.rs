@@ -48,13 +48,14 @@ fn keyed_flood() -> Call {
 
 /// In one shard, as there is below 128: how many there are above depends on the machine.
 fn lru_hit() -> Call {
-    let store = LruStore::<String, u64, _>::with_hasher(100, SEED);
+    let store = LruStore::<String, u64, _>::with_hasher(100, SEED).unwrap();
     store.get_or_insert_with(HOST, || 1);
     Box::new(move || store.get(HOST).is_some_and(|value| *value == 1))
 }
 
 fn lru_breaker_success() -> Call {
     let breakers =
-        KeyedCircuitBreaker::<String, _, _>::with_clock_and_hasher(BreakerConfig::default(), 100, still!(), SEED);
+        KeyedCircuitBreaker::<String, _, _>::with_clock_and_hasher(BreakerConfig::default(), 100, still!(), SEED)
+            .unwrap();
     Box::new(move || breakers.call(HOST, || Ok::<_, ()>(())).is_ok())
 }

@@ -181,7 +181,7 @@ fn tower_breaker() -> Call {
 
 /// The hasher has a random seed here; with one host they make no difference.
 fn tower_breaker_host() -> Call {
-    let breakers = KeyedCircuitBreaker::with_clock(BreakerConfig::default(), 100, still!());
+    let breakers = KeyedCircuitBreaker::with_clock(BreakerConfig::default(), 100, still!()).unwrap();
     let layer = CircuitBreakerLayer::new(Arc::new(breakers));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }

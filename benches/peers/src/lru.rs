@@ -31,7 +31,8 @@ fn value() -> Value {
 }
 
 fn hit() -> Side {
-    let store = LruStore::<String, Value, _>::with_hasher(CAPACITY, DefaultHashBuilder::default());
+    let store = LruStore::<String, Value, _>::with_hasher(CAPACITY, DefaultHashBuilder::default())
+        .expect("the capacity is allowed");
     for key in keys() {
         store.get_or_insert_with(&key, value);
     }

@@ -31,7 +31,7 @@
 //! | module | what it has |
 //! |---|---|
 //! | [`quota`] | [`Quota`]: what is allowed, in tokens per window and a burst |
-//! | [`limit`] | [`RateLimiter`], and its answers |
+//! | [`limit`] | [`RateLimiter`], and its answers; [`Limiter`]: the trait of everything that decides without a key |
 //! | [`keyed`] | [`KeyedLimiter`]: a limit per key |
 //! | [`breaker`] | [`CircuitBreaker`], and its permits; [`KeyedCircuitBreaker`]: a breaker per key |
 //! | [`store`] | [`LruStore`]: a bounded store of any value per key |
@@ -68,6 +68,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod breaker;
+#[cfg(feature = "alloc")]
+mod capacity;
 pub mod deadline;
 #[doc(hidden)]
 pub mod internal;
@@ -87,6 +89,8 @@ pub use breaker::{
     BreakerConfig, BreakerConfigError, BreakerStatus, CallError, Cause, CircuitBreaker, CircuitOpen, OnStateChange,
     Permit, State, StateChange, Verdict, Window, WindowError,
 };
+#[cfg(feature = "alloc")]
+pub use capacity::CapacityError;
 pub use deadline::{Deadline, DeadlineExceeded};
 #[cfg(feature = "alloc")]
 pub use keyed::KeyedLimiterError;
@@ -95,8 +99,8 @@ pub use keyed::{ClientAddress, KeyedLimiter, TierError, WhenFull};
 pub use limit::Striped;
 pub use limit::{
     Acquire, Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease,
-    LeaseError, LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, RateLimiter, Reservation, SlidingCounter,
-    SlidingCounterError, TokenBucket, Usage,
+    LeaseError, LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, RateLimiter, Reservation,
+    SlidingCounter, SlidingCounterError, TokenBucket, Usage,
 };
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};

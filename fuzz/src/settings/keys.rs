@@ -103,9 +103,10 @@ impl KeysInput {
             Ok(limits) => limits,
             Err(error) => {
                 match error {
-                    KeyedLimiterError::Capacity(keys) => {
-                        assert!(keys == self.capacity() && !(1..=1 << 28).contains(&keys));
-                        names(&error, &["capacity", &keys.to_string()]);
+                    KeyedLimiterError::Capacity(error) => {
+                        let keys = error.capacity();
+                        assert!(keys == self.capacity() && !(1..=error.max()).contains(&keys));
+                        names(&error, &["capacity", &keys.to_string(), &error.max().to_string()]);
                     }
                     KeyedLimiterError::Tiers(tiers) => {
                         assert!(tiers == count && count > 16);
@@ -159,8 +160,14 @@ impl KeysInput {
         let Ok(config) = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build() else { return };
         let capacity = self.capacity() % LARGEST_TABLE;
         let breakers =
-            KeyedCircuitBreaker::<u8, _, _>::with_clock_and_hasher(config, capacity, clock, Seed::new(11, 12))
-                .with_window(Window::last_calls(9).expect("it is in its range"));
+            KeyedCircuitBreaker::<u8, _, _>::with_clock_and_hasher(config, capacity, clock, Seed::new(11, 12));
+        let breakers = match breakers {
+            Ok(breakers) => breakers.with_window(Window::last_calls(9).expect("it is in its range")),
+            Err(error) => {
+                assert_eq!((capacity, error.capacity()), (0, 0));
+                return;
+            }
+        };
         for &(pass, key, call) in self.calls.iter().take(MOST_CALLS) {
             pass.on(clock);
             match call {

@@ -2,6 +2,7 @@
 
 use super::run::ClassifyFn;
 use super::{BreakerConfig, CallError, CircuitBreaker, Run, Window};
+use crate::capacity::CapacityError;
 use crate::store::LruStore;
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
@@ -36,7 +37,7 @@ use core::hash::{BuildHasher, Hash};
 /// use damper::{BreakerConfig, CallError, KeyedCircuitBreaker};
 ///
 /// let config = BreakerConfig::builder().failure_threshold(2).build()?;
-/// let hosts = KeyedCircuitBreaker::<String>::new(config, 1024);
+/// let hosts = KeyedCircuitBreaker::<String>::new(config, 1024)?;
 /// for _ in 0..2 {
 ///     assert_eq!(hosts.call("down.example.com", || Err::<(), _>("timed out")), Err(CallError::Failed("timed out")));
 /// }
@@ -53,30 +54,44 @@ pub struct KeyedCircuitBreaker<K, C = DefaultClock, S = Seed> {
 
 #[cfg(feature = "std")]
 impl<K: Hash + Eq> KeyedCircuitBreaker<K> {
-    /// Breakers of this configuration for at most so many keys, on the [default clock](DefaultClock).
-    #[must_use]
-    pub fn new(config: BreakerConfig, capacity: usize) -> Self {
+    /// Creates breakers of this configuration for at most `capacity` keys, on the [default clock](DefaultClock).
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
+    pub fn new(config: BreakerConfig, capacity: usize) -> Result<Self, CapacityError> {
         Self::with_clock(config, capacity, crate::time::Monotonic)
     }
 }
 
 #[cfg(feature = "std")]
 impl<K: Hash + Eq, C: Clock + Clone> KeyedCircuitBreaker<K, C> {
-    /// Breakers of this configuration for at most so many keys, on a clock of your own. A reference to a clock is a
-    /// clock too.
-    #[must_use]
-    pub fn with_clock(config: BreakerConfig, capacity: usize, clock: C) -> Self {
+    /// Creates breakers of this configuration for at most `capacity` keys, on a clock of your own. A reference to a clock is
+    /// a clock too.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] as for [`new`](KeyedCircuitBreaker::new).
+    pub fn with_clock(config: BreakerConfig, capacity: usize, clock: C) -> Result<Self, CapacityError> {
         Self::with_clock_and_hasher(config, capacity, clock, Seed::random())
     }
 }
 
 impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S> {
     /// As `with_clock`, with a hasher of your own, as [`LruStore::with_hasher`] has it: for where there is no `std`.
-    #[must_use]
-    pub fn with_clock_and_hasher(config: BreakerConfig, capacity: usize, clock: C, hasher: S) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] as for [`LruStore::with_hasher`].
+    pub fn with_clock_and_hasher(
+        config: BreakerConfig,
+        capacity: usize,
+        clock: C,
+        hasher: S,
+    ) -> Result<Self, CapacityError> {
         let is_worth_keeping = |breaker: &CircuitBreaker<C>| breaker.status().is_worth_keeping();
-        let store = LruStore::with_hasher(capacity, hasher).keep_if(is_worth_keeping);
-        Self { store, config, window: None, clock }
+        let store = LruStore::with_hasher(capacity, hasher)?.keep_if(is_worth_keeping);
+        Ok(Self { store, config, window: None, clock })
     }
 
     /// The same breakers, before their first use, with a [window](CircuitBreaker::with_window) for their rates, each

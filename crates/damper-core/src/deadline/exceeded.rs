@@ -5,7 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// The error of work whose [`Deadline`](super::Deadline) has passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DeadlineExceeded {
     specified: Duration,

@@ -3,6 +3,7 @@
 use super::KeyedLimiter;
 use super::table::{BUCKETS_PER_KEY, MOST_TIERS, Table, WhenFull, is_kept_by};
 use super::tiers::{TierChoice, TierOf};
+use crate::capacity::{CapacityError, MAX_CAPACITY, capacity_within};
 use crate::limit::{KeyedAlgorithm, TokenBucket};
 use crate::quota::{Alignment, Quota};
 use crate::time::{Clock, DefaultClock, Seed};
@@ -15,11 +16,8 @@ use core::marker::PhantomData;
 /// The keys that a limiter is built for unless told otherwise.
 const DEFAULT_CAPACITY: usize = 8_192;
 
-/// The most keys that a limiter can be built for: 8 GiB of slots.
-pub(super) const MAX_CAPACITY: usize = 1 << 28;
-
 /// The most shared buckets: two for each of the most keys, 4 GiB.
-pub(super) const MAX_SHARED_BUCKETS: usize = 2 * MAX_CAPACITY;
+const MAX_SHARED_BUCKETS: usize = 2 * MAX_CAPACITY;
 
 /// For how many keys there is room.
 #[derive(Clone, Copy)]
@@ -105,14 +103,15 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         Self { alignment, ..self }
     }
 
-    /// Sets for how many busy keys the table is sized; 1 to 2^28. Default: 8192.
+    /// Sets for how many busy keys the table is sized; 1 to 2^28 (2^24 on targets of 32 bits). Default: 8192.
     ///
     /// Takes 48 bytes a key with its [shared buckets](Self::shared_buckets), and 8 KiB.
     pub fn capacity(self, keys: usize) -> Self {
         Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
     }
 
-    /// Sets how many buckets there are for the keys without a slot; 1 to 2^29. Default: two for each key of the capacity.
+    /// Sets how many buckets there are for the keys without a slot; 1 to 2^29 (2^25 on targets of 32 bits). Default:
+    /// two for each key of the capacity.
     ///
     /// They take 8 bytes each. More of them keep more clients apart when the table is full. With several
     /// [tiers](Self::tiers), which have a bucket each, the keys share as many fewer.
@@ -174,9 +173,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     pub fn build(self) -> Result<KeyedLimiter<K, C, S, A>, KeyedLimiterError> {
         let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: _ } = self;
         let Sizes { capacity, shared_buckets } = sizes;
-        if !(1..=MAX_CAPACITY).contains(&capacity) {
-            return Err(KeyedLimiterError::Capacity(capacity));
-        }
+        let capacity = capacity_within(MAX_CAPACITY, capacity).map_err(KeyedLimiterError::Capacity)?;
         let words = shared_buckets.unwrap_or(capacity * BUCKETS_PER_KEY);
         if !(1..=MAX_SHARED_BUCKETS).contains(&words) {
             return Err(KeyedLimiterError::SharedBuckets(words));
@@ -212,13 +209,13 @@ impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiterBuilder<K, C, S,
 }
 
 /// Which setting of a [`KeyedLimiter`](super::KeyedLimiter) was refused, with its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum KeyedLimiterError {
-    /// `capacity` is not in 1..=2^28.
-    Capacity(usize),
-    /// `shared_buckets` is not in 1..=2^29.
+    /// `capacity` is 0, or more than there can be.
+    Capacity(CapacityError),
+    /// `shared_buckets` is 0, or more than two for each of the most keys.
     SharedBuckets(usize),
     /// There are more than 16 tiers.
     Tiers(usize),
@@ -230,7 +227,7 @@ pub enum KeyedLimiterError {
 impl fmt::Display for KeyedLimiterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Capacity(keys) => write!(f, "capacity is {keys}, it must be 1 to {MAX_CAPACITY}"),
+            Self::Capacity(error) => error.fmt(f),
             Self::SharedBuckets(buckets) => {
                 write!(f, "shared_buckets is {buckets}, it must be 1 to {MAX_SHARED_BUCKETS}")
             }

@@ -68,7 +68,7 @@ impl<K: ?Sized> TierChoice<K> {
 }
 
 /// Why a tier of a [`KeyedLimiter`](super::KeyedLimiter) was not changed, or not given to a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum TierError {

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 /// What a bucket held right after a decision. Plain numbers, converted when asked; what nobody asks for, an inlined
 /// check does not even compute.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Level {
     resets_in: Ticks,
     remaining: u32,
@@ -25,7 +25,7 @@ impl Level {
 }
 
 /// The tokens were taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Allowed {
     level: Level,
     near_limit: bool,
@@ -90,7 +90,7 @@ impl defmt::Format for Allowed {
 /// The refusal: not all of the tokens are there, and none was taken.
 ///
 /// Owned, 24 bytes, and displayed as a sentence: `rate limit exceeded, retry in 1.2 s`.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Denied {
     level: Level,
     /// `ZERO`, which no real wait is, where the call asked for more than the burst.
@@ -113,6 +113,28 @@ impl Denied {
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
         Self { level: Level { resets_in, remaining, frequency }, wait }
+    }
+
+    /// Creates the refusal of a limiter of your own: nothing is left, and all of it is back after `wait`.
+    ///
+    /// The wait is kept in nanoseconds, at least one. Beyond 584 years no wait helps.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::Denied;
+    ///
+    /// let denied = Denied::after(Duration::from_millis(1_200));
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(1_200)));
+    /// assert_eq!(denied.to_string(), "rate limit exceeded, retry in 1.2 s");
+    /// assert_eq!(Denied::after(Duration::MAX).retry_after(), None);
+    /// ```
+    #[must_use]
+    pub fn after(wait: Duration) -> Self {
+        let nanos = u64::try_from(wait.as_nanos()).map_or(Ticks::NEVER, |nanos| Ticks::new(nanos.max(1)));
+        Self::counted_by(Frequency::from_hertz(1_000_000_000), 0, nanos, nanos)
     }
 
     /// Returns the shortest wait after which the same call succeeds if nobody else takes tokens first.

@@ -274,7 +274,7 @@ impl<L: LeasingRef> Drop for Lease<L> {
 }
 
 /// Why there is no lease of that size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LeaseError {
@@ -303,7 +303,7 @@ impl fmt::Display for LeaseError {
 impl core::error::Error for LeaseError {}
 
 /// Why a budget cannot be set aside of a burst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum BudgetError {

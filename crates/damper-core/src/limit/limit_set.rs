@@ -1,6 +1,6 @@
 //! Several limits in one decision.
 
-use super::{Algorithm, Allowed, Denied, TokenBucket, Usage};
+use super::{Algorithm, Allowed, Denied, Limiter, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::time::{Clock, DefaultClock};
 use core::fmt;
@@ -144,11 +144,23 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<N, A, C> {
     }
 }
 
+/// A refusal is that of the limit with the longest wait. [`check_n`](LimitSet::check_n) also says which one that is.
+impl<const N: usize, A: Algorithm, C: Clock> Limiter for LimitSet<N, A, C> {
+    #[inline]
+    fn try_acquire(&self, n: u32) -> Result<(), Denied> {
+        self.check_n(n).map(drop).map_err(|refused| refused.denied)
+    }
+
+    fn usage(&self) -> Usage {
+        self.peek().into_iter().min_by_key(Usage::remaining).unwrap_or(Usage::UNLIMITED)
+    }
+}
+
 /// The refusal of a call on several limits: nothing was taken from any.
 ///
 /// Where several limits refuse, it is that of the limit with the longest wait. A limit that can never allow the call
 /// outlasts every wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LimitSetDenied {
     denied: Denied,
@@ -197,7 +209,7 @@ impl fmt::Display for LimitSetDenied {
 impl core::error::Error for LimitSetDenied {}
 
 /// Why a [`LimitSet`] did not put a quota in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LimitSetQuotaError {

@@ -2,6 +2,7 @@
 
 // | file | idea |
 // |---|---|
+// | `limiter` | the trait of everything that decides without a key |
 // | `rate_limiter` | a limit: an algorithm and a clock; what it asks of an algorithm |
 // | `token_bucket` | the token bucket, its arithmetic, and reservations |
 // | `leaky_bucket` | the token bucket seen from the other side |
@@ -20,6 +21,7 @@ mod fixed_window;
 mod leaky_bucket;
 mod lease;
 mod limit_set;
+mod limiter;
 mod one_word;
 mod per_key;
 mod rate_limiter;
@@ -38,6 +40,7 @@ pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{BudgetError, Lease, LeaseError, LeasingBucket, LeasingRef};
 pub use limit_set::{LimitSet, LimitSetDenied, LimitSetQuotaError};
+pub use limiter::Limiter;
 pub use per_key::KeyedAlgorithm;
 pub(crate) use per_key::{LEVEL_BITS, Owed, SHARED_LEVEL_BITS};
 pub use rate_limiter::{Algorithm, RateLimiter};

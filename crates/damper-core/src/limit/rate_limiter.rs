@@ -1,6 +1,6 @@
 //! One limit: an algorithm and a clock, and what a limiter asks of an algorithm.
 
-use super::{Acquire, Allowed, Denied, LeakyBucket, Reservation, TokenBucket, Usage};
+use super::{Acquire, Allowed, Denied, LeakyBucket, Limiter, Reservation, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
@@ -227,6 +227,18 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// ```
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
         self.algorithm.set_quota(quota, &self.clock)
+    }
+}
+
+impl<A: Algorithm, C: Clock> Limiter for RateLimiter<A, C> {
+    #[inline]
+    fn try_acquire(&self, n: u32) -> Result<(), Denied> {
+        self.check_n(n).map(drop)
+    }
+
+    #[inline]
+    fn usage(&self) -> Usage {
+        self.peek()
     }
 }
 

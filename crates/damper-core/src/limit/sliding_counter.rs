@@ -70,7 +70,7 @@ pub struct SlidingCounter {
 }
 
 /// Why there is no sliding counter of a quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SlidingCounterError {

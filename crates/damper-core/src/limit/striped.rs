@@ -19,7 +19,7 @@
 //! budget, wherever a thread is stopped. One that is stopped for ever strands what it has in its hands.
 
 use super::lease::{set_aside, set_quota_beside, with_budget};
-use super::{Algorithm, BudgetError, Denied, TokenBucket, Usage};
+use super::{Algorithm, BudgetError, Denied, Limiter, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Field, Ordering, affinity};
 use crate::time::{Clock, DefaultClock, Monotonic};
@@ -192,7 +192,7 @@ impl<C: Clock> Striped<C> {
     /// Tells how much of the bucket's capacity is used, and takes nothing: what the stripes hold counts as there.
     pub fn peek(&self) -> Usage {
         let usage = self.bucket.usage(&self.clock);
-        Usage { remaining: usage.remaining.saturating_add(self.held()).min(usage.limit), ..usage }
+        usage.with_more(self.held())
     }
 
     /// The quota in force.
@@ -219,6 +219,17 @@ impl<C: Clock> Striped<C> {
     fn budget(&self) -> u32 {
         // No more than a `u32` was divided by that.
         self.share * self.stripes.len() as u32
+    }
+}
+
+impl<C: Clock> Limiter for Striped<C> {
+    #[inline]
+    fn try_acquire(&self, n: u32) -> Result<(), Denied> {
+        self.check_n(n)
+    }
+
+    fn usage(&self) -> Usage {
+        self.peek()
     }
 }
 

@@ -7,49 +7,69 @@ use core::time::Duration;
 ///
 /// For a token bucket the limit is the burst, and the window the time in which all of it is refilled: the quota's own
 /// window where no burst is set apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
 pub struct Usage {
-    pub(crate) limit: u32,
-    pub(crate) remaining: u32,
-    pub(crate) window: Option<Duration>,
-    pub(crate) resets_in: Option<Duration>,
+    quota: Quota,
+    counted: Counted,
+    remaining: u32,
+    resets_in: Option<Duration>,
+}
+
+/// What of a quota is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+enum Counted {
+    /// What of a burst is there.
+    Burst,
+    /// What was taken in a window.
+    Window,
 }
 
 impl Usage {
+    /// Of no limit.
+    pub(super) const UNLIMITED: Self =
+        Self { quota: Quota::UNLIMITED, counted: Counted::Burst, remaining: u32::MAX, resets_in: Some(Duration::ZERO) };
+
     /// Of a bucket.
     pub(crate) fn of(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
-        Self {
-            limit: quota.burst_size(),
-            // Of a burst that has just been lowered.
-            remaining: remaining.min(quota.burst_size()),
-            window: quota.refill_window(),
-            resets_in,
-        }
+        // Of a burst that has just been lowered.
+        let remaining = remaining.min(quota.burst_size());
+        Self { quota, counted: Counted::Burst, remaining, resets_in }
     }
 
     /// Of windows.
     pub(super) fn of_windows(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
-        Self {
-            limit: quota.limit(),
-            // Of a limit that has just been lowered.
-            remaining: remaining.min(quota.limit()),
-            window: if quota.is_unlimited() { None } else { Some(quota.window()) },
-            resets_in,
-        }
+        // Of a limit that has just been lowered.
+        let remaining = remaining.min(quota.limit());
+        Self { quota, counted: Counted::Window, remaining, resets_in }
+    }
+
+    /// Counts tokens that are kept elsewhere as there.
+    #[cfg(feature = "std")]
+    pub(super) fn with_more(self, tokens: u32) -> Self {
+        Self { remaining: self.remaining.saturating_add(tokens).min(self.limit()), ..self }
+    }
+
+    /// Returns the quota that this is the usage of. Its burst is without what is set aside for leases or stripes.
+    pub fn quota(&self) -> Quota {
+        self.quota
     }
 
     /// The most tokens that can be there, in tokens.
     #[must_use]
     pub fn limit(&self) -> u32 {
-        self.limit
+        match self.counted {
+            Counted::Burst => self.quota.burst_size(),
+            Counted::Window => self.quota.limit(),
+        }
     }
 
     /// The tokens that are taken and not yet refilled, rounded up; the limit while in debt.
     #[must_use]
     pub fn used(&self) -> u32 {
-        self.limit - self.remaining
+        self.limit() - self.remaining
     }
 
     /// The tokens that can be taken now, rounded down; 0 while in debt.
@@ -61,7 +81,11 @@ impl Usage {
     /// The time in which `limit` tokens are refilled, rounded up to nanoseconds; `None` if they never are.
     #[must_use]
     pub fn window(&self) -> Option<Duration> {
-        self.window
+        match self.counted {
+            Counted::Burst => self.quota.refill_window(),
+            Counted::Window if self.quota.is_unlimited() => None,
+            Counted::Window => Some(self.quota.window()),
+        }
     }
 
     /// The time until nothing is used any more, rounded up to the clock's tick; `None` if that never comes.

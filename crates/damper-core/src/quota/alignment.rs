@@ -14,7 +14,7 @@ const MOST_TICKS: u128 = (1 << 63) - 1;
 /// Aligned to within a tick of the clock where the window is no whole number of ticks. A limiter asks once, at its
 /// first use: from there on it counts windows on its own clock, which the wall clock may drift away from; and from a
 /// change of the window on, windows begin where the one that was under way ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Alignment {

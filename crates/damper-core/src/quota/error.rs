@@ -5,7 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// Why a [`Quota`](super::Quota) was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum QuotaError {
@@ -27,7 +27,7 @@ impl fmt::Display for QuotaError {
 impl core::error::Error for QuotaError {}
 
 /// Why a quota was not put in force; the one before stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SetQuotaError {

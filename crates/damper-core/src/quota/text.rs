@@ -27,7 +27,7 @@ const UNITS: [(&str, u64); 8] = [
 /// Why a text is no [`Quota`].
 ///
 /// `at` is the position of the offending part, in bytes from the start of the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum ParseQuotaError {
@@ -77,7 +77,7 @@ impl fmt::Display for ParseQuotaError {
             Self::NumberTooLarge { at } => (at, "the number exceeds the maximum 4294967295"),
             Self::ExpectedSlash { at } => (at, "expected a slash between limit and window, as in 100/s"),
             Self::UnknownUnit { at } => (at, "expected a unit of time: ns, us, ms, s, min, h or day"),
-            Self::InexactWindow { at } => (at, "the window is no whole number of nanoseconds"),
+            Self::InexactWindow { at } => (at, "expected a window such as 250ms or 1.5s, in whole nanoseconds"),
             Self::UnknownSetting { at } => (at, "expected burst or max_debt, as in 100/s burst 200"),
             Self::RepeatedSetting { at } => (at, "the setting is there already"),
             Self::Window(error) => return error.fmt(f),
@@ -86,14 +86,7 @@ impl fmt::Display for ParseQuotaError {
     }
 }
 
-impl core::error::Error for ParseQuotaError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Window(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+impl core::error::Error for ParseQuotaError {}
 
 /// Reads the text form that `Display` writes, such as `100/s`, `5000/h burst 100` or `unlimited`.
 ///
@@ -209,13 +202,16 @@ fn parse_number(at: usize, digits: &str) -> Result<u32, ParseQuotaError> {
     digits.parse().map_err(|_| ParseQuotaError::NumberTooLarge { at })
 }
 
-/// Writes the text form: limit, window and burst, and `max_debt` where it was set.
+/// Writes the text form: limit, window and burst, and `max_debt` where it was set. [`FromStr`] reads the same quota from it.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_unlimited() {
-            return f.write_str("unlimited");
+        if !self.is_unlimited() {
+            write!(f, "{} burst {}", self.rate(self.limit()), self.burst_size())?;
+        } else if self.burst_size() == Self::UNLIMITED.burst_size() {
+            f.write_str("unlimited")?;
+        } else {
+            write!(f, "unlimited burst {}", self.burst_size())?;
         }
-        write!(f, "{} burst {}", self.rate(self.limit()), self.burst_size())?;
         match self.own_max_debt() {
             Some(max_debt) => write!(f, " max_debt {max_debt}"),
             None => Ok(()),

@@ -1,6 +1,7 @@
 //! A bounded store of values of any kind.
 
 use super::second_chance::{Entry, SecondChance};
+use crate::capacity::{CapacityError, MAX_CAPACITY, capacity_within};
 use crate::sync::Guarded;
 use crate::time::Seed;
 use alloc::borrow::ToOwned;
@@ -12,8 +13,9 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use crossbeam_utils::CachePadded;
 
-/// The most entries that a store can be made for.
-const MAX_CAPACITY: usize = 1 << 28;
+/// The entries that a store has room for unless told otherwise.
+#[cfg(feature = "std")]
+const DEFAULT_CAPACITY: usize = 1_024;
 
 /// The fewest entries of a shard, where there is more than one.
 const LEAST_IN_SHARD: usize = 64;
@@ -77,10 +79,11 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// # extern crate damper_core as damper;
 /// use damper::{CircuitBreaker, LruStore};
 ///
-/// let hosts = LruStore::<String, CircuitBreaker>::new(1024);
+/// let hosts = LruStore::<String, CircuitBreaker>::new(1024)?;
 /// let answer = hosts.get_or_insert_with("api.example.com", CircuitBreaker::default).call(|| "42".parse::<u32>());
 /// assert_eq!(answer, Ok(42));
 /// assert!(hosts.get("www.example.com").is_none());
+/// # Ok::<(), damper::CapacityError>(())
 /// ```
 pub struct LruStore<K, V, S = Seed> {
     /// A power of two of them.
@@ -94,10 +97,21 @@ type Shard<K, V> = CachePadded<Guarded<SecondChance<K, V>>>;
 
 #[cfg(feature = "std")]
 impl<K, V> LruStore<K, V> {
-    /// A store of at most so many entries, 1 to 2^28; what lies outside is brought to the nearer end.
-    #[must_use]
-    pub fn new(capacity: usize) -> Self {
+    /// Creates a store of at most `capacity` entries.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] if that is not 1 to 2^28 (on targets of 32 bits 2^24, or fewer where the keys are large).
+    pub fn new(capacity: usize) -> Result<Self, CapacityError> {
         Self::with_hasher(capacity, Seed::random())
+    }
+}
+
+/// A store of at most 1,024 entries.
+#[cfg(feature = "std")]
+impl<K, V> Default for LruStore<K, V> {
+    fn default() -> Self {
+        Self::of(DEFAULT_CAPACITY, Seed::random())
     }
 }
 
@@ -106,9 +120,16 @@ impl<K, V, S> LruStore<K, V, S> {
     ///
     /// It decides who can choose keys that collide, and should spread keys over all 64 bits. std's takes some 20 ns of
     /// a hit's 50 for a host's name: where nobody hostile chooses the keys, a faster one is worth it.
-    #[must_use]
-    pub fn with_hasher(capacity: usize, hasher: S) -> Self {
-        let capacity = capacity.clamp(1, MAX_CAPACITY);
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] as for `new`.
+    pub fn with_hasher(capacity: usize, hasher: S) -> Result<Self, CapacityError> {
+        let fits_memory = isize::MAX as usize / size_of::<Entry<K, V>>();
+        Ok(Self::of(capacity_within(MAX_CAPACITY.min(fits_memory), capacity)?, hasher))
+    }
+
+    fn of(capacity: usize, hasher: S) -> Self {
         let shards = shards_for(capacity);
         let (each, left) = (capacity / shards, capacity % shards);
         let ring = |shard| CachePadded::new(Guarded::new(SecondChance::new(each + usize::from(shard < left))));
@@ -132,11 +153,12 @@ impl<K, V, S> LruStore<K, V, S> {
     /// use std::sync::atomic::{AtomicUsize, Ordering};
     ///
     /// // How many calls each tenant has in flight: who has some is not forgotten.
-    /// let tenants = LruStore::<u32, AtomicUsize>::new(2).keep_if(|in_flight| in_flight.load(Ordering::Relaxed) > 0);
+    /// let tenants = LruStore::<u32, AtomicUsize>::new(2)?.keep_if(|in_flight| in_flight.load(Ordering::Relaxed) > 0);
     /// tenants.get_or_insert_with(&1, AtomicUsize::default).fetch_add(1, Ordering::Relaxed);
     /// tenants.get_or_insert_with(&2, AtomicUsize::default);
     /// tenants.get_or_insert_with(&3, AtomicUsize::default);
     /// assert!(tenants.get(&1).is_some() && tenants.get(&2).is_none());
+    /// # Ok::<(), damper::CapacityError>(())
     /// ```
     #[must_use]
     pub fn keep_if(self, predicate: impl Fn(&V) -> bool + Send + Sync + 'static) -> Self {
@@ -280,10 +302,10 @@ mod tests {
 
     #[test]
     fn shards_share_exactly_the_capacity() {
-        for capacity in [0, 1, 2, 63, 64, 127, 128, 129, 200, 1_000, 1_024, 4_097, 100_003] {
-            let store = LruStore::<u64, (), _>::with_hasher(capacity, crate::time::Seed::new(1, 2));
+        for capacity in [1, 2, 63, 64, 127, 128, 129, 200, 1_000, 1_024, 4_097, 100_003] {
+            let store = LruStore::<u64, (), _>::with_hasher(capacity, crate::time::Seed::new(1, 2)).unwrap();
             let capacities: Vec<_> = store.shards.iter().map(|shard| shard.read(SecondChance::capacity)).collect();
-            assert_eq!(capacities.iter().sum::<usize>(), capacity.max(1));
+            assert_eq!(capacities.iter().sum::<usize>(), capacity);
             assert!(capacities.len().is_power_of_two());
             assert!(capacities.len() == 1 || capacities.iter().all(|&each| each >= LEAST_IN_SHARD));
             assert_eq!(capacities.len() == 1, capacity < 2 * LEAST_IN_SHARD);

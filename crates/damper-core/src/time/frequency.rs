@@ -10,7 +10,7 @@
 /// Small enough to travel in every answer. Exact for every frequency whose odd part is below 2^26, so for all
 /// that people choose (10^9, 32,768, 84 MHz); a measured one is at most 3·10^-8 too low, so that a wait converted
 /// with it is never too short.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frequency(u32);
 
 const EXPONENT_BITS: u32 = 6;

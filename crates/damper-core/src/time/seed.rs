@@ -41,6 +41,14 @@ impl Seed {
     }
 }
 
+/// A random seed, as [`Seed::random`] draws it.
+#[cfg(feature = "std")]
+impl Default for Seed {
+    fn default() -> Self {
+        Self::random()
+    }
+}
+
 impl BuildHasher for Seed {
     type Hasher = SeedHasher;
 

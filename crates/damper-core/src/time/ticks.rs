@@ -6,7 +6,7 @@ use core::time::Duration;
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// A wait, in ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(u64);
 
 impl Ticks {

@@ -2,7 +2,7 @@
 
 use super::Word32Error;
 use super::line::{Line32, Take32};
-use crate::limit::{Allowed, Denied, Usage};
+use crate::limit::{Allowed, Denied, Limiter, Usage};
 use crate::quota::Quota;
 use crate::sync::{AtomicU32, Ordering, const_unless_loom};
 use crate::time::{FixedFrequency, Frequency, Ticks};
@@ -162,6 +162,17 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     #[inline]
     fn replace(&self, old: u32, new: u32) -> bool {
         self.word.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+impl<C: FixedFrequency> Limiter for RateLimiter32<C> {
+    #[inline]
+    fn try_acquire(&self, n: u32) -> Result<(), Denied> {
+        self.check_n(n).map(drop)
+    }
+
+    fn usage(&self) -> Usage {
+        self.peek()
     }
 }
 

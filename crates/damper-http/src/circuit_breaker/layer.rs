@@ -145,10 +145,11 @@ impl<B: Breakers> CircuitBreakerLayer<B> {
     /// static PAYMENTS: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
     /// let payments = CircuitBreakerLayer::new(&PAYMENTS);
     ///
-    /// let hosts = Arc::new(KeyedCircuitBreaker::new(BreakerConfig::DEFAULT, 100));
+    /// let hosts = Arc::new(KeyedCircuitBreaker::new(BreakerConfig::DEFAULT, 100)?);
     /// let layer = CircuitBreakerLayer::new(Arc::clone(&hosts));
     /// hosts.get_or_create("sick.example.com:443").force_open();
     /// # let _ = (payments, layer);
+    /// # Ok::<(), damper::CapacityError>(())
     /// ```
     pub fn new(breakers: B) -> Self {
         Self { breakers, classify: ServerErrors, completion: PhantomData }

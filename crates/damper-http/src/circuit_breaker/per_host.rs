@@ -33,7 +33,8 @@ impl PerHost {
     }
 
     fn of(capacity: usize, config: BreakerConfig, listener: Arc<LayerListener>) -> Self {
-        let hosts = LruStore::new(capacity).keep_if(|breaker: &HostBreaker| breaker.status().is_worth_keeping());
+        let hosts = LruStore::new(capacity).unwrap_or_default();
+        let hosts = hosts.keep_if(|breaker: &HostBreaker| breaker.status().is_worth_keeping());
         Self(Arc::new(PerHostInner { hosts, config, listener }))
     }
 

@@ -66,7 +66,7 @@ pub struct SlidingLog {
 }
 
 /// Why there is no sliding log of a quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SlidingLogError {

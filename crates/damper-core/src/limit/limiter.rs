@@ -1,0 +1,148 @@
+//! Any limiter, in one trait.
+
+use super::{Denied, Usage};
+
+/// Decides on tokens at once: every limiter of damper without keys, a set of them, and limiters of your own.
+///
+/// Take `impl Limiter` in code that works with any limiter, or keep a `Box<dyn Limiter + Send + Sync>` where the limiter
+/// is chosen at run time. References, `Box`es and `Arc`s of limiters are limiters.
+///
+/// The limiters have methods of their own that return more: what is left after a
+/// [`check`](crate::RateLimiter::check), and which limit of a [`LimitSet`](crate::LimitSet) refused. This trait has what
+/// all of them can tell. Its methods have other names, so that importing it does not change what a call of `check` means.
+///
+/// # Implementing
+///
+/// `try_acquire` takes all of `n` tokens or none, and never waits. An `n` of 0 is always allowed. Any thread may call it.
+/// [`Denied::after`] makes a refusal.
+///
+/// # Examples
+///
+/// Middleware before any limiter:
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::{Denied, LimitSet, Limiter, ManualClock, Quota, RateLimiter};
+///
+/// struct Uploads<L> {
+///     bytes: L,
+/// }
+///
+/// impl<L: Limiter> Uploads<L> {
+///     fn accept(&self, file: &[u8]) -> Result<(), Denied> {
+///         self.bytes.try_acquire(u32::try_from(file.len()).unwrap_or(u32::MAX))
+///         // then store it
+///     }
+/// }
+///
+/// let clock = ManualClock::new();
+/// let bytes = RateLimiter::with_clock(Quota::per_second(1_000), &clock);
+/// assert!(Uploads { bytes: &bytes }.accept(&[0; 900]).is_ok());
+///
+/// let bytes = LimitSet::with_clock([Quota::per_second(1_000), Quota::per_hour(50_000)], &clock);
+/// assert!(Uploads { bytes }.accept(&[0; 1_001]).is_err());
+/// ```
+///
+/// A limiter that is chosen at run time:
+///
+#[cfg_attr(feature = "alloc", doc = "```")]
+#[cfg_attr(not(feature = "alloc"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::{Limiter, ManualClock, Quota, RateLimiter, SlidingLog};
+///
+/// fn limiter(algorithm: &str, quota: Quota) -> Result<Box<dyn Limiter + Send + Sync>, Box<dyn std::error::Error>> {
+///     let clock = ManualClock::new();
+///     Ok(match algorithm {
+///         "bucket" => Box::new(RateLimiter::with_clock(quota, clock)),
+///         "log" => Box::new(RateLimiter::with_algorithm(SlidingLog::new(quota)?, clock)),
+///         _ => return Err("the algorithm must be bucket or log".into()),
+///     })
+/// }
+///
+/// let limiter = limiter("log", Quota::per_minute(2))?;
+/// assert!(limiter.try_acquire(2).is_ok());
+/// assert_eq!(limiter.usage().remaining(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A limiter of your own around another: it refuses until a server that is overloaded wants to be called again.
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::sync::atomic::{AtomicU64, Ordering};
+/// use core::time::Duration;
+/// use damper::{Clock, Denied, Limiter, ManualClock, Quota, RateLimiter, Usage};
+///
+/// struct Pausable<L, C> {
+///     limiter: L,
+///     /// Of nanoseconds.
+///     clock: C,
+///     until: AtomicU64,
+/// }
+///
+/// impl<L: Limiter, C: Clock> Limiter for Pausable<L, C> {
+///     fn try_acquire(&self, n: u32) -> Result<(), Denied> {
+///         match self.until.load(Ordering::Relaxed).saturating_sub(self.clock.now()) {
+///             0 => self.limiter.try_acquire(n),
+///             _ if n == 0 => Ok(()),
+///             pause => Err(Denied::after(Duration::from_nanos(pause))),
+///         }
+///     }
+///
+///     fn usage(&self) -> Usage {
+///         self.limiter.usage()
+///     }
+/// }
+///
+/// let clock = ManualClock::new();
+/// let limiter = RateLimiter::with_clock(Quota::per_second(10), &clock);
+/// let polite = Pausable { limiter, clock: &clock, until: AtomicU64::new(0) };
+/// assert!(polite.try_acquire(1).is_ok());
+/// polite.until.fetch_max(clock.now() + 2_000_000_000, Ordering::Relaxed); // Retry-After: 2
+/// assert_eq!(polite.try_acquire(1).unwrap_err().to_string(), "rate limit exceeded, retry in 2 s");
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a limiter that decides without a key",
+    note = "`RateLimiter`, `RateLimiter32`, `Striped`, `LimitSet`, and references, `Box`es and `Arc`s of them are",
+    note = "a `KeyedLimiter` decides for a key, and a `Lease` for the one thread that holds it"
+)]
+pub trait Limiter {
+    /// Takes `n` tokens if all of them are there, else none. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which tells when to come back, or that `n` exceeds the burst.
+    fn try_acquire(&self, n: u32) -> Result<(), Denied>;
+
+    /// Returns how much of the limit is used, and takes nothing. Of several limits it describes the one that has the
+    /// fewest tokens left.
+    fn usage(&self) -> Usage;
+}
+
+/// Implements [`Limiter`] for a pointer to a limiter.
+macro_rules! limiter_by_pointer {
+    ($(#[$attribute:meta])* $pointer:ty) => {
+        $(#[$attribute])*
+        impl<L: Limiter + ?Sized> Limiter for $pointer {
+            #[inline]
+            fn try_acquire(&self, n: u32) -> Result<(), Denied> {
+                (**self).try_acquire(n)
+            }
+
+            #[inline]
+            fn usage(&self) -> Usage {
+                (**self).usage()
+            }
+        }
+    };
+}
+
+limiter_by_pointer!(&L);
+limiter_by_pointer!(
+    #[cfg(feature = "alloc")]
+    alloc::boxed::Box<L>
+);
+limiter_by_pointer!(
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    alloc::sync::Arc<L>
+);

@@ -1,0 +1,221 @@
+//! The traits of every public type, in one table that compiles or does not.
+//!
+//! What is deliberately not there:
+//! - Limiters, breakers and stores are not `Clone`: a clone would be a second limit or breaker. They are shared by reference or in an `Arc`.
+//!   Nor are permits, leases and reservations, each of which stands for something that is taken once.
+//! - Errors that carry an error of the system or of a user are not `Clone` and not `PartialEq`.
+//! - Seeds are not `PartialEq`, because nobody is to compare secrets, and their `Debug` hides them.
+
+#![cfg(feature = "std")]
+
+use core::error::Error;
+use core::fmt::{Debug, Display};
+use core::hash::Hash;
+
+fn debug<T: Debug>() {}
+
+/// What threads share or hand on.
+fn shared<T: Debug + Send + Sync + Unpin>() {}
+
+/// Plain values: settings, answers, states.
+fn value<T: Debug + Copy + PartialEq + Send + Sync + Unpin + 'static>() {}
+
+/// Values that can be keys.
+fn key<T: Debug + Copy + Eq + Hash + Send + Sync + Unpin + 'static>() {}
+
+fn displayed<T: Display>() {}
+
+fn defaulted<T: Default>() {}
+
+fn cloned<T: Clone>() {}
+
+/// Errors that `?` puts into any error type.
+fn error<T: Error + Send + Sync + Unpin + 'static>() {}
+
+/// Calls each of the functions for each of the types.
+macro_rules! table {
+    ($($type:ty: $($is:ident)+,)+) => {
+        $($($is::<$type>();)+)+
+    };
+}
+
+#[test]
+fn types_of_the_core_have_the_traits_users_expect() {
+    use damper::breaker::*;
+    use damper::deadline::*;
+    use damper::keyed::*;
+    use damper::limit::*;
+    use damper::quota::*;
+    use damper::store::*;
+    use damper::time::*;
+    use damper::word32::*;
+    use damper::{CapacityError, Permit};
+    type OnTimer = &'static CoarseClock;
+
+    table! {
+        // quota
+        Quota: key displayed,
+        Alignment: key defaulted,
+        QuotaError: key error,
+        SetQuotaError: key error,
+        ParseQuotaError: key error,
+        // limit
+        RateLimiter: shared,
+        TokenBucket: shared,
+        LeakyBucket: shared,
+        LeakyQueue: shared,
+        FixedWindow: shared,
+        SlidingCounter: shared,
+        SlidingLog: shared,
+        LeasingBucket: shared,
+        Striped: shared,
+        LimitSet<2>: shared,
+        Lease<&'static RateLimiter<LeasingBucket>>: shared,
+        Acquire<'static, Monotonic>: shared,
+        Reservation<'static, Monotonic>: shared,
+        Allowed: key,
+        Denied: key error,
+        Usage: key,
+        LimitSetDenied: key error,
+        LimitSetQuotaError: key error,
+        LeaseError: key error,
+        BudgetError: key error,
+        SlidingCounterError: key error,
+        SlidingLogError: key error,
+        // keyed
+        KeyedLimiter<str>: shared,
+        KeyedLimiterBuilder<str>: shared,
+        KeyedSlots<64, 64>: shared,
+        ClientAddress: key displayed,
+        WhenFull: key defaulted,
+        KeyedLimiterError: key error,
+        TierError: key error,
+        CapacityError: key error,
+        // store
+        LruStore<String, u32>: shared defaulted,
+        // breaker
+        CircuitBreaker: shared defaulted,
+        KeyedCircuitBreaker<String>: shared,
+        Permit<&'static CircuitBreaker>: shared,
+        Run<&'static CircuitBreaker, core::future::Ready<Result<(), ()>>, fn(&Result<(), ()>) -> Verdict>: debug,
+        BreakerConfig: key defaulted,
+        BreakerConfigBuilder: shared cloned,
+        BreakerStatus: value,
+        State: key displayed,
+        StateChange: value,
+        Cause: key displayed,
+        Verdict: value,
+        Window: key,
+        CircuitOpen: value error,
+        CallError<std::fmt::Error>: value error,
+        BreakerConfigError: value error,
+        WindowError: value error,
+        // word32
+        RateLimiter32<OnTimer>: shared,
+        CircuitBreaker32<OnTimer>: shared,
+        Permit32<'static, OnTimer>: shared,
+        Word32Error: value error,
+        // deadline
+        Deadline: shared cloned,
+        DeadlineExceeded: key error,
+        // time
+        Monotonic: shared cloned defaulted,
+        StdClock: shared cloned defaulted,
+        CoarseClock: shared defaulted,
+        CoarseTicker: shared,
+        CoarseTickerError: shared error,
+        ManualClock: shared defaulted,
+        ExtendedTimer<fn() -> u32>: debug,
+        Seed: shared cloned defaulted,
+        SeedHasher: shared cloned,
+    }
+    #[cfg(feature = "tokio")]
+    table! {
+        TokioSleep: shared cloned defaulted,
+        AcquireFuture<'static, Monotonic, TokioSleep>: debug,
+    }
+}
+
+#[cfg(all(feature = "hyper", feature = "tower", feature = "tokio"))]
+#[test]
+fn types_of_http_have_the_traits_users_expect() {
+    use damper::http::*;
+    use damper::wire::*;
+    type Service = fn(http::Request<()>) -> core::future::Ready<Result<http::Response<()>, core::convert::Infallible>>;
+
+    table! {
+        // limits
+        RateLimitLayer<PerClient>: shared cloned,
+        RateLimit<Service, PerClient>: shared cloned,
+        PerClient: shared cloned,
+        ByHeader: shared cloned,
+        Wait: shared,
+        WaitFuture: debug,
+        Body<()>: shared,
+        Headers: value defaulted,
+        Detail: value,
+        Standing: value,
+        KeyedStatus: shared cloned,
+        Limited: value displayed,
+        LimitError: error,
+        Refusal: debug,
+        Decision<WaitFuture>: debug,
+        // breakers
+        CircuitBreakerLayer: shared cloned,
+        CircuitBreak<Service>: shared cloned,
+        PerHost: shared cloned,
+        Single: shared cloned,
+        HostListener: shared,
+        ServerErrors: shared cloned defaulted,
+        AtHead: shared cloned defaulted,
+        AtBodyEnd: shared cloned defaulted,
+        BodyEnd<'static>: debug,
+        // requests and responses
+        Head<'static>: shared cloned,
+        ResponseHead<'static>: shared cloned,
+        PeerAddress: key,
+        MissingPeer: value error,
+        // wire
+        RateLimitHeaders: shared cloned,
+        RateLimitNameError: cloned error,
+        TrustedProxies: shared cloned defaulted,
+        TrustedProxiesError: cloned error,
+    }
+}
+
+#[cfg(feature = "tonic")]
+#[test]
+fn types_of_grpc_have_the_traits_users_expect() {
+    use damper::tonic::*;
+
+    table! {
+        CircuitBreakerLayer: shared cloned,
+        CircuitBreak<()>: shared cloned,
+        RateLimitInterceptor<damper::http::PerClient>: shared cloned,
+    }
+}
+
+/// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
+const ELSEWHERE: [&str; 7] =
+    ["ByKey", "CircuitBreakFuture", "PacedSink", "PacedStream", "RateLimitFuture", "Trailers", "WatchedBody"];
+
+/// The table has every type of the recorded public API.
+#[test]
+fn table_names_every_public_type() {
+    let table = include_str!("public_types.rs");
+    let apis = [
+        include_str!("../docs/api/damper-core.txt"),
+        include_str!("../docs/api/damper-http.txt"),
+        include_str!("../docs/api/damper-tonic.txt"),
+    ];
+    let types = apis.iter().flat_map(|api| api.lines()).filter_map(|line| {
+        let line = line.strip_prefix("#[non_exhaustive] ").unwrap_or(line);
+        let path = line.strip_prefix("pub struct ").or(line.strip_prefix("pub enum "))?;
+        path.split(['<', '(', ' ', '{']).next()?.rsplit("::").next()
+    });
+    for name in types {
+        let is_row = |rest: &str| rest.starts_with(':') || rest.starts_with('<');
+        let has_row = table.split(&format!("        {name}")).skip(1).any(is_row);
+        assert!(has_row || ELSEWHERE.contains(&name), "{name} has no row in the table");
+    }
+}
