@@ -1,4 +1,4 @@
-//! Trying again, within limits: [`Retry`], [`Backoff`], [`RetryBudget`].
+//! Trying again, within limits: [`Retry`], [`Backoff`], [`RetryBudget`], `Hedge`.
 //!
 //! A retry is extra load on something that is failing already. So what says how often and when comes with what says
 //! whether at all: a [budget](RetryBudget) that all callers share, a [deadline](crate::Deadline) that all attempts of a
@@ -27,6 +27,7 @@
 // | `error` | `RetryError` and `GaveUp`: why a call was given up |
 // | `backoff` | `Backoff`: how long to wait before each retry; `Delays` |
 // | `jitter` | `Jitter`: how much of a wait is left to chance |
+// | `hedge` | a second attempt beside a slow first one |
 // | `budget` | budgets: how many retries all calls may make together |
 
 // First, so that the documentation begins with how to retry.
@@ -38,6 +39,8 @@ mod budget;
 mod error;
 mod failure;
 mod future;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+mod hedge;
 mod jitter;
 
 pub use attempts::{Attempt, Attempts};
@@ -49,5 +52,7 @@ pub use budget::{
 pub use error::{GaveUp, RetryError};
 pub use failure::{AnyError, Failure, Retryable};
 pub use future::RetryFuture;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeConfigError, HedgeFuture, HedgeRun};
 pub use jitter::Jitter;
 pub use retry::{Retry, RetryRun};
