@@ -36,6 +36,7 @@
 //! | [`breaker`] | [`CircuitBreaker`], and its permits; [`KeyedCircuitBreaker`]: a breaker per key |
 //! | [`store`] | [`LruStore`]: a bounded store of any value per key |
 //! | [`deadline`] | [`Deadline`]: the time that a piece of work may take, passed on as a value |
+//! | [`retry`] | [`Retry`]: tries again, with a [`Backoff`] and within a [`RetryBudget`] |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //!
@@ -76,6 +77,7 @@ pub mod internal;
 pub mod keyed;
 pub mod limit;
 pub mod quota;
+pub mod retry;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub mod store;
 #[doc(hidden)]
@@ -105,6 +107,7 @@ pub use limit::{
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};
 pub use quota::{ParseQuotaError, Quota, QuotaError, SetQuotaError};
+pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use store::LruStore;
 pub use time::{Clock, CoarseClock, ManualClock};

@@ -69,7 +69,9 @@ impl CircuitOpen {
 }
 
 /// What an error wraps.
-fn source_of<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a (dyn core::error::Error + 'static)> {
+pub(crate) fn source_of<'a>(
+    error: &'a (dyn core::error::Error + 'static),
+) -> Option<&'a (dyn core::error::Error + 'static)> {
     // The source of an I/O error is that of what it wraps, which is skipped.
     #[cfg(feature = "std")]
     if let Some(wrapped) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {

@@ -41,6 +41,7 @@ mod window;
 
 pub use circuit_breaker::CircuitBreaker;
 pub use config::{BreakerConfig, BreakerConfigBuilder, BreakerConfigError};
+pub(crate) use error::source_of;
 pub use error::{CallError, CircuitOpen};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed_circuit_breaker::KeyedCircuitBreaker;

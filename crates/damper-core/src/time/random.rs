@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | [`draw`] | the operating system, through the keys of std's `RandomState` | `std` |
 //! | [`scatter`] | two numbers of the caller's, mixed by the finalizer of splitmix64; not unpredictable | always |
-//! | [`below`] | turns either into a number below a bound | always |
+//! | [`SplitMix`] | a seed: one number after the other; not unpredictable | always |
+//! | [`below`] | turns any of them into a number below a bound | always |
 
 /// Draws a random number, another one each time: std's `RandomState` takes its keys from the operating system.
 #[cfg(feature = "std")]
@@ -21,6 +22,22 @@ pub(crate) const fn scatter(place: u64, time: u64) -> u64 {
     mix(place ^ time.rotate_left(32))
 }
 
+/// The generator splitmix64 (Steele, Lea and Flood, 2014): for jitter, not for secrets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SplitMix(u64);
+
+impl SplitMix {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Draws the next number.
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mix(self.0)
+    }
+}
+
 /// Maps a random number to one below `bound`, evenly; 0 if `bound` is 0.
 pub(crate) const fn below(bound: u64, random: u64) -> u64 {
     ((bound as u128 * random as u128) >> 64) as u64
@@ -35,13 +52,17 @@ const fn mix(mut bits: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{below, mix, scatter};
+    use super::{SplitMix, below, scatter};
 
     /// The first numbers of splitmix64 from the seed 0.
     #[test]
     fn mixes_as_splitmix64() {
-        let steps = (1..4u64).map(|step| mix(step.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
-        assert!(steps.eq([0xE220_A839_7B1D_CDAF, 0x6E78_9E6A_A1B9_65F4, 0x06C4_5D18_8009_454F]));
+        let mut random = SplitMix::new(0);
+        assert!([random.next(), random.next(), random.next()].into_iter().eq([
+            0xE220_A839_7B1D_CDAF,
+            0x6E78_9E6A_A1B9_65F4,
+            0x06C4_5D18_8009_454F
+        ]));
     }
 
     /// Places side by side, a microsecond apart.

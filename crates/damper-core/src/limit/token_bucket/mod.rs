@@ -146,6 +146,16 @@ impl TokenBucket {
         });
     }
 
+    /// Gives back so many thousandths of a token, as far as there is room for them.
+    pub(crate) fn give_back_thousandths(&self, thousandths: u32, clock: &impl Clock) {
+        self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
+            match line.give_back_thousandths(word, at, thousandths) {
+                same if same == word => Step::Keep(()),
+                after => Step::Put(after, ()),
+            }
+        });
+    }
+
     pub(super) fn charge(&self, n: u32, clock: &impl Clock) -> u32 {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.charge(word, at, n) {
             (0, _) => seen.refuse(clock, 0),

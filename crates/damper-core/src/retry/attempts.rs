@@ -1,0 +1,187 @@
+//! One call on its way through its attempts.
+
+use super::failure::{FailureKind, ServerHint};
+use super::{Budget, Failure, GaveUp, Retry};
+use crate::deadline::Deadline;
+use crate::time::random::{self, SplitMix};
+use crate::time::{Clock, DefaultClock};
+use core::fmt;
+use core::time::Duration;
+
+/// One call on its way through its attempts: decides whether and when there is another one. Made by [`Retry::begin`].
+///
+/// It neither calls nor sleeps, so it fits into any middleware. Dropped, it leaves nothing behind.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::retry::{Failure, GaveUp, Retry};
+///
+/// let retry = Retry::new(2);
+/// let mut attempts = retry.begin();
+/// // the first attempt fails
+/// let wait = attempts.failed(&retry, Failure::TRANSIENT)?;
+/// // sleep for `wait`; the second attempt fails
+/// assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Err(GaveUp::Attempts));
+/// # Ok::<(), damper::retry::GaveUp>(())
+/// ```
+#[derive(Clone)]
+pub struct Attempts<C = DefaultClock> {
+    /// The attempts that were begun.
+    number: u32,
+    /// The retries that the backoff counts, which starts over after a pushback.
+    retries: u32,
+    /// The previous wait, in nanoseconds.
+    previous: u64,
+    random: SplitMix,
+    /// The clock's reading when the call began.
+    began: u64,
+    deadline: Deadline<C>,
+    /// Whether a retry was free because the call had not been processed.
+    had_free_retry: bool,
+}
+
+/// Which attempt of a call this is, and until when it may take: what an operation that is retried gets.
+#[derive(Clone, Copy)]
+pub struct Attempt<C = DefaultClock> {
+    number: u32,
+    deadline: Deadline<C>,
+}
+
+impl<C> Attempt<C> {
+    /// Returns the number of the attempt, counted from 1.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns the deadline of the whole call.
+    #[must_use]
+    pub const fn deadline(&self) -> &Deadline<C> {
+        &self.deadline
+    }
+}
+
+impl<C: Clock + Clone> Attempts<C> {
+    pub(super) fn new(clock: &C, deadline: Deadline<C>, seed: u64) -> Self {
+        let (random, began) = (SplitMix::new(seed), clock.now());
+        Self { number: 1, retries: 0, previous: 0, random, began, deadline, had_free_retry: false }
+    }
+
+    /// Returns the number of the present attempt, counted from 1.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns the present attempt.
+    #[must_use]
+    pub fn attempt(&self) -> Attempt<C> {
+        Attempt { number: self.number, deadline: self.deadline.clone() }
+    }
+
+    /// Returns the deadline of the call.
+    #[must_use]
+    pub const fn deadline(&self) -> &Deadline<C> {
+        &self.deadline
+    }
+
+    /// Returns the time since the call began, on the clock of `retry`.
+    #[must_use]
+    pub fn elapsed<B, V>(&self, retry: &Retry<C, B, V>) -> Duration {
+        let clock = retry.clock();
+        // A clock that stepped back shows no time.
+        let ticks = clock.now().wrapping_sub(self.began) as i64;
+        let nanos = match (ticks, clock.frequency()) {
+            (..=0, _) | (_, 0) => 0,
+            (ticks, frequency) => u128::from(ticks.unsigned_abs()) * 1_000_000_000 / u128::from(frequency),
+        };
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Records that the present attempt succeeded.
+    pub fn succeeded<B: Budget, V>(&self, retry: &Retry<C, B, V>) {
+        retry.budget_ref().succeeded();
+    }
+
+    /// Records that the present attempt failed, and decides on another one by the policy that the call began with.
+    /// Returns the wait before it.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no other attempt: the call has ended.
+    pub fn failed<B: Budget, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
+        if !failure.may_retry() {
+            return Err(GaveUp::NotRetryable);
+        }
+        retry.budget_ref().failed();
+        if failure.hint == ServerHint::Never {
+            return Err(GaveUp::Declined);
+        }
+        if self.number >= retry.max_attempts() {
+            return Err(GaveUp::Attempts);
+        }
+        let wait = self.wait(retry, failure)?;
+        let hint = match failure.hint {
+            ServerHint::NotBefore(wait) | ServerHint::Exactly(wait) => Some(wait),
+            ServerHint::None | ServerHint::Never => None,
+        };
+        if self.deadline.remaining() <= wait {
+            return Err(GaveUp::Deadline { hint });
+        }
+        let is_free = failure.is_unprocessed && !self.had_free_retry;
+        if is_free {
+            self.had_free_retry = true;
+        } else if !retry.budget_ref().try_withdraw() {
+            return Err(GaveUp::Budget);
+        }
+        self.number += 1;
+        Ok(wait)
+    }
+
+    /// The wait before the next attempt.
+    fn wait<B, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
+        if let ServerHint::Exactly(wait) = failure.hint {
+            if wait > retry.longest_hint() {
+                return Err(GaveUp::Hint(wait));
+            }
+            (self.retries, self.previous) = (0, 0);
+            return Ok(wait);
+        }
+        let backoff = match failure.kind {
+            FailureKind::Throttled => retry.throttled_backoff(),
+            FailureKind::Transient | FailureKind::Fatal => *retry.backoff_ref(),
+        };
+        self.retries += 1;
+        let previous = if self.previous == 0 { backoff.base().as_nanos() as u64 } else { self.previous };
+        self.previous = backoff.draw(self.retries, previous, self.random.next());
+        let wait = Duration::from_nanos(self.previous);
+        match failure.hint {
+            ServerHint::NotBefore(hint) if hint > retry.longest_hint() => Err(GaveUp::Hint(hint)),
+            ServerHint::NotBefore(hint) => Ok(wait.max(hint).saturating_add(self.spread(hint, backoff.base()))),
+            ServerHint::None | ServerHint::Exactly(_) | ServerHint::Never => Ok(wait),
+        }
+    }
+
+    /// Draws by how much later than the server said, so that all who were told the same time do not come at once.
+    fn spread(&mut self, hint: Duration, base: Duration) -> Duration {
+        let most = (hint / 10).max(base).as_nanos();
+        Duration::from_nanos(random::below(u64::try_from(most).unwrap_or(u64::MAX >> 1), self.random.next()))
+    }
+}
+
+impl<C: Clock> fmt::Debug for Attempts<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempts")
+            .field("number", &self.number)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Clock> fmt::Debug for Attempt<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt").field("number", &self.number).field("deadline", &self.deadline).finish()
+    }
+}

@@ -1,0 +1,227 @@
+//! How long to wait before each retry.
+
+use super::jitter::{Draw, Jitter};
+#[cfg(feature = "std")]
+use crate::time::random;
+use crate::time::random::SplitMix;
+use core::fmt;
+use core::time::Duration;
+
+/// The longest wait, in nanoseconds: 292 years. So sums and bounds of random numbers fit.
+const LONGEST: u64 = u64::MAX >> 1;
+
+const THOUSAND: u32 = 1_000;
+
+const MAX_FACTOR: u32 = 1_000 * THOUSAND;
+
+/// How long to wait before each retry: a delay that grows from retry to retry, up to a longest one, and the
+/// [part of it](Jitter) that is left to chance.
+///
+/// | | before retry `n` | |
+/// |---|---|---|
+/// | [`exponential`](Backoff::exponential) | `base · factor^(n - 1)` | the default: 100 ms, doubled each time |
+/// | [`fibonacci`](Backoff::fibonacci) | `base · F(n)`: 1, 1, 2, 3, 5 … | grows more slowly |
+/// | [`constant`](Backoff::constant) | `base` | |
+///
+/// All arithmetic saturates: the millionth retry waits for the longest delay. Products are rounded up to nanoseconds.
+///
+/// # Examples
+///
+/// As an iterator, in firmware say. Devices that fail together must not draw the same numbers, so without `std` they
+/// name what tells them apart:
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::Backoff;
+///
+/// let serial_number = 0x00C0_FFEE;
+/// for delay in Backoff::exponential(Duration::from_millis(50)).delays(serial_number).take(5) {
+///     assert!(delay <= Duration::from_millis(800));
+///     // sleep, and try again
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Backoff {
+    growth: Growth,
+    /// In nanoseconds, as are all delays here.
+    base: u64,
+    longest: u64,
+    jitter: Jitter,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+enum Growth {
+    Constant,
+    /// By a factor in thousandths, at least 1000.
+    Exponential(u32),
+    Fibonacci,
+}
+
+impl Backoff {
+    /// 100 ms, doubled each time, up to 20 s; [`Jitter::Full`].
+    pub const DEFAULT: Self = Self::exponential(Duration::from_millis(100));
+
+    /// Doubles the delay from retry to retry, beginning with `base`. See [`factor`](Self::factor).
+    #[must_use]
+    pub const fn exponential(base: Duration) -> Self {
+        Self::new(Growth::Exponential(2 * THOUSAND), base)
+    }
+
+    /// Grows the delay as the numbers of Fibonacci do, beginning with `base`.
+    #[must_use]
+    pub const fn fibonacci(base: Duration) -> Self {
+        Self::new(Growth::Fibonacci, base)
+    }
+
+    /// Waits for the same delay each time.
+    #[must_use]
+    pub const fn constant(delay: Duration) -> Self {
+        Self::new(Growth::Constant, delay)
+    }
+
+    const fn new(growth: Growth, base: Duration) -> Self {
+        Self { growth, base: nanos(base), longest: 20_000_000_000, jitter: Jitter::Full }
+    }
+
+    /// Sets by what the delay grows each time, and makes the growth exponential; 1.0 to 1000.0, in thousandths. Default: 2.0.
+    ///
+    /// # Errors
+    ///
+    /// [`BackoffError`], if the factor is out of this range.
+    pub const fn factor(mut self, factor: f64) -> Result<Self, BackoffError> {
+        // What is no number is in no range.
+        if !(factor >= 1.0 && factor <= (MAX_FACTOR / THOUSAND) as f64) {
+            return Err(BackoffError { factor });
+        }
+        self.growth = Growth::Exponential((factor * THOUSAND as f64 + 0.5) as u32);
+        Ok(self)
+    }
+
+    /// Sets the longest delay. Default: 20 s. No wait is longer, whatever the jitter.
+    #[must_use]
+    pub const fn max_delay(mut self, longest: Duration) -> Self {
+        self.longest = nanos(longest);
+        self
+    }
+
+    /// Sets how much of a delay is left to chance. Default: [`Jitter::Full`].
+    #[must_use]
+    pub const fn jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// Returns the first delay, before the jitter.
+    #[must_use]
+    pub const fn base(&self) -> Duration {
+        Duration::from_nanos(self.base)
+    }
+
+    /// Returns the delay before the retry of this number, counted from 1, before the jitter.
+    #[must_use]
+    pub const fn delay(&self, retry: u32) -> Duration {
+        Duration::from_nanos(self.nanos_before(retry))
+    }
+
+    /// Returns the waits before one retry after the other, without an end.
+    ///
+    /// Whoever gives the same seed gets the same waits: a test, or two devices by mistake.
+    #[must_use]
+    pub const fn delays(self, seed: u64) -> Delays {
+        Delays { backoff: self, retry: 0, previous: self.base, random: SplitMix::new(seed) }
+    }
+
+    /// Draws the wait before a retry.
+    pub(super) const fn draw(&self, retry: u32, previous: u64, random: u64) -> u64 {
+        let delay = self.nanos_before(retry);
+        self.jitter.draw(Draw { delay, base: self.base, previous, longest: self.longest }, random)
+    }
+
+    /// The same backoff, beginning with another delay.
+    pub(super) const fn beginning_with(mut self, base: Duration) -> Self {
+        self.base = nanos(base);
+        self
+    }
+
+    /// Takes at most as many steps as lead to the longest delay: 64 with the default factor, and 45,000 with the least.
+    const fn nanos_before(&self, retry: u32) -> u64 {
+        let (mut previous, mut delay, mut step) = (0, self.base, 1);
+        while step < retry && delay < self.longest && delay > 0 {
+            let next = match self.growth {
+                Growth::Constant | Growth::Exponential(THOUSAND) => break,
+                Growth::Exponential(thousandths) => {
+                    // Below 2^63 times 10^6.
+                    let product = (delay as u128 * thousandths as u128).div_ceil(THOUSAND as u128);
+                    if product > LONGEST as u128 { LONGEST } else { product as u64 }
+                }
+                // F(1) and F(2) are both 1.
+                Growth::Fibonacci => delay.saturating_add(previous),
+            };
+            previous = delay;
+            delay = next;
+            step += 1;
+        }
+        if delay < self.longest { delay } else { self.longest }
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// With a random seed, another one each time.
+#[cfg(feature = "std")]
+impl IntoIterator for Backoff {
+    type Item = Duration;
+    type IntoIter = Delays;
+
+    fn into_iter(self) -> Delays {
+        self.delays(random::draw())
+    }
+}
+
+/// The waits before one retry after the other, without an end. Made by [`Backoff::delays`].
+#[derive(Clone, Debug)]
+pub struct Delays {
+    backoff: Backoff,
+    /// How many were returned.
+    retry: u32,
+    previous: u64,
+    random: SplitMix,
+}
+
+impl Iterator for Delays {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.retry = self.retry.saturating_add(1);
+        self.previous = self.backoff.draw(self.retry, self.previous, self.random.next());
+        Some(Duration::from_nanos(self.previous))
+    }
+}
+
+/// The nanoseconds in a duration, at most [`LONGEST`].
+const fn nanos(duration: Duration) -> u64 {
+    let nanos = duration.as_nanos();
+    if nanos > LONGEST as u128 { LONGEST } else { nanos as u64 }
+}
+
+/// The factor of a [`Backoff`] was refused.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct BackoffError {
+    factor: f64,
+}
+
+impl fmt::Display for BackoffError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "factor is {:?}, it must be 1.0 to 1000.0", self.factor)
+    }
+}
+
+impl core::error::Error for BackoffError {}

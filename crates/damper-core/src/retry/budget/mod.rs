@@ -1,0 +1,91 @@
+//! How many retries all calls may make together.
+//!
+//! | budget | a retry takes | is allowed | for |
+//! |---|---|---|---|
+//! | [`RetryBudget`] | what calls of the last seconds have deposited, and else a token of a bucket | after a quiet time as after a busy one | most clients |
+//! | [`RetryBucket`] | a token of a bucket that calls also fill | as often as calls allow, and saves nothing | strict bounds |
+//! | [`RetryThrottle`] | nothing | while successes outweigh failures | gRPC's rule |
+//! | [`Unlimited`] | nothing | always | one caller, rarely |
+
+// | file | type |
+// |---|---|
+// | `retry_budget` | `RetryBudget`: deposits in two slices of time, and a bucket |
+// | `retry_bucket` | `RetryBucket`: a bucket that calls fill |
+// | `retry_throttle` | `RetryThrottle`: gRPC's token count |
+// | `config` | `RetryBudgetConfig` and its builder |
+// | `ratio` | `Ratio`: retries per call, in thousandths |
+// | `error` | `RetryBudgetError` |
+
+mod config;
+mod error;
+mod ratio;
+mod retry_bucket;
+mod retry_budget;
+mod retry_throttle;
+
+pub use config::{RetryBudgetConfig, RetryBudgetConfigBuilder};
+pub use error::RetryBudgetError;
+pub use retry_bucket::RetryBucket;
+pub use retry_budget::RetryBudget;
+pub use retry_throttle::RetryThrottle;
+
+/// Says whether a retry may be made, for all calls that share it.
+///
+/// References and `Arc`s of budgets are budgets too.
+pub trait Budget {
+    /// Counts a call that begins: its first attempt, once.
+    fn began(&self) {}
+
+    /// Counts an attempt that succeeded.
+    fn succeeded(&self) {}
+
+    /// Counts an attempt that failed so that another one may help, whether or not there is another one.
+    fn failed(&self) {}
+
+    /// Returns whether a retry may be made, and takes what it costs.
+    fn try_withdraw(&self) -> bool;
+}
+
+/// Allows every retry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unlimited;
+
+impl Budget for Unlimited {
+    #[inline]
+    fn try_withdraw(&self) -> bool {
+        true
+    }
+}
+
+/// Implements [`Budget`] for what points to a budget.
+macro_rules! budget_behind {
+    ($(#[$attribute:meta])* $pointer:ty) => {
+        $(#[$attribute])*
+        impl<B: Budget + ?Sized> Budget for $pointer {
+            #[inline]
+            fn began(&self) {
+                (**self).began();
+            }
+
+            #[inline]
+            fn succeeded(&self) {
+                (**self).succeeded();
+            }
+
+            #[inline]
+            fn failed(&self) {
+                (**self).failed();
+            }
+
+            #[inline]
+            fn try_withdraw(&self) -> bool {
+                (**self).try_withdraw()
+            }
+        }
+    };
+}
+budget_behind!(&B);
+budget_behind!(
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    alloc::sync::Arc<B>
+);

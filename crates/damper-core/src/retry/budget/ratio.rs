@@ -1,0 +1,41 @@
+//! Retries per call, in thousandths.
+
+use super::RetryBudgetError;
+
+const THOUSAND: u32 = 1_000;
+
+/// Retries per call, from 0 to 100, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) struct Ratio(u32);
+
+impl Ratio {
+    /// A fifth.
+    pub(super) const DEFAULT: Self = Self(200);
+
+    /// Rounds a number to thousandths.
+    pub(super) const fn new(ratio: f64) -> Result<Self, RetryBudgetError> {
+        // What is no number is in no range.
+        if !(ratio >= 0.0 && ratio <= 100.0) {
+            return Err(RetryBudgetError::Ratio(ratio));
+        }
+        Ok(Self((ratio * THOUSAND as f64 + 0.5) as u32))
+    }
+
+    pub(super) const fn thousandths(self) -> u32 {
+        self.0
+    }
+
+    /// What a call deposits and what a retry takes, in the largest unit in which both are whole.
+    pub(super) const fn in_units(self) -> (u32, u32) {
+        let unit = greatest_common_divisor(self.0, THOUSAND);
+        (self.0 / unit, THOUSAND / unit)
+    }
+}
+
+const fn greatest_common_divisor(mut one: u32, mut other: u32) -> u32 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}

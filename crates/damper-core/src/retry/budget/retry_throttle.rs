@@ -1,0 +1,105 @@
+//! gRPC's budget: a count of tokens that failures take and successes bring.
+
+use super::ratio::Ratio;
+use super::{Budget, RetryBudgetError};
+use crate::sync::{AtomicU32, Ordering, const_unless_loom};
+
+/// Tokens are counted in thousandths.
+const TOKEN: u32 = 1_000;
+
+/// gRPC's budget ("retry throttling" of its proposal A6): failures take a token each, successes bring a part of one, and
+/// retries are allowed while more than half of the tokens are there.
+///
+/// It has no time: after an outage it is successes that allow retries again, and a client without calls waits for ever.
+/// Use it where the same settings are used by gRPC clients of other languages.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::retry::{Budget, RetryThrottle};
+///
+/// static THROTTLE: RetryThrottle = match RetryThrottle::new(10, 0.1) {
+///     Ok(throttle) => throttle,
+///     Err(_) => panic!("out of range"),
+/// };
+/// for _ in 0..4 {
+///     THROTTLE.failed();
+/// }
+/// assert!(THROTTLE.try_withdraw()); // 6 of 10 tokens
+/// THROTTLE.failed();
+/// assert!(!THROTTLE.try_withdraw());
+/// THROTTLE.succeeded();
+/// assert!(THROTTLE.try_withdraw());
+/// ```
+#[derive(Debug)]
+pub struct RetryThrottle {
+    /// In thousandths of a token.
+    tokens: AtomicU32,
+    most: u32,
+    per_success: u32,
+}
+
+impl RetryThrottle {
+    const_unless_loom! {
+        /// Creates a full budget of `max_tokens`, 1 to 1000, of which a success brings `ratio`, in thousandths; 0.0 to 100.0.
+        ///
+        /// # Errors
+        ///
+        /// [`RetryBudgetError`], which names what is out of range.
+        pub const fn new(max_tokens: u32, ratio: f64) -> Result<Self, RetryBudgetError> {
+            if max_tokens == 0 || max_tokens > 1_000 {
+                return Err(RetryBudgetError::MaxTokens(max_tokens));
+            }
+            match Ratio::new(ratio) {
+                Ok(ratio) => {
+                    let most = max_tokens * TOKEN;
+                    Ok(Self { tokens: AtomicU32::new(most), most, per_success: ratio.thousandths() })
+                }
+                Err(error) => Err(error),
+            }
+        }
+    }
+
+    /// Returns how many tokens are there, in thousandths.
+    #[must_use]
+    pub fn thousandths(&self) -> u32 {
+        // ORDERING: Relaxed, here and below: the word is the whole state. loom-tests: retry_budget::throttle_counts_every_outcome.
+        self.tokens.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn update(&self, change: impl Fn(u32) -> u32) {
+        let mut tokens = self.thousandths();
+        loop {
+            let changed = change(tokens);
+            if changed == tokens {
+                return;
+            }
+            match self.tokens.compare_exchange_weak(tokens, changed, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(present) => tokens = present,
+            }
+        }
+    }
+}
+
+impl Budget for RetryThrottle {
+    /// Adds a part of a token, up to the most.
+    #[inline]
+    fn succeeded(&self) {
+        self.update(|tokens| (tokens + self.per_success).min(self.most));
+    }
+
+    /// Takes a token, or what is left of it.
+    #[inline]
+    fn failed(&self) {
+        self.update(|tokens| tokens.saturating_sub(TOKEN));
+    }
+
+    /// Returns whether more than half of the tokens are there, and takes none.
+    #[inline]
+    fn try_withdraw(&self) -> bool {
+        self.thousandths() > self.most / 2
+    }
+}

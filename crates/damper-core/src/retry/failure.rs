@@ -1,0 +1,176 @@
+//! What the outcome of an attempt says about another one.
+
+use crate::breaker::{CircuitOpen, source_of};
+use crate::deadline::DeadlineExceeded;
+use crate::limit::{Denied, LimitSetDenied};
+use core::error::Error;
+use core::time::Duration;
+
+/// What a failed attempt says about another one: whether it may help, and when the server wants it.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::retry::Failure;
+///
+/// # let (status, retry_after) = (429, Some(Duration::from_secs(2)));
+/// let failure = match status {
+///     429 => Some(Failure::THROTTLED),
+///     503 => Some(Failure::TRANSIENT),
+///     500.. => Some(Failure::FATAL),
+///     _ => None, // a success
+/// };
+/// let failure = failure.map(|failure| failure.retry_after(retry_after));
+/// # assert_eq!(failure, Some(Failure::THROTTLED.retry_after(Some(Duration::from_secs(2)))));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Failure {
+    pub(super) kind: FailureKind,
+    pub(super) hint: ServerHint,
+    pub(super) is_unprocessed: bool,
+}
+
+/// How a retry is spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) enum FailureKind {
+    Transient,
+    Throttled,
+    Fatal,
+}
+
+/// What the server said about a retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) enum ServerHint {
+    None,
+    NotBefore(Duration),
+    Exactly(Duration),
+    Never,
+}
+
+impl Failure {
+    /// Another attempt may succeed: the server was not reached, or not ready.
+    pub const TRANSIENT: Self = Self::of(FailureKind::Transient);
+
+    /// Another attempt may succeed once the server takes more: it was over a limit. The [backoff](super::Backoff) begins
+    /// with a longer delay, see [`throttled_base`](super::Retry::throttled_base).
+    pub const THROTTLED: Self = Self::of(FailureKind::Throttled);
+
+    /// No other attempt helps, or another one might do harm.
+    pub const FATAL: Self = Self::of(FailureKind::Fatal);
+
+    const fn of(kind: FailureKind) -> Self {
+        Self { kind, hint: ServerHint::None, is_unprocessed: false }
+    }
+
+    /// Adds the shortest wait that the server asked for, by a `Retry-After` say; `None` if it did not.
+    ///
+    /// No retry comes earlier, and retries that were told the same time are spread out after it.
+    #[must_use]
+    pub const fn retry_after(mut self, wait: Option<Duration>) -> Self {
+        if let Some(wait) = wait {
+            self.hint = ServerHint::NotBefore(wait);
+        }
+        self
+    }
+
+    /// Adds the exact wait that the server asked for, as gRPC's `grpc-retry-pushback-ms` does. It has no jitter, and the
+    /// backoff starts over after it.
+    #[must_use]
+    pub const fn pushback(mut self, wait: Duration) -> Self {
+        self.hint = ServerHint::Exactly(wait);
+        self
+    }
+
+    /// Adds that the server asked for no retry. For a [budget](super::Budget) it is a failure like any other.
+    #[must_use]
+    pub const fn declined(mut self) -> Self {
+        self.hint = ServerHint::Never;
+        self
+    }
+
+    /// Adds that no server can have processed the call: it did not leave, or was refused unseen (HTTP/2's
+    /// `REFUSED_STREAM`). The first retry of a call for this reason takes nothing from the budget.
+    #[must_use]
+    pub const fn unprocessed(mut self) -> Self {
+        self.is_unprocessed = true;
+        self
+    }
+
+    /// Returns whether another attempt may help at all.
+    #[must_use]
+    pub const fn may_retry(&self) -> bool {
+        !matches!(self.kind, FailureKind::Fatal)
+    }
+}
+
+/// Says what the outcome of an attempt means: `None` for a success, or else which failure it is.
+///
+/// Every closure with this argument is one, see [`Retry::when`](super::Retry::when).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which outcomes of type `Result<{T}, {E}>` to retry",
+    note = "errors that implement `Error` are retried; for others name what to retry: \
+    `.when(|result| result.is_err().then_some(Failure::TRANSIENT))`"
+)]
+pub trait Retryable<T, E> {
+    /// Returns which failure an outcome is; `None` for a success.
+    fn failure(&self, outcome: &Result<T, E>) -> Option<Failure>;
+}
+
+impl<T, E, F: Fn(&Result<T, E>) -> Option<Failure>> Retryable<T, E> for F {
+    fn failure(&self, outcome: &Result<T, E>) -> Option<Failure> {
+        self(outcome)
+    }
+}
+
+/// Takes every error for transient, but refusals of damper's own for fatal: the default.
+///
+/// A breaker that is open, a limit and a deadline have refused the call on this side. To try again would only wait
+/// for what they keep from happening. They are found in the chain of an error's sources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnyError;
+
+impl AnyError {
+    /// Returns which failure an error is.
+    ///
+    /// # Examples
+    ///
+    /// For a closure of one's own:
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::retry::{AnyError, Failure, Retry};
+    ///
+    /// let retry = Retry::new(3).when(|result: &Result<u16, std::io::Error>| match result {
+    ///     Ok(500..) => Some(Failure::TRANSIENT),
+    ///     Ok(_) => None,
+    ///     Err(error) => Some(AnyError::judge(error)),
+    /// });
+    /// # let _ = retry;
+    /// ```
+    #[must_use]
+    pub fn judge(error: &(dyn Error + 'static)) -> Failure {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if error.is::<CircuitOpen>()
+                || error.is::<Denied>()
+                || error.is::<LimitSetDenied>()
+                || error.is::<DeadlineExceeded>()
+            {
+                return Failure::FATAL;
+            }
+            next = source_of(error);
+        }
+        Failure::TRANSIENT
+    }
+}
+
+impl<T, E: Error + 'static> Retryable<T, E> for AnyError {
+    fn failure(&self, outcome: &Result<T, E>) -> Option<Failure> {
+        outcome.as_ref().err().map(|error| Self::judge(error))
+    }
+}

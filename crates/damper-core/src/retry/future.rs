@@ -1,0 +1,120 @@
+//! Makes the attempts of an asynchronous call.
+
+use super::retry::Judgement;
+use super::{Attempt, Attempts, Budget, GaveUp, Retry, RetryError, Retryable};
+use crate::time::{Clock, Sleep};
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// Makes the attempts of an asynchronous call, and sleeps between them. Made by [`Retry::run`].
+    ///
+    /// The call begins when this is first polled. Where it has a deadline, an attempt that is not over by then is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`RetryError`], as for `Retry::call`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it drops the attempt that is under way, and makes no other. A retry that the budget has given out for that
+    /// attempt is spent. Polled again after it was ready, it makes the call anew.
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct RetryFuture<'a, C, B, V, O, F, S: Sleep, E> {
+        retry: &'a Retry<C, B, V>,
+        operation: O,
+        sleep: S,
+        // Some while the call is under way.
+        attempts: Option<Attempts<C>>,
+        // The error of the previous attempt.
+        error: Option<E>,
+        #[pin]
+        attempt: Option<F>,
+        // Until the deadline while an attempt is under way, and until the next attempt while none is.
+        #[pin]
+        sleeping: Option<S::Sleeping>,
+    }
+}
+
+impl<'a, C, B, V, O, F, S: Sleep, E> RetryFuture<'a, C, B, V, O, F, S, E> {
+    pub(super) const fn new(retry: &'a Retry<C, B, V>, operation: O, sleep: S) -> Self {
+        Self { retry, operation, sleep, attempts: None, error: None, attempt: None, sleeping: None }
+    }
+}
+
+impl<C, B, V, O, F, S, T, E> Future for RetryFuture<'_, C, B, V, O, F, S, E>
+where
+    C: Clock + Clone,
+    B: Budget,
+    V: Retryable<T, E>,
+    O: FnMut(Attempt<C>) -> F,
+    F: Future<Output = Result<T, E>>,
+    S: Sleep,
+{
+    type Output = Result<T, RetryError<E>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let Some(attempts) = this.attempts else {
+                let attempts = this.retry.begin();
+                if attempts.deadline().is_expired() {
+                    let reason = GaveUp::Deadline { hint: None };
+                    return Poll::Ready(Err(RetryError::new(reason, 0, Duration::ZERO, None)));
+                }
+                *this.attempts = Some(attempts);
+                continue;
+            };
+            match this.attempt.as_mut().as_pin_mut().map(|attempt| attempt.poll(context)) {
+                Some(Poll::Ready(outcome)) => {
+                    this.attempt.set(None);
+                    match this.retry.judge(attempts, outcome) {
+                        Judgement::Over(result) => {
+                            this.sleeping.set(None);
+                            (*this.attempts, *this.error) = (None, None);
+                            return Poll::Ready(result);
+                        }
+                        Judgement::Again(wait, error) => {
+                            *this.error = error;
+                            this.sleeping.set(Some(this.sleep.sleep(wait)));
+                        }
+                    }
+                }
+                Some(Poll::Pending) => {
+                    let Some(until_deadline) = this.sleeping.as_mut().as_pin_mut() else { return Poll::Pending };
+                    ready!(until_deadline.poll(context));
+                    let left = attempts.deadline().remaining();
+                    if left.is_zero() {
+                        let error = this.retry.give_up(attempts, GaveUp::Deadline { hint: None }, this.error.take());
+                        this.attempt.set(None);
+                        this.sleeping.set(None);
+                        *this.attempts = None;
+                        return Poll::Ready(Err(error));
+                    }
+                    // The timer's clock is ahead of the deadline's.
+                    this.sleeping.set(Some(this.sleep.sleep(left)));
+                }
+                None => {
+                    if let Some(wait) = this.sleeping.as_mut().as_pin_mut() {
+                        ready!(wait.poll(context));
+                        this.sleeping.set(None);
+                    }
+                    this.attempt.set(Some((this.operation)(attempts.attempt())));
+                    if !attempts.deadline().is_never() {
+                        this.sleeping.set(Some(this.sleep.sleep(attempts.deadline().remaining())));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<C, B, V, O, F, S: Sleep, E> fmt::Debug for RetryFuture<'_, C, B, V, O, F, S, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_calling = self.attempt.is_some();
+        f.debug_struct("RetryFuture").field("is_calling", &is_calling).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,151 @@
+//! The settings of a hedge.
+
+use core::fmt;
+use core::time::Duration;
+
+const THOUSAND: u32 = 1_000;
+
+/// The settings of a [`Hedge`](super::Hedge).
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::retry::HedgeConfig;
+///
+/// let config = HedgeConfig::builder().max_extra(0.05).max_attempts(3).build()?;
+/// assert_eq!(config.max_attempts(), 3);
+///
+/// let error = HedgeConfig::builder().max_extra(2.0).build().unwrap_err();
+/// assert_eq!(error.to_string(), "max_extra is 2.0, it must be 0.001 to 1.0");
+/// # Ok::<(), damper::retry::HedgeConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct HedgeConfig {
+    /// In thousandths.
+    max_extra: u32,
+    max_attempts: u32,
+    min_delay: Duration,
+    fixed_delay: Option<Duration>,
+}
+
+impl HedgeConfig {
+    /// At most 2 % extra requests, two attempts, after at least 1 ms.
+    pub const DEFAULT: Self =
+        Self { max_extra: 20, max_attempts: 2, min_delay: Duration::from_millis(1), fixed_delay: None };
+
+    /// Starts from the default settings.
+    pub const fn builder() -> HedgeConfigBuilder {
+        HedgeConfigBuilder { config: Self::DEFAULT, max_extra: 0.02 }
+    }
+
+    /// Returns how many extra requests there may be per call, in thousandths.
+    pub(super) const fn extra_in_thousandths(&self) -> u32 {
+        self.max_extra
+    }
+
+    /// Returns how many extra requests there may be per call.
+    #[must_use]
+    pub const fn max_extra(&self) -> f64 {
+        self.max_extra as f64 / THOUSAND as f64
+    }
+
+    /// Returns the most attempts of one call, the first included.
+    #[must_use]
+    pub const fn max_attempts(&self) -> u32 {
+        self.max_attempts
+    }
+
+    /// Returns the shortest delay before another attempt.
+    #[must_use]
+    pub const fn min_delay(&self) -> Duration {
+        self.min_delay
+    }
+
+    /// Returns the delay before another attempt, if it does not follow the latency of recent calls.
+    #[must_use]
+    pub const fn fixed_delay(&self) -> Option<Duration> {
+        self.fixed_delay
+    }
+}
+
+impl Default for HedgeConfig {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Builds the settings of a hedge.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "settings do nothing until `build` is called"]
+pub struct HedgeConfigBuilder {
+    config: HedgeConfig,
+    max_extra: f64,
+}
+
+impl HedgeConfigBuilder {
+    /// Sets how many extra requests there may be per call, rounded to thousandths; 0.001 to 1.0. Default: 0.02.
+    pub const fn max_extra(mut self, per_call: f64) -> Self {
+        self.max_extra = per_call;
+        self
+    }
+
+    /// Sets the most attempts of one call, the first included; 2 to 5. Default: 2.
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        self.config.max_attempts = attempts;
+        self
+    }
+
+    /// Sets the shortest delay before another attempt. Default: 1 ms.
+    pub const fn min_delay(mut self, delay: Duration) -> Self {
+        self.config.min_delay = delay;
+        self
+    }
+
+    /// Sets the delay before another attempt. Default: it follows the latency of recent calls.
+    pub const fn fixed_delay(mut self, delay: Duration) -> Self {
+        self.config.fixed_delay = Some(delay);
+        self
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    ///
+    /// [`HedgeConfigError`], which names the first setting that is out of its range.
+    pub const fn build(self) -> Result<HedgeConfig, HedgeConfigError> {
+        let mut config = self.config;
+        // What is no number is in no range.
+        if !(self.max_extra >= 0.001 && self.max_extra <= 1.0) {
+            return Err(HedgeConfigError::MaxExtra(self.max_extra));
+        }
+        config.max_extra = (self.max_extra * THOUSAND as f64 + 0.5) as u32;
+        if config.max_attempts < 2 || config.max_attempts > 5 {
+            return Err(HedgeConfigError::MaxAttempts(config.max_attempts));
+        }
+        Ok(config)
+    }
+}
+
+/// Which setting of a [`HedgeConfig`] was refused, with its value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum HedgeConfigError {
+    /// `max_extra` is not in 0.001..=1.0.
+    MaxExtra(f64),
+    /// `max_attempts` is not in 2..=5.
+    MaxAttempts(u32),
+}
+
+impl fmt::Display for HedgeConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MaxExtra(extra) => write!(f, "max_extra is {extra:?}, it must be 0.001 to 1.0"),
+            Self::MaxAttempts(attempts) => write!(f, "max_attempts is {attempts}, it must be 2 to 5"),
+        }
+    }
+}
+
+impl core::error::Error for HedgeConfigError {}

@@ -1,0 +1,173 @@
+//! How long recent calls took, and a percentile of it.
+
+use crate::sync::{AtomicU32, AtomicU64, IS_MODEL, Ordering};
+use alloc::boxed::Box;
+use core::array;
+
+/// The slices of time that are kept, and how long one is, in microseconds.
+const SLICES: usize = 10;
+const SLICE: u64 = 3_000_000;
+
+/// How long a percentile is used before it is computed anew, in microseconds.
+const REFRESH: u64 = 250_000;
+
+/// The cells of an octave: each is at most 5 % wide.
+const CELLS_PER_OCTAVE: u64 = 20;
+
+/// From a millisecond to more than an hour.
+const OCTAVES: u64 = if IS_MODEL { 1 } else { 22 };
+const SHORTEST: u64 = 1_000;
+
+/// One more for what is shorter, and one for what is longer.
+const CELLS: usize = (CELLS_PER_OCTAVE * OCTAVES) as usize + 2;
+
+/// How many calls there have to be before they say anything.
+const FEWEST: u64 = if IS_MODEL { 3 } else { 200 };
+
+/// A histogram of the latencies of the last 27 to 30 s, without a lock: each call adds one to a cell of its slice of time.
+///
+/// A call that was stopped between finding its slice and adding to it may add to the slice that comes into its place 30 s
+/// later. What is recorded while another thread clears a slice is dropped. Both are single calls of hundreds.
+#[derive(Debug)]
+pub(super) struct Latencies {
+    slices: Box<[LatencySlice; SLICES]>,
+    /// The percentile that was computed last, in microseconds; 0 before there is one.
+    percentile: AtomicU64,
+    /// When it was: the clock's microseconds by `REFRESH`, plus 1.
+    refreshed: AtomicU64,
+}
+
+#[derive(Debug)]
+struct LatencySlice {
+    /// The number of the slice of time, shifted by one, and whether it is being cleared.
+    epoch: AtomicU64,
+    cells: [AtomicU32; CELLS],
+}
+
+const CLEARING: u64 = 1;
+
+impl Latencies {
+    pub(super) fn new() -> Self {
+        // The epoch of a slice that was never used: its cells are zero, but it is of no time.
+        let slice =
+            |_| LatencySlice { epoch: AtomicU64::new(u64::MAX - 1), cells: array::from_fn(|_| AtomicU32::new(0)) };
+        Self { slices: Box::new(array::from_fn(slice)), percentile: AtomicU64::new(0), refreshed: AtomicU64::new(0) }
+    }
+
+    /// Records a latency at `now`; both in microseconds.
+    pub(super) fn record(&self, now: u64, latency: u64) {
+        let number = now / SLICE;
+        let slice = &self.slices[(number % SLICES as u64) as usize];
+        if slice.is_of(number) {
+            // ORDERING: Relaxed: a count among counts. loom-tests: hedge::every_latency_is_counted.
+            slice.cells[cell_of(latency)].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the latency that so many thousandths of a thousandth of the calls exceed, in microseconds, rounded up to its
+    /// cell; 0 if there were too few calls.
+    pub(super) fn percentile(&self, now: u64, exceeding: u64) -> u64 {
+        let due = now / REFRESH + 1;
+        // ORDERING: Relaxed, here and below: the number is the whole value, and an old one is as good.
+        let refreshed = self.refreshed.load(Ordering::Relaxed);
+        if refreshed != due
+            && self.refreshed.compare_exchange(refreshed, due, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            self.percentile.store(self.compute(now / SLICE, exceeding), Ordering::Relaxed);
+        }
+        self.percentile.load(Ordering::Relaxed)
+    }
+
+    fn compute(&self, number: u64, exceeding: u64) -> u64 {
+        let is_recent = |slice: &&LatencySlice| {
+            // ORDERING: Acquire pairs with the Release in `is_of`: the counts from before it was cleared are not seen.
+            let epoch = slice.epoch.load(Ordering::Acquire);
+            epoch & CLEARING == 0 && number.wrapping_sub(epoch >> 1) < SLICES as u64
+        };
+        let mut counts = [0u64; CELLS];
+        for slice in self.slices.iter().filter(is_recent) {
+            for (count, cell) in counts.iter_mut().zip(&slice.cells) {
+                *count += u64::from(cell.load(Ordering::Relaxed));
+            }
+        }
+        let calls: u64 = counts.iter().sum();
+        if calls < FEWEST {
+            return 0;
+        }
+        // So many may be longer, rounded down.
+        let mut longer = calls * exceeding / 1_000_000;
+        for (cell, count) in counts.iter().enumerate().rev() {
+            match longer.checked_sub(*count) {
+                Some(left) => longer = left,
+                None => return upper_edge(cell),
+            }
+        }
+        upper_edge(0)
+    }
+}
+
+impl LatencySlice {
+    /// Whether this slice is that of the number, after clearing it if it is an older one's.
+    fn is_of(&self, number: u64) -> bool {
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        if epoch == number << 1 {
+            return true;
+        }
+        // One that is being cleared, or a clock that is behind another thread's. An unused one is older than all.
+        let is_older = epoch == u64::MAX - 1 || epoch >> 1 < number;
+        if epoch & CLEARING != 0 || !is_older {
+            return false;
+        }
+        // ORDERING: Relaxed: whoever claims it does so alone; what it clears is published below. loom-tests:
+        // hedge::old_latencies_are_cleared_once.
+        let claimed = number << 1 | CLEARING;
+        if self.epoch.compare_exchange(epoch, claimed, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        for cell in &self.cells {
+            cell.store(0, Ordering::Relaxed);
+        }
+        // ORDERING: Release pairs with the Acquire in `compute`.
+        self.epoch.store(number << 1, Ordering::Release);
+        true
+    }
+}
+
+/// The cell of a latency in microseconds.
+const fn cell_of(latency: u64) -> usize {
+    if latency < SHORTEST {
+        return 0;
+    }
+    let octave = (latency / SHORTEST).ilog2() as u64;
+    if octave >= OCTAVES {
+        return CELLS - 1;
+    }
+    let start = SHORTEST << octave;
+    (octave * CELLS_PER_OCTAVE + (latency - start) * CELLS_PER_OCTAVE / start) as usize + 1
+}
+
+/// The shortest latency above a cell, in microseconds.
+const fn upper_edge(cell: usize) -> u64 {
+    let cell = cell as u64;
+    let (octave, part) = (cell / CELLS_PER_OCTAVE, cell % CELLS_PER_OCTAVE);
+    let start = SHORTEST << octave;
+    start + (start * part).div_ceil(CELLS_PER_OCTAVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CELLS, SHORTEST, cell_of, upper_edge};
+
+    /// Every latency lies below the upper edge of its cell, by at most 5 %.
+    #[test]
+    fn cells_are_narrow() {
+        let mut latency = SHORTEST;
+        while cell_of(latency) < CELLS - 1 {
+            let edge = upper_edge(cell_of(latency));
+            assert!(latency < edge && (edge - latency) * 20 <= latency, "{latency} in a cell up to {edge}");
+            assert_eq!(cell_of(edge), cell_of(latency) + 1);
+            latency += latency / 997 + 1;
+        }
+        assert_eq!((cell_of(0), cell_of(SHORTEST - 1), upper_edge(0), cell_of(u64::MAX)), (0, 0, SHORTEST, CELLS - 1));
+    }
+}

@@ -1,0 +1,424 @@
+//! Retries: the decision against a slow model, and what callers see.
+
+use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryThrottle, Unlimited};
+use damper::{Backoff, CircuitBreaker, Deadline, ManualClock, Quota, RateLimiter, Retry, RetryError};
+use proptest::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Waits of exactly 100, 200, 400 ms.
+fn exact() -> Backoff {
+    Backoff::DEFAULT.jitter(Jitter::None)
+}
+
+fn timeout() -> io::Error {
+    io::ErrorKind::TimedOut.into()
+}
+
+/// Allows so many retries.
+struct Allowance(Cell<u32>);
+
+impl Budget for Allowance {
+    fn try_withdraw(&self) -> bool {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        left > 0
+    }
+}
+
+/// Calls, and returns the result with the waits between the attempts.
+fn call<B: Budget, V: damper::retry::Retryable<u16, io::Error>>(
+    clock: &ManualClock,
+    retry: &Retry<&ManualClock, B, V>,
+    mut outcomes: impl FnMut(u32) -> io::Result<u16>,
+) -> (Result<u16, RetryError<io::Error>>, Vec<Duration>) {
+    let waits = RefCell::new(Vec::new());
+    let sleep = |wait| {
+        clock.advance(wait);
+        waits.borrow_mut().push(wait);
+    };
+    let result = retry.call_sleeping_by(sleep, |attempt| outcomes(attempt.number()));
+    (result, waits.into_inner())
+}
+
+#[test]
+fn succeeds_at_a_later_attempt() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(3, &clock, 1).backoff(exact());
+    let (result, waits) = call(&clock, &retry, |attempt| if attempt < 3 { Err(timeout()) } else { Ok(200) });
+    assert_eq!(result.expect("the third attempt"), 200);
+    assert_eq!(waits, [Duration::from_millis(100), Duration::from_millis(200)]);
+}
+
+#[test]
+fn gives_up_after_the_last_attempt() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(3, &clock, 1).backoff(exact());
+    let error = call(&clock, &retry, |_| Err(timeout())).0.unwrap_err();
+    assert_eq!((error.reason(), error.attempts()), (GaveUp::Attempts, 3));
+    assert_eq!(error.elapsed(), Duration::from_millis(300));
+    assert_eq!(error.to_string(), "gave up after 3 attempts in 300 ms: no attempts left");
+    assert_eq!(error.source().expect("the last error").to_string(), timeout().to_string());
+}
+
+#[test]
+fn no_attempts_are_one() {
+    let clock = ManualClock::new();
+    let error = call(&clock, &Retry::with_clock(0, &clock, 1), |_| Err(timeout())).0.unwrap_err();
+    assert_eq!(error.to_string(), "gave up after 1 attempt in 0 ns: no attempts left");
+}
+
+/// An open breaker, a limit and a deadline that has passed, however they are wrapped.
+#[test]
+fn refusals_of_our_own_are_never_retried() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(5, &clock, 1);
+    let breaker = CircuitBreaker::default();
+    breaker.force_open();
+    let limiter = RateLimiter::with_clock(Quota::per_second(1).burst(0), &clock);
+    let deadline = Deadline::with_clock(Duration::ZERO, &clock);
+    let refusals: [&dyn Fn() -> io::Error; 4] = [
+        &|| io::Error::other(breaker.try_acquire().unwrap_err()),
+        &|| io::Error::other(breaker.call(|| Err::<(), _>(timeout())).unwrap_err()),
+        &|| io::Error::other(io::Error::other(limiter.check().unwrap_err())),
+        &|| io::Error::other(deadline.check().unwrap_err()),
+    ];
+    for refusal in refusals {
+        let (result, waits) = call(&clock, &retry, |_| Err(refusal()));
+        let error = result.unwrap_err();
+        assert_eq!((error.reason(), error.attempts()), (GaveUp::NotRetryable, 1));
+        assert!(waits.is_empty());
+    }
+}
+
+#[test]
+fn budget_ends_the_call_and_is_not_asked_for_what_ends_anyway() {
+    let clock = ManualClock::new();
+    let budget = Allowance(Cell::new(1));
+    let retry = Retry::with_clock(9, &clock, 1).budget(&budget);
+    let error = call(&clock, &retry, |_| Err(timeout())).0.unwrap_err();
+    assert_eq!((error.reason(), error.attempts()), (GaveUp::Budget, 2));
+    assert!(error.to_string().ends_with("retry budget exhausted"));
+
+    let untouched = Allowance(Cell::new(7));
+    let tight = Retry::with_clock(9, &clock, 1)
+        .budget(&untouched)
+        .backoff(exact())
+        .deadline(Deadline::with_clock(Duration::from_millis(50), &clock));
+    let error = call(&clock, &tight, |_| Err(timeout())).0.unwrap_err();
+    assert_eq!((error.reason(), error.attempts()), (GaveUp::Deadline { hint: None }, 1));
+    assert_eq!(untouched.0.get(), 7);
+}
+
+#[test]
+fn nothing_is_called_after_the_deadline() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(9, &clock, 1).deadline(Deadline::with_clock(Duration::ZERO, &clock));
+    let error = call(&clock, &retry, |_| panic!("the deadline has passed")).0.unwrap_err();
+    assert_eq!((error.attempts(), error.error().map(io::Error::kind)), (0, None));
+    assert_eq!(error.to_string(), "gave up after 0 attempts in 0 ns: no time left");
+}
+
+#[test]
+fn first_unprocessed_retry_is_free() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(9, &clock, 1)
+        .budget(Allowance(Cell::new(0)))
+        .when(|result: &io::Result<u16>| result.is_err().then_some(Failure::TRANSIENT.unprocessed()));
+    let error = call(&clock, &retry, |_| Err(timeout())).0.unwrap_err();
+    assert_eq!((error.reason(), error.attempts()), (GaveUp::Budget, 2));
+}
+
+#[test]
+fn answer_that_is_not_tried_again_is_returned() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(2, &clock, 1)
+        .when(|result: &io::Result<u16>| matches!(result, Ok(503)).then_some(Failure::TRANSIENT));
+    let (result, waits) = call(&clock, &retry, |_| Ok(503));
+    assert_eq!((result.expect("the last answer"), waits.len()), (503, 1));
+}
+
+/// A hundred clients that are told "60 s" at the same time.
+#[test]
+fn hints_are_kept_and_spread() {
+    let hint = Duration::from_secs(60);
+    let waits: Vec<_> = (0..100)
+        .map(|client| {
+            let clock = ManualClock::new();
+            let retry = Retry::with_clock(2, &clock, client);
+            retry.begin().failed(&retry, Failure::THROTTLED.retry_after(Some(hint))).expect("there is time")
+        })
+        .collect();
+    let (first, last) = (waits.iter().min().expect("a hundred"), waits.iter().max().expect("a hundred"));
+    assert!(*first >= hint);
+    assert!(*last <= hint + hint / 10);
+    assert!(*last - *first >= Duration::from_secs(5), "from {first:?} to {last:?}");
+}
+
+#[test]
+fn hint_beyond_the_longest_ends_the_call() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(9, &clock, 1);
+    let hint = Duration::from_secs(301);
+    for failure in [Failure::TRANSIENT.retry_after(Some(hint)), Failure::TRANSIENT.pushback(hint)] {
+        assert_eq!(retry.begin().failed(&retry, failure), Err(GaveUp::Hint(hint)));
+    }
+    assert_eq!(GaveUp::Hint(hint).to_string(), "the server asked for a wait of 301 s");
+}
+
+#[test]
+fn hint_beyond_the_deadline_ends_the_call_with_the_hint() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(9, &clock, 1).deadline(Deadline::with_clock(SECOND, &clock));
+    let hint = Duration::from_secs(2);
+    let gave_up = retry.begin().failed(&retry, Failure::TRANSIENT.retry_after(Some(hint))).unwrap_err();
+    assert_eq!(gave_up, GaveUp::Deadline { hint: Some(hint) });
+}
+
+#[test]
+fn throttled_calls_begin_with_a_longer_delay() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(9, &clock, 1).backoff(exact());
+    let mut attempts = retry.begin();
+    assert_eq!(attempts.failed(&retry, Failure::THROTTLED), Ok(SECOND));
+    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(Duration::from_millis(200)));
+    assert_eq!(attempts.failed(&retry, Failure::THROTTLED), Ok(4 * SECOND));
+}
+
+/// `pushback` of gRPC's facts.
+#[test]
+fn pushback_is_exact_and_starts_the_backoff_over() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(9, &clock, 1).backoff(exact());
+    let mut attempts = retry.begin();
+    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(Duration::from_millis(100)));
+    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(Duration::from_millis(200)));
+    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT.pushback(SECOND)), Ok(SECOND));
+    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT.pushback(Duration::ZERO)), Ok(Duration::ZERO));
+    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(Duration::from_millis(100)));
+    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT.declined()), Err(GaveUp::Declined));
+}
+
+/// `throttle_end_to_end_go` of gRPC's facts.
+#[test]
+fn throttled_calls_end_as_with_grpc() {
+    let clock = ManualClock::new();
+    let throttle = RetryThrottle::new(10, 0.5).expect("in range");
+    let retry = Retry::with_clock(4, &clock, 1).budget(&throttle);
+    let answered = [0, 3, 6, 10, 11, 12, 13, 14, 16, 18];
+    let calls = [
+        (true, 0, 10_000),
+        (true, 3, 8_500),
+        (true, 6, 7_000),
+        (false, 8, 5_000),
+        (false, 9, 4_000),
+        (true, 10, 4_500),
+        (true, 11, 5_000),
+        (true, 12, 5_500),
+        (true, 13, 6_000),
+        (true, 14, 6_500),
+        (true, 16, 6_000),
+        (false, 17, 5_000),
+    ];
+    let mut index = 0;
+    for (number, (is_ok, last, tokens)) in calls.into_iter().enumerate() {
+        let (result, _) = call(&clock, &retry, |_| {
+            index += 1;
+            if answered.contains(&(index - 1)) { Ok(200) } else { Err(timeout()) }
+        });
+        assert_eq!((result.is_ok(), index - 1, throttle.thousandths()), (is_ok, last, tokens), "call {number}");
+    }
+}
+
+/// What the server may say, and how much time is left.
+fn failures() -> impl Strategy<Value = Failure> {
+    let kind = prop::sample::select(vec![Failure::TRANSIENT, Failure::THROTTLED, Failure::FATAL]);
+    let wait = prop_oneof![Just(0), 0..2_000u64, 200_000..400_000u64].prop_map(Duration::from_millis);
+    (kind, wait, 0..8u32, any::<bool>()).prop_map(|(failure, wait, hint, is_unprocessed)| {
+        let failure = match hint {
+            0 => failure.retry_after(Some(wait)),
+            1 => failure.pushback(wait),
+            2 => failure.declined(),
+            _ => failure,
+        };
+        if is_unprocessed { failure.unprocessed() } else { failure }
+    })
+}
+
+proptest! {
+    /// Whatever happens: at most so many attempts, none beyond the deadline or the budget, and none earlier than the
+    /// server said; an attempt more for each wait.
+    #[test]
+    fn retries_stay_within_every_limit(
+        failures in prop::collection::vec(failures(), 1..20),
+        max_attempts in 0..8u32,
+        allowed in 0..6u32,
+        time_left in prop_oneof![Just(None), (0..500_000u64).prop_map(Some)],
+        seed: u64,
+    ) {
+        let clock = ManualClock::new();
+        let deadline = match time_left {
+            Some(millis) => Deadline::with_clock(Duration::from_millis(millis), &clock),
+            None => Deadline::never(&clock),
+        };
+        let budget = Allowance(Cell::new(allowed));
+        let retry = Retry::with_clock(max_attempts, &clock, seed).budget(&budget).deadline(deadline);
+        let mut attempts = retry.begin();
+        let mut retries = 0;
+        let mut paid = 0;
+        let mut had_free = false;
+        for failure in failures {
+            let before = budget.0.get();
+            let text = format!("{failure:?}");
+            match attempts.failed(&retry, failure) {
+                Ok(wait) => {
+                    retries += 1;
+                    prop_assert!(!text.contains("Fatal") && !text.contains("Never"));
+                    prop_assert!(wait < deadline.remaining());
+                    prop_assert!(wait <= Duration::from_secs(330));
+                    let is_free = text.contains("is_unprocessed: true") && !had_free;
+                    had_free |= is_free;
+                    paid += u32::from(!is_free);
+                    prop_assert_eq!(before - budget.0.get(), u32::from(!is_free));
+                    clock.advance(wait);
+                }
+                Err(reason) => {
+                    // A reason is never wrong, and only an empty budget was asked.
+                    let left = deadline.remaining();
+                    match reason {
+                        GaveUp::NotRetryable => prop_assert!(text.contains("Fatal")),
+                        GaveUp::Declined => prop_assert!(text.contains("Never")),
+                        GaveUp::Attempts => prop_assert_eq!(retries + 1, max_attempts.max(1)),
+                        GaveUp::Hint(hint) => prop_assert!(hint > Duration::from_secs(300)),
+                        GaveUp::Deadline { .. } => prop_assert!(left <= Duration::from_secs(330)),
+                        _ => prop_assert_eq!(before, 0),
+                    }
+                    prop_assert_eq!(before, budget.0.get());
+                    break;
+                }
+            }
+            prop_assert_eq!(attempts.number(), retries + 1);
+        }
+        prop_assert!(retries < max_attempts.max(1) && paid <= allowed);
+    }
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn default_policy_retries_on_the_default_clock() {
+    let retry = Retry::new(3).backoff(Backoff::constant(Duration::from_millis(1)));
+    let mut attempts = 0;
+    let result = retry.call(|_| {
+        attempts += 1;
+        if attempts < 3 { Err(timeout()) } else { Ok(attempts) }
+    });
+    assert_eq!(result.expect("the third"), 3);
+}
+
+#[cfg(feature = "tokio")]
+mod asynchronous {
+    use super::*;
+    use std::future::pending;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use tokio::time::Instant;
+
+    /// Tokio's clock, which a test can pause.
+    #[derive(Clone, Copy)]
+    struct TokioClock(Instant);
+
+    impl damper::Clock for TokioClock {
+        fn now(&self) -> u64 {
+            self.0.elapsed().as_nanos() as u64
+        }
+        fn frequency(&self) -> u64 {
+            1_000_000_000
+        }
+    }
+
+    fn retry(max_attempts: u32) -> (TokioClock, Retry<TokioClock>) {
+        let clock = TokioClock(Instant::now());
+        (clock, Retry::with_clock(max_attempts, clock, 7).backoff(exact()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_between_attempts() {
+        let (clock, retry) = retry(3);
+        let attempts = AtomicU32::new(0);
+        let result = retry
+            .run(|attempt| {
+                attempts.fetch_add(1, Ordering::Relaxed);
+                async move { if attempt.number() < 3 { Err(timeout()) } else { Ok(attempt.number()) } }
+            })
+            .await;
+        assert_eq!((result.expect("the third"), attempts.into_inner()), (3, 3));
+        assert_eq!(clock.0.elapsed().as_millis(), 300);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deadline_drops_the_attempt() {
+        let (clock, retry) = retry(3);
+        let retry = retry.deadline(Deadline::with_clock(SECOND, clock));
+        let alive = Arc::new(());
+        let error = retry
+            .run(|attempt| {
+                let alive = Arc::clone(&alive);
+                async move {
+                    if attempt.number() == 1 {
+                        return Err(timeout());
+                    }
+                    pending::<()>().await;
+                    drop(alive);
+                    Ok(())
+                }
+            })
+            .await
+            .unwrap_err();
+        assert_eq!((error.reason(), error.attempts()), (GaveUp::Deadline { hint: None }, 2));
+        assert_eq!(error.error().map(io::Error::kind), Some(io::ErrorKind::TimedOut));
+        assert_eq!((clock.0.elapsed(), Arc::strong_count(&alive)), (SECOND, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn dropped_call_makes_no_other_attempt() {
+        let (_, retry) = retry(9);
+        let attempts = AtomicU32::new(0);
+        let run = retry.run(|_| {
+            attempts.fetch_add(1, Ordering::Relaxed);
+            async { Err::<(), _>(timeout()) }
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(250), run).await.is_err());
+        tokio::time::sleep(10 * SECOND).await;
+        assert_eq!(attempts.into_inner(), 2);
+    }
+
+    /// Nothing is counted or called before the first poll.
+    #[tokio::test(start_paused = true)]
+    async fn call_begins_when_it_is_first_polled() {
+        struct Calls(AtomicU32);
+        impl Budget for Calls {
+            fn began(&self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+            fn try_withdraw(&self) -> bool {
+                true
+            }
+        }
+        let (_, retry) = retry(1);
+        let calls = Calls(AtomicU32::new(0));
+        let retry = retry.budget(&calls);
+        let run = retry.run(|_| async { Ok::<_, io::Error>(()) }).into_future();
+        assert_eq!(calls.0.load(Ordering::Relaxed), 0);
+        run.await.expect("it succeeds");
+        assert_eq!(calls.0.load(Ordering::Relaxed), 1);
+    }
+}
+
+#[test]
+fn unlimited_allows_everything() {
+    assert!(Unlimited.try_withdraw());
+}

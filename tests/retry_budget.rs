@@ -1,0 +1,251 @@
+//! Retry budgets: the bound on retries, against histories, a slow model and gRPC's facts.
+
+use damper::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetError, RetryThrottle};
+use damper::{Clock, ManualClock};
+use proptest::prelude::*;
+use std::time::Duration;
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// What happens to a budget: time passes, a call begins, a retry is asked for.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Wait(u64),
+    Call(u32),
+    Retry(u32),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        2 => (1..4_000u64).prop_map(Event::Wait),
+        1 => (4_000..30_000u64).prop_map(Event::Wait),
+        4 => (1..30u32).prop_map(Event::Call),
+        4 => (1..40u32).prop_map(Event::Retry),
+    ];
+    prop::collection::vec(event, 1..60)
+}
+
+fn ratios() -> impl Strategy<Value = f64> {
+    prop::sample::select(vec![0.0, 0.05, 0.1, 0.2, 0.333, 0.6, 1.0, 1.5, 10.0])
+}
+
+fn config(ratio: f64, floor: u32, reserve: u32) -> RetryBudgetConfig {
+    let builder = RetryBudgetConfig::builder().ratio(ratio).floor(floor).reserve(reserve);
+    builder.ttl(TTL).build().expect("in range")
+}
+
+/// When calls began and retries were allowed, in milliseconds.
+#[derive(Default)]
+struct History {
+    calls: Vec<u64>,
+    retries: Vec<u64>,
+}
+
+impl History {
+    fn run(clock: &ManualClock, budget: &impl Budget, events: &[Event]) -> Self {
+        let (mut history, mut now) = (Self::default(), 0);
+        for event in events {
+            match *event {
+                Event::Wait(millis) => {
+                    clock.advance(Duration::from_millis(millis));
+                    now += millis;
+                }
+                Event::Call(calls) => {
+                    for _ in 0..calls {
+                        budget.began();
+                        history.calls.push(now);
+                    }
+                }
+                Event::Retry(retries) => {
+                    for _ in 0..retries {
+                        if budget.try_withdraw() {
+                            history.retries.push(now);
+                        }
+                    }
+                }
+            }
+        }
+        history
+    }
+
+    /// Checks the bound on every interval from one retry to another, with the calls of `before` milliseconds before it.
+    fn check(&self, ratio: f64, floor: u32, reserve: u32, before: u64) -> Result<(), TestCaseError> {
+        // In the order of time, so that bisection finds the calls of an interval.
+        let calls_before = |at: u64| self.calls.partition_point(|&call| call < at);
+        for (first, &from) in self.retries.iter().enumerate() {
+            let earlier = calls_before(from.saturating_sub(before));
+            for (last, &until) in self.retries.iter().enumerate().skip(first) {
+                let calls = calls_before(until + 1) - earlier;
+                let retries = (last - first + 1) as f64;
+                // Tokens are produced by the tick, and one may be a tick early.
+                let bound = f64::from(reserve)
+                    + f64::from(floor) * ((until - from) as f64 / 1_000.0 + 1e-6)
+                    + ratio * calls as f64
+                    + 1e-6;
+                prop_assert!(retries <= bound, "{retries} retries from {from} to {until} ms, bound {bound}");
+            }
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn budget_stays_within_its_bound(ratio in ratios(), floor in 0..5u32, reserve in 1..20u32, events in events()) {
+        let clock = ManualClock::new();
+        let budget = RetryBudget::with_clock(config(ratio, floor, reserve), &clock);
+        History::run(&clock, &budget, &events).check(ratio, floor, reserve, TTL.as_millis() as u64)?;
+    }
+
+    #[test]
+    fn bucket_stays_within_its_bound(ratio in ratios(), floor in 0..5u32, reserve in 1..20u32, events in events()) {
+        let clock = ManualClock::new();
+        let budget = RetryBucket::with_clock(config(ratio, floor, reserve), &clock);
+        History::run(&clock, &budget, &events).check(ratio, floor, reserve, 0)?;
+    }
+
+    /// What calls deposited in this slice of time and in the one before is there to be withdrawn, to the last retry.
+    #[test]
+    fn budget_allows_all_that_was_deposited(ratio in ratios(), events in events()) {
+        let clock = ManualClock::new();
+        let budget = RetryBudget::with_clock(config(ratio, 0, 0), &clock);
+        let thousandths = (ratio * 1_000.0).round() as u64;
+        // Deposits by slice, in thousandths of a retry.
+        let (mut now, mut slice, mut previous, mut current) = (clock.now() / 1_000_000, 0, 0u64, 0u64);
+        for event in events {
+            if let Event::Wait(millis) = event {
+                clock.advance(Duration::from_millis(millis));
+                now += millis;
+            }
+            let present = now / 5_000;
+            (previous, current) = match present - slice {
+                0 => (previous, current),
+                1 => (current, 0),
+                _ => (0, 0),
+            };
+            slice = present;
+            match event {
+                Event::Wait(_) => {}
+                Event::Call(calls) => (0..calls).for_each(|_| {
+                    budget.began();
+                    current += thousandths;
+                }),
+                Event::Retry(retries) => for _ in 0..retries {
+                    let is_allowed = previous + current >= 1_000;
+                    prop_assert_eq!(budget.try_withdraw(), is_allowed);
+                    if is_allowed {
+                        let of_previous = previous.min(1_000);
+                        previous -= of_previous;
+                        current -= 1_000 - of_previous;
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// Half a million calls without a failure do not save up for more than two slices' worth of retries.
+#[test]
+fn deposits_saturate() {
+    let clock = ManualClock::new();
+    let budget = RetryBudget::with_clock(config(100.0, 0, 0), &clock);
+    (0..500_000).for_each(|_| budget.began());
+    let retries = (0..20_000_000).take_while(|_| budget.try_withdraw()).count();
+    assert_eq!(retries, (1 << 24) - 1);
+}
+
+#[test]
+fn idle_year_saves_the_reserve_and_no_more() {
+    let clock = ManualClock::new();
+    let budget = RetryBudget::with_clock(config(0.2, 10, 100), &clock);
+    (0..1_000).for_each(|_| budget.began());
+    clock.advance(Duration::from_secs(365 * 24 * 60 * 60));
+    assert_eq!((0..1_000).take_while(|_| budget.try_withdraw()).count(), 100);
+}
+
+/// A deposit lives for half a ttl at least, and for a whole one at most.
+#[test]
+fn deposits_are_gone_after_a_ttl() {
+    for (wait, expected) in [(4_999, true), (9_999, true), (10_000, false), (60_000, false)] {
+        let clock = ManualClock::new();
+        let budget = RetryBudget::with_clock(config(1.0, 0, 0), &clock);
+        budget.began();
+        clock.advance(Duration::from_millis(wait));
+        assert_eq!(budget.try_withdraw(), expected, "after {wait} ms");
+    }
+}
+
+/// Another thread's clock is ahead by less than a slice: its deposits are not dropped by one that is behind.
+#[test]
+fn reading_behind_another_keeps_deposits() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_millis(5_001));
+    let budget = RetryBudget::with_clock(config(1.0, 0, 0), &clock);
+    budget.began();
+    clock.step_back(Duration::from_millis(10));
+    budget.began();
+    assert!(budget.try_withdraw() && budget.try_withdraw() && !budget.try_withdraw());
+}
+
+#[test]
+fn references_and_arcs_are_the_same_budget() {
+    let clock = ManualClock::new();
+    let budget = std::sync::Arc::new(RetryBudget::with_clock(config(0.0, 0, 2), &clock));
+    assert!((&*budget).try_withdraw() && budget.clone().try_withdraw() && !budget.try_withdraw());
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let build = |change: fn(damper::retry::RetryBudgetConfigBuilder) -> damper::retry::RetryBudgetConfigBuilder| {
+        change(RetryBudgetConfig::builder()).build()
+    };
+    assert_eq!(build(|builder| builder.ratio(100.5)), Err(RetryBudgetError::Ratio(100.5)));
+    assert!(build(|builder| builder.ratio(f64::NAN)).is_err());
+    assert_eq!(
+        build(|builder| builder.ttl(Duration::from_micros(999))).unwrap_err().to_string(),
+        "ttl is 999µs, it must be 1 ms to 1 day",
+    );
+    assert_eq!(
+        build(|builder| builder.reserve(0)).unwrap_err().to_string(),
+        "reserve is 0, it must be at least 1 where there is a floor",
+    );
+    assert_eq!(RetryThrottle::new(1_001, 0.1).unwrap_err(), RetryBudgetError::MaxTokens(1_001));
+    assert_eq!(RetryThrottle::new(0, 0.1).unwrap_err().to_string(), "max_tokens is 0, it must be 1 to 1000");
+    assert!(RetryThrottle::new(10, -0.1).is_err());
+}
+
+/// `throttle_basic` of gRPC's facts.
+#[test]
+fn throttle_counts_as_grpc_does() {
+    let throttle = RetryThrottle::new(4, 1.6).expect("in range");
+    let steps = [
+        (false, Some(true), 3_000),
+        (true, None, 4_000),
+        (false, Some(true), 3_000),
+        (false, Some(false), 2_000),
+        (false, Some(false), 1_000),
+        (false, Some(false), 0),
+        (false, Some(false), 0),
+        (true, None, 1_600),
+        (true, None, 3_200),
+        (false, Some(true), 2_200),
+        (false, Some(false), 1_200),
+        (true, None, 2_800),
+        (false, Some(false), 1_800),
+        (true, None, 3_400),
+        (false, Some(true), 2_400),
+    ];
+    for (step, (is_success, may_retry, thousandths)) in steps.into_iter().enumerate() {
+        if is_success {
+            throttle.succeeded()
+        } else {
+            throttle.failed()
+        }
+        assert_eq!(throttle.thousandths(), thousandths, "step {step}");
+        if let Some(may_retry) = may_retry {
+            assert_eq!(throttle.try_withdraw(), may_retry, "step {step}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Hedged calls, on tokio's paused clock.
+#![cfg(feature = "tokio")]
+
+use damper::retry::{Budget, Hedge, HedgeConfig};
+use damper::{CircuitBreaker, Clock};
+use std::cell::Cell;
+use std::future::pending;
+use std::io;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Tokio's clock.
+#[derive(Clone, Copy)]
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+    fn frequency(&self) -> u64 {
+        1_000_000_000
+    }
+}
+
+fn hedge(config: HedgeConfig) -> Hedge<TokioClock> {
+    Hedge::with_clock(config, TokioClock(Instant::now()))
+}
+
+fn fixed(delay: Duration, attempts: u32) -> HedgeConfig {
+    HedgeConfig::builder().fixed_delay(delay).max_attempts(attempts).build().expect("in range")
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// One in a hundred takes a second, the others 10 ms.
+struct Upstream {
+    random: u64,
+    slow: Duration,
+    fast: Duration,
+    requests: Cell<usize>,
+}
+
+impl Upstream {
+    fn new(seed: u64) -> Self {
+        Self { random: seed, slow: Duration::from_secs(1), fast: 10 * MILLISECOND, requests: Cell::new(0) }
+    }
+
+    fn request(&mut self) -> impl Future<Output = io::Result<()>> + use<> {
+        // As the numerical recipes have it.
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.requests.set(self.requests.get() + 1);
+        let latency = if (self.random >> 33) % 100 == 0 { self.slow } else { self.fast };
+        async move {
+            sleep(latency).await;
+            Ok(())
+        }
+    }
+}
+
+fn percentile(mut latencies: Vec<Duration>, part: f64) -> Duration {
+    latencies.sort_unstable();
+    latencies[(latencies.len() as f64 * part) as usize]
+}
+
+/// The bars: p99.9 falls by nine tenths, for at most 2 % extra requests and 10.
+#[tokio::test(start_paused = true)]
+async fn hedging_cuts_the_tail_for_few_extra_requests() {
+    const CALLS: usize = 20_000;
+    for seed in 1..=3 {
+        let hedge = hedge(HedgeConfig::DEFAULT);
+        let mut upstream = Upstream::new(seed);
+        let mut latencies = Vec::new();
+        for call in 0..CALLS {
+            let began = Instant::now();
+            hedge.run(|_| upstream.request()).await.expect("it never fails");
+            // The first calls teach it what is slow.
+            if call >= 2_000 {
+                latencies.push(began.elapsed());
+            }
+        }
+        let p999 = percentile(latencies, 0.999);
+        let extra = upstream.requests.get() - CALLS;
+        assert!(p999 <= Duration::from_millis(100), "p99.9 is {p999:?}, and 1 s without hedges");
+        assert!(extra * 50 <= CALLS + 10 * 50, "{extra} extra requests");
+        assert!(extra * 100 >= CALLS / 2, "{extra} extra requests: of 1 % slow calls most are hedged");
+    }
+}
+
+/// Everything takes 50 times as long from now on: hedges add no more than their part.
+#[tokio::test(start_paused = true)]
+async fn slow_upstream_gets_few_extra_requests() {
+    let hedge = hedge(HedgeConfig::DEFAULT);
+    let mut upstream = Upstream::new(7);
+    for _ in 0..2_000 {
+        hedge.run(|_| upstream.request()).await.expect("it never fails");
+    }
+    (upstream.fast, upstream.slow) = (500 * MILLISECOND, Duration::from_secs(50));
+    let before = upstream.requests.get();
+    for calls in 1..=2_000 {
+        hedge.run(|_| upstream.request()).await.expect("it never fails");
+        let extra = upstream.requests.get() - before - calls;
+        assert!(extra * 50 <= calls + 10 * 50, "{extra} extra requests in {calls} calls");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_hedged_before_enough_calls_were_seen() {
+    let hedge = hedge(HedgeConfig::DEFAULT);
+    for call in 0..200 {
+        assert_eq!(hedge.delay(), None, "after {call} calls");
+        hedge.run(|_| async { Ok::<_, io::Error>(sleep(10 * MILLISECOND).await) }).await.expect("it succeeds");
+    }
+    sleep(Duration::from_millis(250)).await;
+    let delay = hedge.delay().expect("200 calls");
+    assert!((10 * MILLISECOND..=11 * MILLISECOND).contains(&delay), "{delay:?}");
+    sleep(Duration::from_secs(31)).await;
+    assert_eq!(hedge.delay(), None, "what is 30 s old says nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_success_wins_and_drops_the_others() {
+    let hedge = hedge(fixed(10 * MILLISECOND, 3));
+    let began = Instant::now();
+    let winner = hedge
+        .run(|attempt| async move {
+            if attempt < 3 {
+                pending::<()>().await;
+            }
+            sleep(5 * MILLISECOND).await;
+            Ok::<_, io::Error>(attempt)
+        })
+        .await;
+    assert_eq!((winner.expect("the third"), began.elapsed()), (3, 25 * MILLISECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fast_failure_starts_the_next_attempt_at_once() {
+    let hedge = hedge(fixed(Duration::from_secs(60), 3));
+    let began = Instant::now();
+    let winner = hedge
+        .run(|attempt| async move { if attempt < 3 { Err(io::ErrorKind::TimedOut.into()) } else { Ok(attempt) } })
+        .await as io::Result<u32>;
+    assert_eq!((winner.expect("the third"), began.elapsed()), (3, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_failure_is_the_calls() {
+    let hedge = hedge(fixed(MILLISECOND, 2));
+    let failed = hedge.run(|attempt| async move { Err::<(), _>(io::Error::other(attempt.to_string())) }).await;
+    assert_eq!(failed.unwrap_err().to_string(), "2");
+}
+
+/// An open breaker is not asked twice.
+#[tokio::test(start_paused = true)]
+async fn refusals_of_our_own_are_not_hedged() {
+    let hedge = hedge(fixed(MILLISECOND, 5));
+    let breaker = CircuitBreaker::default();
+    breaker.force_open();
+    let attempts = Cell::new(0);
+    let refused = hedge
+        .run(|attempt| {
+            attempts.set(attempt);
+            breaker.run(async { Ok::<(), io::Error>(()) })
+        })
+        .await;
+    assert!(refused.unwrap_err().is_open());
+    assert_eq!(attempts.get(), 1);
+}
+
+/// No budget, and nothing under way: the failure is returned.
+#[tokio::test(start_paused = true)]
+async fn call_without_a_budget_does_not_hang() {
+    struct Nothing;
+    impl Budget for Nothing {
+        fn try_withdraw(&self) -> bool {
+            false
+        }
+    }
+    let hedge = hedge(fixed(MILLISECOND, 5)).budget(Nothing);
+    for _ in 0..100 {
+        let failed = hedge.run(|_| async { Err::<(), io::Error>(io::ErrorKind::TimedOut.into()) }).await;
+        assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+    // What the shared budget refused is not lost from its own.
+    let hedge = hedge.budget(damper::retry::Unlimited);
+    let winner = hedge.run(|attempt| async move { if attempt == 1 { pending().await } else { Ok::<_, io::Error>(2) } });
+    assert_eq!(winner.await.expect("the second"), 2);
+}
+
+/// At first 10, then 2 in a hundred calls.
+#[tokio::test(start_paused = true)]
+async fn extra_requests_are_counted() {
+    let hedge = hedge(fixed(MILLISECOND, 2));
+    let extra = Cell::new(0);
+    let fail = |attempt| {
+        extra.set(extra.get() + attempt - 1);
+        async { Err::<(), io::Error>(io::ErrorKind::TimedOut.into()) }
+    };
+    for _ in 0..10 {
+        _ = hedge.run(fail).await;
+    }
+    assert_eq!(extra.get(), 10);
+    for _ in 0..1_000 {
+        _ = hedge.run(fail).await;
+    }
+    assert!((10 + 19..=10 + 20).contains(&extra.get()), "{} extra requests", extra.get());
+}
+
+/// A caller that gives up leaves no attempt behind, and what it waited for is known.
+#[tokio::test(start_paused = true)]
+async fn dropped_calls_count_as_slow() {
+    let hedge = hedge(HedgeConfig::DEFAULT);
+    for _ in 0..300 {
+        hedge.run(|_| async { Ok::<_, io::Error>(sleep(10 * MILLISECOND).await) }).await.expect("it succeeds");
+    }
+    for _ in 0..30 {
+        let call = hedge.run(|_| pending::<io::Result<()>>());
+        assert!(tokio::time::timeout(Duration::from_millis(200), call).await.is_err());
+    }
+    sleep(Duration::from_millis(250)).await;
+    assert!(hedge.delay().expect("330 calls") >= Duration::from_millis(200));
+}
