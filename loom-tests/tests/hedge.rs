@@ -113,6 +113,6 @@ fn cleared_model() {
 }
 
 #[test]
-fn old_latencies_are_cleared_once() {
+fn old_latencies_are_cleared() {
     check_preemptions(1, cleared_model);
 }

@@ -118,8 +118,9 @@ impl LatencySlice {
         if epoch & CLEARING != 0 || !is_older {
             return false;
         }
-        // ORDERING: Relaxed: whoever claims it does so alone; what it clears is published below. loom-tests:
-        // hedge::old_latencies_are_cleared_once.
+        // ORDERING: Relaxed: what is cleared is published below. Whoever claims it clears it alone, so that nobody who is late
+        // clears what others have recorded since. loom-tests:
+        // hedge::old_latencies_are_cleared.
         let claimed = number << 1 | CLEARING;
         if self.epoch.compare_exchange(epoch, claimed, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return false;
