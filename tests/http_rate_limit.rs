@@ -18,7 +18,10 @@ mod support;
 use bytes::Bytes;
 use damper::http::{Body, ByKey, Head, Headers, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
 use damper::wire::TrustedProxies;
-use damper::{ClientAddress, FixedWindow, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
+use damper::{
+    ClientAddress, CoarseClock, FixedWindow, KeyedLimiter, LimitSet, Limiter, ManualClock, Quota, RateLimiter,
+    RateLimiter32, Striped,
+};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -377,6 +380,35 @@ async fn refusals_forbid_caching() {
     let allowing = RateLimitLayer::global(Quota::per_second(1)).layer(tower::service_fn(hello::<()>));
     let response = allowing.oneshot(Request::new(())).await.unwrap();
     assert!(!response.headers().contains_key(CACHE_CONTROL), "the service's own response is unchanged");
+}
+
+/// Whatever decides without a key: in stripes, in 32 bits, or chosen at run time.
+#[tokio::test]
+async fn every_limiter_stands_behind_a_layer() {
+    async fn check(limit: impl Limit<Future: Send> + Send + Sync + 'static) {
+        let limit = RateLimitLayer::new(limit).headers(Headers::OnAllResponses);
+        let mut answers = Vec::new();
+        for _ in 0..3 {
+            let service = limit.layer(tower::service_fn(hello::<()>));
+            let answer = service.oneshot(Request::new(())).await.unwrap();
+            let headers = answer.headers();
+            let text = |name: &str| headers[name].to_str().unwrap().to_owned();
+            assert_eq!(text("ratelimit-policy"), r#""default";q=2;w=3600"#);
+            answers.push((answer.status().as_u16(), text("ratelimit")));
+        }
+        assert_eq!(answers.remove(0), (200, r#""default";r=1;t=1800"#.to_owned()));
+        assert_eq!(answers.remove(0), (200, r#""default";r=0;t=3600"#.to_owned()));
+        assert_eq!(answers.remove(0), (429, r#""default";r=0;t=1800"#.to_owned()));
+    }
+    static TIME: CoarseClock = CoarseClock::new();
+    let (clock, quota) = (Arc::new(ManualClock::new()), Quota::per_hour(2));
+    let log = || RateLimiter::with_clock(quota, Arc::clone(&clock));
+    let chosen: Arc<dyn Limiter + Send + Sync> = Arc::new(log());
+    check(chosen).await;
+    let chosen: Box<dyn Limiter + Send + Sync> = Box::new(log());
+    check(chosen).await;
+    check(Striped::with_clock(quota, 1, Arc::clone(&clock)).unwrap()).await;
+    check(RateLimiter32::new(quota, &TIME).unwrap()).await;
 }
 
 /// A burst that refills within a second does not show the rate, so headers state the quota itself, for every kind of

@@ -4,9 +4,10 @@ use super::{Answer, Decision, Detail, Limit, Limited, Refusal, Standing};
 use crate::Head;
 use core::future::Ready;
 use core::time::Duration;
-use damper_core::limit::{Algorithm, Allowed, Denied, LimitSet, RateLimiter, Usage};
+use damper_core::RateLimiter32;
+use damper_core::limit::{Algorithm, Allowed, Denied, LimitSet, Limiter, RateLimiter, Striped, Usage};
 use damper_core::quota::Quota;
-use damper_core::time::Clock;
+use damper_core::time::{Clock, FixedFrequency};
 
 /// One limit for all requests.
 impl<A: Algorithm, C: Clock> Limit for RateLimiter<A, C> {
@@ -34,13 +35,12 @@ fn decide_with_standing<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>) -> 
 }
 
 pub(super) fn standing_after<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, allowed: Allowed) -> Standing {
-    let quota = reported_quota(limiter.quota(), limiter.peek());
-    Standing::new(quota, allowed.remaining(), allowed.resets_in())
+    Standing::new(reported_quota(limiter.peek()), allowed.remaining(), allowed.resets_in())
 }
 
 #[cold]
 fn refusal<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, denied: Denied) -> Refusal {
-    Limited::by(denied, reported_quota(limiter.quota(), limiter.peek())).into()
+    Limited::by(denied, reported_quota(limiter.peek())).into()
 }
 
 /// Several limits for all requests. Headers report the one that has the fewest tokens left, or that refused.
@@ -50,16 +50,50 @@ impl<const N: usize, A: Algorithm, C: Clock> Limit for LimitSet<N, A, C> {
     fn decide(&self, _: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
         Decision::Now(match self.check() {
             Ok(_) if detail == Detail::None => Ok(None),
-            Ok(_) => Ok(self.peek().into_iter().min_by_key(Usage::remaining).map(|usage| {
-                Standing::new(reported_quota(Quota::UNLIMITED, usage), usage.remaining(), usage.resets_in())
-            })),
+            Ok(_) => Ok(Some(standing_of(self.usage()))),
             Err(refused) => Err(Limited::by(refused.denied(), refused.quota()).into()),
         })
     }
 }
 
+/// Implements [`Limit`] for limiters that decide without telling what is left.
+macro_rules! limit_by_usage {
+    ($(#[$attribute:meta])* [$($parameter:ident: $bound:ident)?] $limiter:ty) => {
+        $(#[$attribute])*
+        impl$(<$parameter: $bound>)? Limit for $limiter {
+            type Future = Ready<Answer>;
+
+            fn decide(&self, _: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
+                Decision::Now(match self.try_acquire(1) {
+                    Ok(()) => Ok(detail.then(|| standing_of(self.usage()))),
+                    Err(denied) => Err(Limited::by(denied, reported_quota(self.usage())).into()),
+                })
+            }
+        }
+    };
+}
+
+limit_by_usage!(
+    /// One limit for all requests, in stripes.
+    [C: Clock] Striped<C>
+);
+limit_by_usage!(
+    /// One limit for all requests, in a word of 32 bits.
+    [C: FixedFrequency] RateLimiter32<C>
+);
+limit_by_usage!(
+    /// One limit for all requests, which is chosen at run time or is your own.
+    [] dyn Limiter + Send + Sync
+);
+
+/// The standing of a limiter by what is used of it.
+fn standing_of(usage: Usage) -> Standing {
+    Standing::new(reported_quota(usage), usage.remaining(), usage.resets_in())
+}
+
 /// Returns the quota as headers report it: the tokens, and the window in which these are refilled, for any algorithm.
-pub(super) fn reported_quota(quota: Quota, usage: Usage) -> Quota {
+pub(super) fn reported_quota(usage: Usage) -> Quota {
+    let quota = usage.quota();
     // A bucket's own quota states the rate exactly, however short its refill is.
     if usage.limit() == quota.burst_size() && usage.window() == quota.refill_window() {
         return quota;

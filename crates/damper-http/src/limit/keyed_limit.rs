@@ -145,5 +145,5 @@ where
 {
     let quota = limits.quota();
     // Only a key's bucket knows its tier, and windows have no burst.
-    if A::BY_WINDOWS || limits.tier_quota(1).is_some() { reported_quota(quota, limits.peek(key)) } else { quota }
+    if A::BY_WINDOWS || limits.tier_quota(1).is_some() { reported_quota(limits.peek(key)) } else { quota }
 }

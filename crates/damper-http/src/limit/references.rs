@@ -1,7 +1,8 @@
-//! Limits behind references and `Arc`s.
+//! Limits behind references, `Arc`s and `Box`es.
 
 use super::{Decision, Detail, KeyedLimit, KeyedStatus, Limit};
 use crate::Head;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -41,4 +42,4 @@ macro_rules! limits_behind {
     )*};
 }
 
-limits_behind!(&L, Arc<L>);
+limits_behind!(&L, Arc<L>, Box<L>);

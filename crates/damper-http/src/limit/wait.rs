@@ -37,7 +37,7 @@ impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
         Decision::Later(WaitFuture(Box::pin(async move {
             let waited = limiter.acquire(1).within(longest).await;
             let usage = limiter.peek();
-            let quota = reported_quota(limiter.quota(), usage);
+            let quota = reported_quota(usage);
             match waited {
                 Ok(()) => Ok(detail.then(|| Standing::new(quota, usage.remaining(), usage.resets_in()))),
                 // This layer would wait for `longest` itself, so the client need not.
