@@ -12,7 +12,7 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, Head, ResponseHead};
+use damper::http::{CircuitBreakerLayer, Head, PerHost, ResponseHead, Single};
 use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock, State, Verdict};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
@@ -141,10 +141,10 @@ async fn hosts_have_separate_breakers() {
     let (sick, healthy) = (Upstream::start().await, Upstream::start().await);
     sick.answer(StatusCode::BAD_GATEWAY);
     let (sender, changes) = std::sync::mpsc::channel();
-    let layer = CircuitBreakerLayer::per_host(config(2))
+    let hosts = PerHost::builder(config(2))
         .capacity(64)
         .on_state_change(move |change, host| sender.send((change.to(), host.to_owned())).unwrap());
-    let mut client = layer.layer(client());
+    let mut client = CircuitBreakerLayer::new(hosts.build().unwrap()).layer(client());
     for _ in 0..2 {
         status(&mut client, &sick).await.unwrap();
     }
@@ -449,9 +449,8 @@ async fn retry_after_date_keeps_breaker_open() {
 #[tokio::test]
 async fn single_breaker_reports_state_changes() {
     let (sender, changes) = std::sync::mpsc::channel();
-    let mut client = CircuitBreakerLayer::single(config(1))
-        .on_state_change(move |change| sender.send(change.to_string()).unwrap())
-        .layer(tower::service_fn(failing));
+    let single = Single::builder(config(1)).on_state_change(move |change| sender.send(change.to_string()).unwrap());
+    let mut client = CircuitBreakerLayer::new(single.build()).layer(tower::service_fn(failing));
     client.call(Request::get("http://a.example/").body(()).unwrap()).await.unwrap();
     assert!(client.call(Request::get("http://b.example/").body(()).unwrap()).await.is_err());
     assert_eq!(changes.try_iter().collect::<Vec<_>>(), ["circuit closed -> open: consecutive failures"]);

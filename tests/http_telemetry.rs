@@ -3,7 +3,7 @@
 
 use damper::http::{
     Answer, CircuitBreakerLayer, Decision, Detail, Head, KeyedStatus, Limit, LimitError, Limited, PeerAddress,
-    PerClient, RateLimitLayer, Refusal,
+    PerClient, PerHost, RateLimitLayer, Refusal,
 };
 use damper::{BreakerConfig, KeyedLimiter, ManualClock, Quota, WhenFull};
 use http::{Request, Response};
@@ -188,7 +188,8 @@ fn breaker_state_gauge_counts_breakers() {
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_hours(1)).build();
-        let layer = CircuitBreakerLayer::per_host(config.unwrap()).capacity(2).named("upstreams");
+        let hosts = PerHost::builder(config.unwrap()).capacity(2).named("upstreams").build().unwrap();
+        let layer = CircuitBreakerLayer::new(hosts);
         let mut service = layer.layer(service_fn(answer));
         for _ in 0..3 {
             _ = call(&mut service, get("http://a.example/down"));
@@ -217,7 +218,8 @@ fn evictions_of_open_breakers_are_counted() {
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_hours(1)).build();
-        let mut service = CircuitBreakerLayer::per_host(config.unwrap()).capacity(2).layer(service_fn(answer));
+        let hosts = PerHost::builder(config.unwrap()).capacity(2).build().unwrap();
+        let mut service = CircuitBreakerLayer::new(hosts).layer(service_fn(answer));
         for host in ["a", "b"] {
             _ = call(&mut service, get(&format!("http://{host}.example/down")));
         }

@@ -77,7 +77,9 @@ macro_rules! for_both {
     ($test:ident, $breaker:expr) => {
         $test($breaker, |breaker, service| CircuitBreakerLayer::new(breaker).layer(service));
         #[cfg(feature = "tonic")]
-        $test($breaker, |breaker, service| damper::tonic::CircuitBreakerLayer::new(breaker).layer(service));
+        $test($breaker, |breaker, service| {
+            CircuitBreakerLayer::new(breaker).completion(damper::tonic::AtTrailers::new()).layer(service)
+        });
     };
 }
 

@@ -73,8 +73,9 @@ extern crate alloc;
 extern crate std;
 
 mod circuit_breaker;
+mod completion;
 mod head;
-#[cfg(feature = "tower")]
+#[cfg(feature = "tonic")]
 #[doc(hidden)]
 pub mod internal;
 mod limit;
@@ -84,8 +85,12 @@ mod telemetry;
 pub mod wire;
 
 pub use circuit_breaker::{
-    AtBodyEnd, AtHead, BodyEnd, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Classify, ClassifyEnd,
-    Completion, HostListener, PerHost, ResponseHead, ServerErrors, Single, WatchedBody,
+    Breakers, CapacityError, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, PerHost,
+    PerHostBuilder, Single, SingleBuilder,
+};
+pub use completion::{
+    AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody,
+    ObservedCall, ResponseHead, ServerErrors,
 };
 pub use head::Head;
 pub use limit::{

@@ -1,0 +1,135 @@
+//! A call whose end is reported.
+
+use super::{CallObserver, Completion, PanicGuard};
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use http::Response;
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// A call of a service, whose end is reported to an observer.
+    ///
+    /// It is the future of a service for your own layer, which holds a permit until a call has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before the response, it drops the observer, which learns no verdict. A panic, in the service's `call`, in
+    /// its future or in the completion, is reported to the observer and reaches the caller.
+    ///
+    /// # Examples
+    ///
+    /// A layer that counts the calls in flight, until their bodies have ended:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Verdict;
+    /// use damper::http::{AtBodyEnd, CallObserver, Completion, ObservedCall};
+    /// use http::{Request, Response};
+    /// use std::sync::Arc;
+    /// use std::task::{Context, Poll};
+    /// use tower::Service;
+    ///
+    /// /// A clone for every call in flight.
+    /// #[derive(Clone)]
+    /// struct InFlight(Arc<()>);
+    ///
+    /// impl CallObserver for InFlight {
+    ///     fn ended(self, _: Verdict) {}
+    /// }
+    ///
+    /// struct Counted<S> {
+    ///     service: S,
+    ///     in_flight: InFlight,
+    /// }
+    ///
+    /// impl<S, Q, R> Service<Request<Q>> for Counted<S>
+    /// where
+    ///     S: Service<Request<Q>, Response = Response<R>>,
+    ///     AtBodyEnd: Completion<R, S::Error>,
+    /// {
+    ///     type Response = Response<<AtBodyEnd as Completion<R, S::Error>>::Body<InFlight>>;
+    ///     type Error = <AtBodyEnd as Completion<R, S::Error>>::Error;
+    ///     type Future = ObservedCall<S::Future, InFlight, AtBodyEnd>;
+    ///
+    ///     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+    ///         self.service.poll_ready(context).map_err(damper::CallError::Failed)
+    ///     }
+    ///
+    ///     fn call(&mut self, request: Request<Q>) -> Self::Future {
+    ///         ObservedCall::new(self.in_flight.clone(), AtBodyEnd::new(), || self.service.call(request))
+    ///     }
+    /// }
+    /// ```
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct ObservedCall<F, O, W> {
+        #[pin]
+        future: F,
+        // Both are there until the response is.
+        pending: Option<(O, W)>,
+    }
+}
+
+impl<F, O: CallObserver, W> ObservedCall<F, O, W> {
+    /// Makes a call, by `call`.
+    #[inline]
+    pub fn new(observer: O, completion: W, call: impl FnOnce() -> F) -> Self {
+        let mut pending = Some((observer, completion));
+        let guard = PanicGuard::new(&mut pending);
+        let future = call();
+        guard.over();
+        Self { future, pending }
+    }
+}
+
+impl<F, O, W, R, E> Future for ObservedCall<F, O, W>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+    O: CallObserver,
+    W: Completion<R, E>,
+{
+    type Output = Result<Response<W::Body<O>>, W::Error>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let guard = PanicGuard::new(this.pending);
+        let Poll::Ready(result) = this.future.poll(context) else {
+            guard.over();
+            return Poll::Pending;
+        };
+        let Some((_, completion)) = guard.pending() else {
+            // Polled again after it was ready.
+            return Poll::Pending;
+        };
+        match result {
+            Ok(response) => {
+                let verdict = completion.verdict(&response);
+                guard.over();
+                let Some((observer, completion)) = this.pending.take() else { return Poll::Pending };
+                let observer = match verdict {
+                    Some(verdict) => {
+                        observer.ended(verdict);
+                        None
+                    }
+                    None => Some(observer),
+                };
+                Poll::Ready(Ok(response.map(|body| completion.body(body, observer))))
+            }
+            Err(error) => {
+                let (verdict, error) = completion.failed(error);
+                guard.over();
+                if let Some((observer, _)) = this.pending.take() {
+                    observer.ended(verdict);
+                }
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+}
+
+impl<F, O, W> fmt::Debug for ObservedCall<F, O, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObservedCall").field("has_ended", &self.pending.is_none()).finish_non_exhaustive()
+    }
+}
