@@ -89,7 +89,7 @@ pub use circuit_breaker::{
     PerHostBuilder, Single, SingleBuilder,
 };
 pub use completion::{
-    AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody,
+    AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody,
     ObservedCall, ResponseHead, ServerErrors,
 };
 pub use head::Head;

@@ -142,8 +142,12 @@ where
     }
 
     #[inline]
-    fn body<O: CallObserver>(self, body: R, observer: Option<O>) -> ObservedBody<R, O, Self> {
-        ObservedBody::new(body, observer, self)
+    fn respond<O: CallObserver>(
+        self,
+        response: Response<R>,
+        observer: Option<O>,
+    ) -> Response<ObservedBody<R, O, Self>> {
+        response.map(|body| ObservedBody::new(body, observer, self))
     }
 
     fn not_called(&self, error: CallError<E>) -> Status {

@@ -31,14 +31,15 @@ pin_project! {
 }
 
 impl<F, B: BreakerRef, W> CircuitBreakFuture<F, B, W> {
-    /// Makes the call, by `call`, if there is a permit for it.
+    /// The call that a permit was acquired for.
     #[inline]
-    pub(super) fn new(permit: Result<Permit<B>, CircuitOpen>, completion: W, call: impl FnOnce() -> F) -> Self {
-        let state = match permit {
-            Ok(permit) => BreakerCall::Permitted { call: ObservedCall::new(permit, completion, call) },
-            Err(open) => BreakerCall::Refused { open, completion },
-        };
-        Self { state }
+    pub(super) fn permitted(call: ObservedCall<F, Permit<B>, W>) -> Self {
+        Self { state: BreakerCall::Permitted { call } }
+    }
+
+    /// A call that is not made.
+    pub(super) fn refused(open: CircuitOpen, completion: W) -> Self {
+        Self { state: BreakerCall::Refused { open, completion } }
     }
 }
 

@@ -4,7 +4,7 @@
 use super::readiness::Readiness;
 use super::{Breakers, CircuitBreakFuture, PerHost};
 use crate::Head;
-use crate::completion::{AtHead, Completion};
+use crate::completion::{AtHead, CallGuard, Completion};
 use core::fmt;
 use damper_core::breaker::Permit;
 use http::{Request, Response};
@@ -82,8 +82,13 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        let permit = self.readiness.try_acquire(&self.breakers, &Head::of(&request));
-        CircuitBreakFuture::new(permit, self.completion.clone(), || self.service.call(request))
+        match self.readiness.try_acquire(&self.breakers, &Head::of(&request)) {
+            Ok(permit) => {
+                let guard = CallGuard::new(permit, self.completion.clone());
+                CircuitBreakFuture::permitted(guard.observe(self.service.call(request)))
+            }
+            Err(open) => CircuitBreakFuture::refused(open, self.completion.clone()),
+        }
     }
 }
 
@@ -100,8 +105,13 @@ where
 
     #[inline]
     fn call(&self, request: Request<Q>) -> Self::Future {
-        let permit = self.breakers.try_acquire(&Head::of(&request));
-        CircuitBreakFuture::new(permit, self.completion.clone(), || self.service.call(request))
+        match self.breakers.try_acquire(&Head::of(&request)) {
+            Ok(permit) => {
+                let guard = CallGuard::new(permit, self.completion.clone());
+                CircuitBreakFuture::permitted(guard.observe(self.service.call(request)))
+            }
+            Err(open) => CircuitBreakFuture::refused(open, self.completion.clone()),
+        }
     }
 }
 

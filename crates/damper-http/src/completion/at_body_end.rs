@@ -58,8 +58,8 @@ impl<R: Body, E, V: Classify<E>> Completion<R, E> for AtBodyEnd<V> {
         Completion::<R, E>::failed(&self.head, error)
     }
 
-    fn body<O: CallObserver>(self, body: R, observer: Option<O>) -> ObservedBody<R, O> {
-        ObservedBody::new(body, observer, BodyErrors)
+    fn respond<O: CallObserver>(self, response: Response<R>, observer: Option<O>) -> Response<ObservedBody<R, O>> {
+        response.map(|body| ObservedBody::new(body, observer, BodyErrors))
     }
 
     fn not_called(&self, error: CallError<E>) -> CallError<E> {

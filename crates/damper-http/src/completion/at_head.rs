@@ -53,8 +53,8 @@ impl<R, E, V: Classify<E>> Completion<R, E> for AtHead<V> {
     }
 
     #[inline]
-    fn body<O: CallObserver>(self, body: R, _: Option<O>) -> R {
-        body
+    fn respond<O: CallObserver>(self, response: Response<R>, _: Option<O>) -> Response<R> {
+        response
     }
 
     #[inline]

@@ -42,8 +42,8 @@ use http::Response;
 ///         (Verdict::Failure, CallError::Failed(error))
 ///     }
 ///
-///     fn body<O: CallObserver>(self, body: R, _: Option<O>) -> R {
-///         body
+///     fn respond<O: CallObserver>(self, response: Response<R>, _: Option<O>) -> Response<R> {
+///         response
 ///     }
 ///
 ///     fn not_called(&self, error: CallError<E>) -> CallError<E> {
@@ -72,11 +72,11 @@ pub trait Completion<R, E> {
     /// Returns the verdict on the service's error, and the error that the caller gets.
     fn failed(&self, error: E) -> (Verdict, Self::Error);
 
-    /// Returns the body that the caller gets.
+    /// Returns the response that the caller gets.
     ///
     /// The observer is there if the call goes on in the body, which then reports its end: see
     /// [`ObservedBody`](super::ObservedBody).
-    fn body<O: CallObserver>(self, body: R, observer: Option<O>) -> Self::Body<O>;
+    fn respond<O: CallObserver>(self, response: Response<R>, observer: Option<O>) -> Response<Self::Body<O>>;
 
     /// Returns the error that the caller gets for a call that was not made: it was refused, or the service failed to
     /// become ready for it.

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`CallObserver`] | what the layer holds: it learns the verdict on the call |
 //! | [`Completion`] | when the call has ended, and with which verdict: [`AtHead`], [`AtBodyEnd`], or that of a protocol |
-//! | [`ObservedCall`] | the call itself, which brings both together |
+//! | [`CallGuard`], [`ObservedCall`] | the call itself, which brings both together |
 
 // | file | idea |
 // |---|---|
@@ -14,12 +14,14 @@
 // | `at_head`, `at_body_end` | the two answers of HTTP |
 // | `classify` | what a response says about its server |
 // | `call_observer` | what learns how a call ended |
+// | `call_guard` | a call that is about to be made |
 // | `observed_call` | a call whose end is reported |
 // | `observed_body` | a response body that reports its end |
 // | `panic_guard` | reports a panic |
 
 mod at_body_end;
 mod at_head;
+mod call_guard;
 mod call_observer;
 mod classify;
 mod completion;
@@ -29,6 +31,7 @@ mod panic_guard;
 
 pub use at_body_end::{AtBodyEnd, BodyErrors};
 pub use at_head::AtHead;
+pub use call_guard::CallGuard;
 pub use call_observer::CallObserver;
 pub use classify::{Classify, ResponseHead, ServerErrors};
 pub use completion::Completion;

@@ -8,14 +8,14 @@ use http::Response;
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A call of a service, whose end is reported to an observer.
+    /// A call of a service, whose end is reported to an observer. Made by [`CallGuard::observe`](super::CallGuard::observe).
     ///
     /// It is the future of a service for your own layer, which holds a permit until a call has ended.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before the response, it drops the observer, which learns no verdict. A panic, in the service's `call`, in
-    /// its future or in the completion, is reported to the observer and reaches the caller.
+    /// Dropped before the response, it drops the observer, which learns no verdict. A panic, in the service's
+    /// future or in the completion, is reported to the observer and reaches the caller.
     ///
     /// # Examples
     ///
@@ -24,7 +24,7 @@ pin_project! {
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Verdict;
-    /// use damper::http::{AtBodyEnd, CallObserver, Completion, ObservedCall};
+    /// use damper::http::{AtBodyEnd, CallGuard, CallObserver, Completion, ObservedCall};
     /// use http::{Request, Response};
     /// use std::sync::Arc;
     /// use std::task::{Context, Poll};
@@ -57,28 +57,16 @@ pin_project! {
     ///     }
     ///
     ///     fn call(&mut self, request: Request<Q>) -> Self::Future {
-    ///         ObservedCall::new(self.in_flight.clone(), AtBodyEnd::new(), || self.service.call(request))
+    ///         CallGuard::new(self.in_flight.clone(), AtBodyEnd::new()).observe(self.service.call(request))
     ///     }
     /// }
     /// ```
     #[must_use = "futures do nothing unless they are polled"]
     pub struct ObservedCall<F, O, W> {
         #[pin]
-        future: F,
+        pub(super) future: F,
         // Both are there until the response is.
-        pending: Option<(O, W)>,
-    }
-}
-
-impl<F, O: CallObserver, W> ObservedCall<F, O, W> {
-    /// Makes a call, by `call`.
-    #[inline]
-    pub fn new(observer: O, completion: W, call: impl FnOnce() -> F) -> Self {
-        let mut pending = Some((observer, completion));
-        let guard = PanicGuard::new(&mut pending);
-        let future = call();
-        guard.over();
-        Self { future, pending }
+        pub(super) pending: Option<(O, W)>,
     }
 }
 
@@ -94,18 +82,16 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let guard = PanicGuard::new(this.pending);
-        let Poll::Ready(result) = this.future.poll(context) else {
-            guard.over();
-            return Poll::Pending;
+        let polled = this.future.poll(context);
+        // Judged where it lies, because a response is large.
+        let verdict = match (&polled, guard.pending()) {
+            (Poll::Ready(Ok(response)), Some((_, completion))) => completion.verdict(response),
+            _ => None,
         };
-        let Some((_, completion)) = guard.pending() else {
-            // Polled again after it was ready.
-            return Poll::Pending;
-        };
-        match result {
-            Ok(response) => {
-                let verdict = completion.verdict(&response);
+        match polled {
+            Poll::Ready(Ok(response)) => {
                 guard.over();
+                // Polled again after it was ready.
                 let Some((observer, completion)) = this.pending.take() else { return Poll::Pending };
                 let observer = match verdict {
                     Some(verdict) => {
@@ -114,15 +100,20 @@ where
                     }
                     None => Some(observer),
                 };
-                Poll::Ready(Ok(response.map(|body| completion.body(body, observer))))
+                Poll::Ready(Ok(completion.respond(response, observer)))
             }
-            Err(error) => {
+            Poll::Ready(Err(error)) => {
+                let Some((_, completion)) = guard.pending() else { return Poll::Pending };
                 let (verdict, error) = completion.failed(error);
                 guard.over();
                 if let Some((observer, _)) = this.pending.take() {
                     observer.ended(verdict);
                 }
                 Poll::Ready(Err(error))
+            }
+            Poll::Pending => {
+                guard.over();
+                Poll::Pending
             }
         }
     }
