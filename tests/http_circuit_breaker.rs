@@ -12,7 +12,7 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, Head, PerHost, ResponseHead, Single};
+use damper::http::{AtHead, CircuitBreakerLayer, Head, PerHost, ResponseHead, Single};
 use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock, State, Verdict};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
@@ -151,6 +151,26 @@ async fn hosts_have_separate_breakers() {
     assert!(status(&mut client, &sick).await.is_err());
     assert_eq!(status(&mut client, &healthy).await.unwrap(), StatusCode::OK);
     assert_eq!(changes.try_iter().collect::<Vec<_>>(), [(State::Open, sick.address.to_string())]);
+}
+
+#[test]
+fn capacity_out_of_range_is_an_error() {
+    for capacity in [0, (1 << 28) + 1, usize::MAX] {
+        let error = PerHost::builder(config(1)).capacity(capacity).build().unwrap_err();
+        assert_eq!(error.to_string(), format!("capacity is {capacity}, it must be 1 to 268435456"));
+    }
+    assert!(PerHost::builder(config(1)).capacity(1).build().is_ok());
+}
+
+/// What decides is built once: whatever is set on the layer afterwards, all its services share the breaker.
+#[tokio::test]
+async fn settings_of_a_layer_keep_its_breaker() {
+    let layer = CircuitBreakerLayer::single(config(1));
+    let mut failing = layer.layer(tower::service_fn(failing));
+    failing.call(empty::<()>()).await.unwrap();
+    let judge = |_: Result<&ResponseHead, &Infallible>| Verdict::Success;
+    let mut set_later = layer.when_body_ends().classify(judge).completion(AtHead::new()).layer(client());
+    assert!(matches!(set_later.call(empty()).await, Err(CallError::Open(_))));
 }
 
 /// The layer creates breakers in the caller's store by canonical host, from the target or from `Host`.

@@ -254,6 +254,53 @@ fn probes_are_counted() {
     });
 }
 
+/// The cooldown ends between `poll_ready`, which did not ask the service, and `call`: the call is refused.
+#[test]
+fn call_refused_for_missing_readiness_is_counted_as_refused() {
+    let _lock = lock_recorders();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let cooldown = std::time::Duration::from_millis(20);
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build().unwrap();
+        let mut service = CircuitBreakerLayer::single(config).layer(service_fn(answer));
+        call(&mut service, get("/down")).unwrap();
+        let ready = service.poll_ready(&mut Context::from_waker(Waker::noop()));
+        assert!(ready.is_ready());
+        std::thread::sleep(cooldown);
+        assert!(call(&mut service, get("/")).is_err());
+        let lines = lines(&snapshotter);
+        assert!(lines.contains(&"damper_breaker_allowed_total{breaker=default} 1".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"damper_breaker_refused_total{breaker=default} 1".to_owned()), "{lines:?}");
+        assert!(lines.iter().all(|line| !line.contains("probes")), "{lines:?}");
+    });
+}
+
+/// A breaker that judges gRPC by HTTP never trips on a status of gRPC: the log says so.
+#[test]
+fn grpc_judged_by_http_is_logged() {
+    let _lock = lock_recorders();
+    let work = || {
+        let answer_grpc = |_: Request<()>| {
+            let response =
+                Response::builder().header("content-type", "application/grpc+proto").header("grpc-status", "14");
+            ready(Ok::<_, Infallible>(response.body(Empty::<bytes::Bytes>::new()).unwrap()))
+        };
+        let layer = CircuitBreakerLayer::single(BreakerConfig::default());
+        call(&mut layer.layer(service_fn(answer_grpc)), get("/")).unwrap();
+        call(&mut layer.clone().when_body_ends().layer(service_fn(answer_grpc)), get("/")).unwrap();
+        call(&mut layer.layer(service_fn(answer)), get("/")).unwrap();
+        #[cfg(feature = "tonic")]
+        {
+            let at_trailers = layer.completion(damper::tonic::AtTrailers::new());
+            call(&mut at_trailers.layer(service_fn(answer_grpc)), get("/")).unwrap();
+        }
+    };
+    let line = "DEBUG damper: gRPC response judged by its HTTP status; `AtTrailers` judges by its gRPC status";
+    assert_eq!(logged(tracing::Level::DEBUG, work), [line, line]);
+    assert!(logged(tracing::Level::INFO, work).is_empty());
+}
+
 /// Where log lines go.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

@@ -1,6 +1,6 @@
 //! The calls of a service behind breakers.
 
-use crate::completion::{Completion, ObservedCall};
+use crate::completion::{CallGuard, Completion, ObservedCall};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -33,8 +33,9 @@ pin_project! {
 impl<F, B: BreakerRef, W> CircuitBreakFuture<F, B, W> {
     /// The call that a permit was acquired for.
     #[inline]
-    pub(super) fn permitted(call: ObservedCall<F, Permit<B>, W>) -> Self {
-        Self { state: BreakerCall::Permitted { call } }
+    pub(super) fn permitted(future: F, guard: CallGuard<Permit<B>, W>) -> Self {
+        // Not by `observe`: every function that a future passes through copies it.
+        Self { state: BreakerCall::Permitted { call: ObservedCall { future, pending: guard.finish() } } }
     }
 
     /// A call that is not made.

@@ -85,7 +85,8 @@ where
         match self.readiness.try_acquire(&self.breakers, &Head::of(&request)) {
             Ok(permit) => {
                 let guard = CallGuard::new(permit, self.completion.clone());
-                CircuitBreakFuture::permitted(guard.observe(self.service.call(request)))
+                let future = self.service.call(request);
+                CircuitBreakFuture::permitted(future, guard)
             }
             Err(open) => CircuitBreakFuture::refused(open, self.completion.clone()),
         }
@@ -108,7 +109,8 @@ where
         match self.breakers.try_acquire(&Head::of(&request)) {
             Ok(permit) => {
                 let guard = CallGuard::new(permit, self.completion.clone());
-                CircuitBreakFuture::permitted(guard.observe(self.service.call(request)))
+                let future = self.service.call(request);
+                CircuitBreakFuture::permitted(future, guard)
             }
             Err(open) => CircuitBreakFuture::refused(open, self.completion.clone()),
         }

@@ -22,8 +22,14 @@ impl<O: CallObserver, W> CallGuard<O, W> {
 
     /// Returns the call of this future, which reports its end.
     #[inline]
-    pub fn observe<F>(mut self, future: F) -> ObservedCall<F, O, W> {
-        ObservedCall { future, pending: self.pending.take() }
+    pub fn observe<F>(self, future: F) -> ObservedCall<F, O, W> {
+        ObservedCall { future, pending: self.finish() }
+    }
+
+    /// Ends the guard: the call has returned its future.
+    #[inline]
+    pub(crate) fn finish(mut self) -> Option<(O, W)> {
+        self.pending.take()
     }
 }
 

@@ -64,9 +64,9 @@ pin_project! {
     #[must_use = "futures do nothing unless they are polled"]
     pub struct ObservedCall<F, O, W> {
         #[pin]
-        pub(super) future: F,
+        pub(crate) future: F,
         // Both are there until the response is.
-        pub(super) pending: Option<(O, W)>,
+        pub(crate) pending: Option<(O, W)>,
     }
 }
 
@@ -93,14 +93,13 @@ where
                 guard.over();
                 // Polled again after it was ready.
                 let Some((observer, completion)) = this.pending.take() else { return Poll::Pending };
-                let observer = match verdict {
+                match verdict {
                     Some(verdict) => {
                         observer.ended(verdict);
-                        None
+                        Poll::Ready(Ok(completion.respond(response, None)))
                     }
-                    None => Some(observer),
-                };
-                Poll::Ready(Ok(completion.respond(response, observer)))
+                    None => Poll::Ready(Ok(completion.respond(response, Some(observer)))),
+                }
             }
             Poll::Ready(Err(error)) => {
                 let Some((_, completion)) = guard.pending() else { return Poll::Pending };
