@@ -19,12 +19,12 @@ pin_project! {
     ///
     /// # Examples
     ///
-    /// A layer that counts the calls in flight, until their bodies have ended:
+    /// A service that counts the calls in flight, until they have ended:
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::Verdict;
-    /// use damper::http::{AtBodyEnd, CallGuard, CallObserver, Completion, ObservedCall};
+    /// use damper::http::{CallGuard, CallObserver, Completion, ObservedCall};
+    /// use damper::{CallError, Verdict};
     /// use http::{Request, Response};
     /// use std::sync::Arc;
     /// use std::task::{Context, Poll};
@@ -38,26 +38,27 @@ pin_project! {
     ///     fn ended(self, _: Verdict) {}
     /// }
     ///
-    /// struct Counted<S> {
+    /// struct Counted<S, W> {
     ///     service: S,
+    ///     completion: W, // AtHead, AtBodyEnd, AtTrailers
     ///     in_flight: InFlight,
     /// }
     ///
-    /// impl<S, Q, R> Service<Request<Q>> for Counted<S>
+    /// impl<S, W, Q, R> Service<Request<Q>> for Counted<S, W>
     /// where
     ///     S: Service<Request<Q>, Response = Response<R>>,
-    ///     AtBodyEnd: Completion<R, S::Error>,
+    ///     W: Completion<R, S::Error> + Clone,
     /// {
-    ///     type Response = Response<<AtBodyEnd as Completion<R, S::Error>>::Body<InFlight>>;
-    ///     type Error = <AtBodyEnd as Completion<R, S::Error>>::Error;
-    ///     type Future = ObservedCall<S::Future, InFlight, AtBodyEnd>;
+    ///     type Response = Response<W::Body<InFlight>>;
+    ///     type Error = W::Error;
+    ///     type Future = ObservedCall<S::Future, InFlight, W>;
     ///
-    ///     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-    ///         self.service.poll_ready(context).map_err(damper::CallError::Failed)
+    ///     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), W::Error>> {
+    ///         self.service.poll_ready(context).map_err(|error| self.completion.not_called(CallError::Failed(error)))
     ///     }
     ///
     ///     fn call(&mut self, request: Request<Q>) -> Self::Future {
-    ///         CallGuard::new(self.in_flight.clone(), AtBodyEnd::new()).observe(self.service.call(request))
+    ///         CallGuard::new(self.in_flight.clone(), self.completion.clone()).observe(self.service.call(request))
     ///     }
     /// }
     /// ```
