@@ -2,7 +2,7 @@
 //!
 //! | what peers get wrong | test |
 //! |---|---|
-//! | permits taken in `poll_ready` starve others | `readiness_takes_no_probe` |
+//! | permits taken in `poll_ready` starve others | `readiness_takes_no_probe` in `breaker_layers/readiness.rs` |
 //! | half-open admits everyone | `half_open_admits_max_probes` |
 //! | one sick host shuts off the healthy ones | `hosts_have_separate_breakers` |
 #![cfg(all(feature = "hyper", feature = "tower"))]
@@ -239,22 +239,6 @@ async fn half_open_admits_max_probes() {
         outcome.unwrap().unwrap();
     }
     assert_eq!(hits.load(Ordering::Relaxed), 3);
-    assert_eq!(breaker.state(), State::Closed);
-}
-
-/// A caller that polls for readiness and goes away takes no probe.
-#[tokio::test]
-async fn readiness_takes_no_probe() {
-    let (clock, breaker) = clocked(1);
-    breaker.try_acquire().unwrap().failure();
-    clock.advance(COOLDOWN);
-    let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(client());
-    let mut waiting: Vec<_> = (0..10).map(|_| client.clone()).collect();
-    for client in &mut waiting {
-        client.ready().await.unwrap();
-    }
-    let upstream = Upstream::start().await;
-    assert_eq!(status(&mut client.clone(), &upstream).await.unwrap(), StatusCode::OK);
     assert_eq!(breaker.state(), State::Closed);
 }
 

@@ -481,22 +481,6 @@ async fn half_open_admits_max_probes() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// A caller that polls for readiness and goes away takes no probe.
-#[tokio::test]
-async fn readiness_takes_no_probe() {
-    let (clock, breaker) = clocked(1);
-    breaker.try_acquire().unwrap().failure();
-    clock.advance(COOLDOWN);
-    let server = start(&Upstream::default());
-    let service = CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()).layer(channel(server));
-    let mut waiting: Vec<_> = (0..10).map(|_| service.clone()).collect();
-    for service in &mut waiting {
-        service.ready().await.unwrap();
-    }
-    EchoClient::new(service).unary(message("hello")).await.unwrap();
-    assert_eq!(breaker.state(), State::Closed);
-}
-
 /// Makes a unary call up to three times, as a user's own retry does: it holds the message.
 #[derive(Clone)]
 struct Retry(Channel);
