@@ -7,10 +7,14 @@
 //! | one sick host shuts off the healthy ones | `hosts_have_separate_breakers` |
 #![cfg(all(feature = "hyper", feature = "tower"))]
 
+#[path = "breaker_layers/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod breakers;
 #[path = "http/support.rs"]
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
+use breakers::{COOLDOWN, clocked, clocked_with, let_probe};
 use bytes::Bytes;
 use damper::http::{AtHead, CircuitBreakerLayer, Head, PerHost, ResponseHead, Single};
 use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock, State, Verdict};
@@ -32,17 +36,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Service, ServiceBuilder, ServiceExt};
 
-const COOLDOWN: Duration = Duration::from_secs(30);
-
-type Clocked = Arc<CircuitBreaker<Arc<ManualClock>>>;
-
 fn config(failures: u32) -> BreakerConfig {
     BreakerConfig::builder().failure_threshold(failures).build().unwrap()
-}
-
-fn clocked(failures: u32) -> (Arc<ManualClock>, Clocked) {
-    let clock = Arc::new(ManualClock::new());
-    (Arc::clone(&clock), Arc::new(CircuitBreaker::with_clock(config(failures), clock)))
 }
 
 fn client() -> Client<HttpConnector, Empty<Bytes>> {
@@ -197,11 +192,9 @@ fn failing<B>(_: Request<B>) -> Ready<Result<Response<()>, Infallible>> {
 /// Of many concurrent calls after the cooldown, `max_probes` reach the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn half_open_admits_max_probes() {
-    let clock = Arc::new(ManualClock::new());
-    let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build().unwrap();
-    let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
-    breaker.try_acquire().unwrap().failure();
-    clock.advance(COOLDOWN);
+    let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build();
+    let (clock, breaker) = clocked_with(config.unwrap());
+    let_probe(&clock, &breaker);
     let hits = Arc::new(AtomicUsize::new(0));
     let (release, _) = tokio::sync::watch::channel(false);
     let (counted, gate) = (Arc::clone(&hits), release.clone());

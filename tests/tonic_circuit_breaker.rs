@@ -1,10 +1,14 @@
 //! Breakers before tonic's clients, over real sockets, on a clock that is moved by hand.
 #![cfg(feature = "tonic")]
 
+#[path = "breaker_layers/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod breakers;
 #[path = "tonic/support.rs"]
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
+use breakers::{COOLDOWN, Clocked, clocked, clocked_with, let_probe};
 use damper::breaker::Permit;
 use damper::http::{CircuitBreak, CircuitBreakerLayer, PerHost, RateLimitLayer, Single};
 use damper::tonic::{AtTrailers, unavailability};
@@ -27,18 +31,9 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 use tower::{Service, ServiceBuilder, ServiceExt};
 
-const COOLDOWN: Duration = Duration::from_secs(30);
+type Client = EchoClient<CircuitBreak<Channel, Clocked, AtTrailers>>;
 
-type Breaker = Arc<CircuitBreaker<Arc<ManualClock>>>;
-type Client = EchoClient<CircuitBreak<Channel, Breaker, AtTrailers>>;
-
-fn clocked(failures: u32) -> (Arc<ManualClock>, Breaker) {
-    let clock = Arc::new(ManualClock::new());
-    let config = BreakerConfig::builder().failure_threshold(failures).build().unwrap();
-    (Arc::clone(&clock), Arc::new(CircuitBreaker::with_clock(config, clock)))
-}
-
-fn behind(breaker: &Breaker, server: SocketAddr) -> Client {
+fn behind(breaker: &Clocked, server: SocketAddr) -> Client {
     EchoClient::new(CircuitBreakerLayer::new(Arc::clone(breaker)).completion(AtTrailers::new()).layer(channel(server)))
 }
 
@@ -291,10 +286,10 @@ type Refusing = tower::util::BoxCloneService<Request<Body>, Response<Body>, BoxE
 
 /// Returns a client of a server that answers every call with this code and these details.
 fn refused_with(
-    breaker: &Breaker,
+    breaker: &Clocked,
     code: Code,
     details: ErrorDetails,
-) -> EchoClient<CircuitBreak<Refusing, Breaker, AtTrailers>> {
+) -> EchoClient<CircuitBreak<Refusing, Clocked, AtTrailers>> {
     let refusing = tower::service_fn(move |_: Request<Body>| {
         let details = details.clone();
         async move { Ok::<_, BoxError>(Status::with_error_details(code, "no", details).into_http::<Body>()) }
@@ -449,11 +444,9 @@ fn call_metrics_carry_the_layers_name() {
 /// Of many concurrent calls after the cooldown, `max_probes` reach the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn half_open_admits_max_probes() {
-    let clock = Arc::new(ManualClock::new());
-    let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build().unwrap();
-    let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
-    breaker.try_acquire().unwrap().failure();
-    clock.advance(COOLDOWN);
+    let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build();
+    let (clock, breaker) = clocked_with(config.unwrap());
+    let_probe(&clock, &breaker);
     let upstream = Upstream::default();
     let client = behind(&breaker, start(&upstream));
     let (gate, _) = tokio::sync::watch::channel(false);
