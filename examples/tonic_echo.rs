@@ -1,8 +1,8 @@
 //! gRPC with tonic: a server with a limit per client, and a client whose own retry stands inside of a breaker, over
 //! real sockets. With `--serve` it tells its address and serves until it is ended, for clients in other languages.
 
-use damper::http::RateLimitLayer;
-use damper::tonic::CircuitBreakerLayer;
+use damper::http::{CircuitBreakerLayer, RateLimitLayer, Single};
+use damper::tonic::AtTrailers;
 use damper::{BreakerConfig, CircuitOpen, Quota};
 use echo::Message;
 use echo::echo_client::EchoClient;
@@ -139,8 +139,9 @@ async fn run_into_the_limit(address: SocketAddr) -> Result<(), Box<dyn Error>> {
 /// Calls of a sick server fail after three tries each; after two calls, the breaker makes no more of them.
 async fn run_into_the_breaker(address: SocketAddr, calls: &AtomicUsize) -> Result<(), Box<dyn Error>> {
     let config = BreakerConfig::builder().failure_threshold(2).build()?;
+    let breaker = Single::builder(config).on_state_change(|change| println!("{change}")).build();
     let service = ServiceBuilder::new()
-        .layer(CircuitBreakerLayer::single(config).on_state_change(|change| println!("{change}")))
+        .layer(CircuitBreakerLayer::new(breaker).completion(AtTrailers::new()))
         .service(Retry(channel(address)?));
     let mut client = EchoClient::new(service);
     for expected in [3, 6, 6] {

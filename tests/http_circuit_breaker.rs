@@ -2,17 +2,21 @@
 //!
 //! | what peers get wrong | test |
 //! |---|---|
-//! | permits taken in `poll_ready` starve others | `readiness_takes_no_probe` |
+//! | permits taken in `poll_ready` starve others | `readiness_takes_no_probe` in `breaker_layers/readiness.rs` |
 //! | half-open admits everyone | `half_open_admits_max_probes` |
 //! | one sick host shuts off the healthy ones | `hosts_have_separate_breakers` |
 #![cfg(all(feature = "hyper", feature = "tower"))]
 
+#[path = "breaker_layers/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod breakers;
 #[path = "http/support.rs"]
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
+use breakers::{COOLDOWN, clocked, clocked_with, let_probe};
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, Head, ResponseHead};
+use damper::http::{AtHead, CircuitBreakerLayer, Head, PerHost, ResponseHead, Single};
 use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock, State, Verdict};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
@@ -32,17 +36,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Service, ServiceBuilder, ServiceExt};
 
-const COOLDOWN: Duration = Duration::from_secs(30);
-
-type Clocked = Arc<CircuitBreaker<Arc<ManualClock>>>;
-
 fn config(failures: u32) -> BreakerConfig {
     BreakerConfig::builder().failure_threshold(failures).build().unwrap()
-}
-
-fn clocked(failures: u32) -> (Arc<ManualClock>, Clocked) {
-    let clock = Arc::new(ManualClock::new());
-    (Arc::clone(&clock), Arc::new(CircuitBreaker::with_clock(config(failures), clock)))
 }
 
 fn client() -> Client<HttpConnector, Empty<Bytes>> {
@@ -141,16 +136,36 @@ async fn hosts_have_separate_breakers() {
     let (sick, healthy) = (Upstream::start().await, Upstream::start().await);
     sick.answer(StatusCode::BAD_GATEWAY);
     let (sender, changes) = std::sync::mpsc::channel();
-    let layer = CircuitBreakerLayer::per_host(config(2))
+    let hosts = PerHost::builder(config(2))
         .capacity(64)
         .on_state_change(move |change, host| sender.send((change.to(), host.to_owned())).unwrap());
-    let mut client = layer.layer(client());
+    let mut client = CircuitBreakerLayer::new(hosts.build().unwrap()).layer(client());
     for _ in 0..2 {
         status(&mut client, &sick).await.unwrap();
     }
     assert!(status(&mut client, &sick).await.is_err());
     assert_eq!(status(&mut client, &healthy).await.unwrap(), StatusCode::OK);
     assert_eq!(changes.try_iter().collect::<Vec<_>>(), [(State::Open, sick.address.to_string())]);
+}
+
+#[test]
+fn capacity_out_of_range_is_an_error() {
+    for capacity in [0, (1 << 28) + 1, usize::MAX] {
+        let error = PerHost::builder(config(1)).capacity(capacity).build().unwrap_err();
+        assert_eq!(error.to_string(), format!("capacity is {capacity}, it must be 1 to 268435456"));
+    }
+    assert!(PerHost::builder(config(1)).capacity(1).build().is_ok());
+}
+
+/// What decides is built once: whatever is set on the layer afterwards, all its services share the breaker.
+#[tokio::test]
+async fn settings_of_a_layer_keep_its_breaker() {
+    let layer = CircuitBreakerLayer::single(config(1));
+    let mut failing = layer.layer(tower::service_fn(failing));
+    failing.call(empty::<()>()).await.unwrap();
+    let judge = |_: Result<&ResponseHead, &Infallible>| Verdict::Success;
+    let mut set_later = layer.when_body_ends().classify(judge).completion(AtHead::new()).layer(client());
+    assert!(matches!(set_later.call(empty()).await, Err(CallError::Open(_))));
 }
 
 /// The layer creates breakers in the caller's store by canonical host, from the target or from `Host`.
@@ -177,11 +192,9 @@ fn failing<B>(_: Request<B>) -> Ready<Result<Response<()>, Infallible>> {
 /// Of many concurrent calls after the cooldown, `max_probes` reach the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn half_open_admits_max_probes() {
-    let clock = Arc::new(ManualClock::new());
-    let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build().unwrap();
-    let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
-    breaker.try_acquire().unwrap().failure();
-    clock.advance(COOLDOWN);
+    let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build();
+    let (clock, breaker) = clocked_with(config.unwrap());
+    let_probe(&clock, &breaker);
     let hits = Arc::new(AtomicUsize::new(0));
     let (release, _) = tokio::sync::watch::channel(false);
     let (counted, gate) = (Arc::clone(&hits), release.clone());
@@ -219,22 +232,6 @@ async fn half_open_admits_max_probes() {
         outcome.unwrap().unwrap();
     }
     assert_eq!(hits.load(Ordering::Relaxed), 3);
-    assert_eq!(breaker.state(), State::Closed);
-}
-
-/// A caller that polls for readiness and goes away takes no probe.
-#[tokio::test]
-async fn readiness_takes_no_probe() {
-    let (clock, breaker) = clocked(1);
-    breaker.try_acquire().unwrap().failure();
-    clock.advance(COOLDOWN);
-    let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(client());
-    let mut waiting: Vec<_> = (0..10).map(|_| client.clone()).collect();
-    for client in &mut waiting {
-        client.ready().await.unwrap();
-    }
-    let upstream = Upstream::start().await;
-    assert_eq!(status(&mut client.clone(), &upstream).await.unwrap(), StatusCode::OK);
     assert_eq!(breaker.state(), State::Closed);
 }
 
@@ -449,9 +446,8 @@ async fn retry_after_date_keeps_breaker_open() {
 #[tokio::test]
 async fn single_breaker_reports_state_changes() {
     let (sender, changes) = std::sync::mpsc::channel();
-    let mut client = CircuitBreakerLayer::single(config(1))
-        .on_state_change(move |change| sender.send(change.to_string()).unwrap())
-        .layer(tower::service_fn(failing));
+    let single = Single::builder(config(1)).on_state_change(move |change| sender.send(change.to_string()).unwrap());
+    let mut client = CircuitBreakerLayer::new(single.build()).layer(tower::service_fn(failing));
     client.call(Request::get("http://a.example/").body(()).unwrap()).await.unwrap();
     assert!(client.call(Request::get("http://b.example/").body(()).unwrap()).await.is_err());
     assert_eq!(changes.try_iter().collect::<Vec<_>>(), ["circuit closed -> open: consecutive failures"]);

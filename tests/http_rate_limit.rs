@@ -16,7 +16,7 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{Body, ByKey, Head, Headers, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
+use damper::http::{Body, ByKey, Head, Headers, Limit, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
 use damper::wire::TrustedProxies;
 use damper::{
     ClientAddress, CoarseClock, FixedWindow, KeyedLimiter, LimitSet, Limiter, ManualClock, Quota, RateLimiter,
@@ -385,8 +385,8 @@ async fn refusals_forbid_caching() {
 /// Whatever decides without a key: in stripes, in 32 bits, or chosen at run time.
 #[tokio::test]
 async fn every_limiter_stands_behind_a_layer() {
-    async fn check(limit: impl Limit<Future: Send> + Send + Sync + 'static) {
-        let limit = RateLimitLayer::new(limit).headers(Headers::OnAllResponses);
+    async fn check(limit: impl Limit + 'static) {
+        let limit = RateLimitLayer::new(Arc::new(limit)).headers(Headers::OnAllResponses);
         let mut answers = Vec::new();
         for _ in 0..3 {
             let service = limit.layer(tower::service_fn(hello::<()>));

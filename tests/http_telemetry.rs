@@ -3,7 +3,7 @@
 
 use damper::http::{
     Answer, CircuitBreakerLayer, Decision, Detail, Head, KeyedStatus, Limit, LimitError, Limited, PeerAddress,
-    PerClient, RateLimitLayer, Refusal,
+    PerClient, PerHost, RateLimitLayer, Refusal,
 };
 use damper::{BreakerConfig, KeyedLimiter, ManualClock, Quota, WhenFull};
 use http::{Request, Response};
@@ -188,7 +188,8 @@ fn breaker_state_gauge_counts_breakers() {
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_hours(1)).build();
-        let layer = CircuitBreakerLayer::per_host(config.unwrap()).capacity(2).named("upstreams");
+        let hosts = PerHost::builder(config.unwrap()).capacity(2).named("upstreams").build().unwrap();
+        let layer = CircuitBreakerLayer::new(hosts);
         let mut service = layer.layer(service_fn(answer));
         for _ in 0..3 {
             _ = call(&mut service, get("http://a.example/down"));
@@ -217,7 +218,8 @@ fn evictions_of_open_breakers_are_counted() {
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_hours(1)).build();
-        let mut service = CircuitBreakerLayer::per_host(config.unwrap()).capacity(2).layer(service_fn(answer));
+        let hosts = PerHost::builder(config.unwrap()).capacity(2).build().unwrap();
+        let mut service = CircuitBreakerLayer::new(hosts).layer(service_fn(answer));
         for host in ["a", "b"] {
             _ = call(&mut service, get(&format!("http://{host}.example/down")));
         }
@@ -250,6 +252,53 @@ fn probes_are_counted() {
         assert!(lines.contains(&"damper_breaker_probes_total{breaker=default} 1".to_owned()), "{lines:?}");
         assert!(lines.iter().all(|line| !line.contains("state")), "closed again: {lines:?}");
     });
+}
+
+/// The cooldown ends between `poll_ready`, which did not ask the service, and `call`: the call is refused.
+#[test]
+fn call_refused_for_missing_readiness_is_counted_as_refused() {
+    let _lock = lock_recorders();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let cooldown = std::time::Duration::from_millis(20);
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build().unwrap();
+        let mut service = CircuitBreakerLayer::single(config).layer(service_fn(answer));
+        call(&mut service, get("/down")).unwrap();
+        let ready = service.poll_ready(&mut Context::from_waker(Waker::noop()));
+        assert!(ready.is_ready());
+        std::thread::sleep(cooldown);
+        assert!(call(&mut service, get("/")).is_err());
+        let lines = lines(&snapshotter);
+        assert!(lines.contains(&"damper_breaker_allowed_total{breaker=default} 1".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"damper_breaker_refused_total{breaker=default} 1".to_owned()), "{lines:?}");
+        assert!(lines.iter().all(|line| !line.contains("probes")), "{lines:?}");
+    });
+}
+
+/// A breaker that judges gRPC by HTTP never trips on a status of gRPC: the log says so.
+#[test]
+fn grpc_judged_by_http_is_logged() {
+    let _lock = lock_recorders();
+    let work = || {
+        let answer_grpc = |_: Request<()>| {
+            let response =
+                Response::builder().header("content-type", "application/grpc+proto").header("grpc-status", "14");
+            ready(Ok::<_, Infallible>(response.body(Empty::<bytes::Bytes>::new()).unwrap()))
+        };
+        let layer = CircuitBreakerLayer::single(BreakerConfig::default());
+        call(&mut layer.layer(service_fn(answer_grpc)), get("/")).unwrap();
+        call(&mut layer.clone().when_body_ends().layer(service_fn(answer_grpc)), get("/")).unwrap();
+        call(&mut layer.layer(service_fn(answer)), get("/")).unwrap();
+        #[cfg(feature = "tonic")]
+        {
+            let at_trailers = layer.completion(damper::tonic::AtTrailers::new());
+            call(&mut at_trailers.layer(service_fn(answer_grpc)), get("/")).unwrap();
+        }
+    };
+    let line = "DEBUG damper: gRPC response judged by its HTTP status; `AtTrailers` judges by its gRPC status";
+    assert_eq!(logged(tracing::Level::DEBUG, work), [line, line]);
+    assert!(logged(tracing::Level::INFO, work).is_empty());
 }
 
 /// Where log lines go.

@@ -160,15 +160,19 @@ fn types_of_http_have_the_traits_users_expect() {
         LimitError: error,
         Refusal: debug,
         Decision<WaitFuture>: debug,
+        RateLimitCapacityError: value error,
         // breakers
         CircuitBreakerLayer: shared cloned,
         CircuitBreak<Service>: shared cloned,
         PerHost: shared cloned,
+        PerHostBuilder: shared,
         Single: shared cloned,
+        SingleBuilder: shared,
         HostListener: shared,
         ServerErrors: shared cloned defaulted,
         AtHead: shared cloned defaulted,
         AtBodyEnd: shared cloned defaulted,
+        BodyErrors: shared cloned defaulted,
         BodyEnd<'static>: debug,
         // requests and responses
         Head<'static>: shared cloned,
@@ -189,8 +193,7 @@ fn types_of_grpc_have_the_traits_users_expect() {
     use damper::tonic::*;
 
     table! {
-        CircuitBreakerLayer: shared cloned,
-        CircuitBreak<()>: shared cloned,
+        AtTrailers: shared cloned defaulted,
         RateLimitInterceptor<damper::http::PerClient>: shared cloned,
     }
 }

@@ -4,8 +4,8 @@
 
 use allocation_counter::measure;
 use bytes::Bytes;
-use damper::http::RateLimitLayer;
-use damper::tonic::{CircuitBreakerLayer, IntoStatus};
+use damper::http::{CircuitBreakerLayer, RateLimitLayer};
+use damper::tonic::{AtTrailers, IntoStatus, unavailability};
 use damper::{BreakerConfig, CircuitBreaker, Quota};
 use http::{HeaderMap, Request, Response};
 use http_body::{Body, Frame};
@@ -72,12 +72,10 @@ fn allowed_grpc_call_allocates_nothing() {
     let (config, quota) = (BreakerConfig::default(), Quota::per_second(1_000));
     let respond = tower::service_fn(respond);
     assert_eq!(allocations(RateLimitLayer::per_client(quota).layer(respond)), 0);
-    assert_eq!(allocations(CircuitBreakerLayer::new(&BREAKER).layer(respond)), 0);
-    assert_eq!(allocations(CircuitBreakerLayer::single(config).layer(respond)), 0);
-    assert_eq!(
-        allocations(CircuitBreakerLayer::per_host(config).classify(damper::tonic::unavailability).layer(respond)),
-        0
-    );
+    assert_eq!(allocations(CircuitBreakerLayer::new(&BREAKER).completion(AtTrailers::new()).layer(respond)), 0);
+    assert_eq!(allocations(CircuitBreakerLayer::single(config).completion(AtTrailers::new()).layer(respond)), 0);
+    let at_trailers = AtTrailers::new().classify(unavailability);
+    assert_eq!(allocations(CircuitBreakerLayer::per_host(config).completion(at_trailers).layer(respond)), 0);
     BREAKER.force_open();
     assert!(measure(|| drop(BREAKER.try_acquire().unwrap_err().into_status())).count_total > 0, "it counts");
 }

@@ -1,13 +1,17 @@
 //! Breakers before tonic's clients, over real sockets, on a clock that is moved by hand.
 #![cfg(feature = "tonic")]
 
+#[path = "breaker_layers/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod breakers;
 #[path = "tonic/support.rs"]
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
+use breakers::{COOLDOWN, Clocked, clocked, clocked_with, let_probe};
 use damper::breaker::Permit;
-use damper::http::RateLimitLayer;
-use damper::tonic::{CircuitBreak, CircuitBreakerLayer, unavailability};
+use damper::http::{CircuitBreak, CircuitBreakerLayer, PerHost, RateLimitLayer, Single};
+use damper::tonic::{AtTrailers, unavailability};
 use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock, Quota, RateLimiter, State, Verdict};
 use futures_util::FutureExt;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
@@ -27,19 +31,10 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 use tower::{Service, ServiceBuilder, ServiceExt};
 
-const COOLDOWN: Duration = Duration::from_secs(30);
+type Client = EchoClient<CircuitBreak<Channel, Clocked, AtTrailers>>;
 
-type Breaker = Arc<CircuitBreaker<Arc<ManualClock>>>;
-type Client = EchoClient<CircuitBreak<Channel, Breaker>>;
-
-fn clocked(failures: u32) -> (Arc<ManualClock>, Breaker) {
-    let clock = Arc::new(ManualClock::new());
-    let config = BreakerConfig::builder().failure_threshold(failures).build().unwrap();
-    (Arc::clone(&clock), Arc::new(CircuitBreaker::with_clock(config, clock)))
-}
-
-fn behind(breaker: &Breaker, server: SocketAddr) -> Client {
-    EchoClient::new(CircuitBreakerLayer::new(Arc::clone(breaker)).layer(channel(server)))
+fn behind(breaker: &Clocked, server: SocketAddr) -> Client {
+    EchoClient::new(CircuitBreakerLayer::new(Arc::clone(breaker)).completion(AtTrailers::new()).layer(channel(server)))
 }
 
 fn start(upstream: &Upstream) -> SocketAddr {
@@ -114,11 +109,12 @@ async fn unavailability_classifies_every_code() {
 async fn closure_classifies_codes() {
     let (_, breaker) = clocked(2);
     let upstream = Upstream::default();
-    let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(|code| match code {
+    let at_trailers = AtTrailers::new().classify(|code| match code {
         Code::Internal => Verdict::Failure,
         Code::Cancelled => Verdict::Ignored,
         _ => Verdict::Success,
     });
+    let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(at_trailers);
     let mut client = EchoClient::new(layer.layer(channel(start(&upstream))));
     for (code, failures) in [(13, 1), (1, 1), (14, 0), (13, 1), (0, 0), (1, 0), (13, 1), (1, 1), (13, 0)] {
         upstream.answer(Code::from_i32(code));
@@ -221,7 +217,7 @@ async fn cancelled_call_records_no_verdict() {
     breaker.try_acquire().unwrap().failure();
     clock.advance(COOLDOWN);
     let hanging = tower::service_fn(|_: Request<()>| std::future::pending::<Result<Response<Body>, BoxError>>());
-    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(hanging);
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()).layer(hanging);
     let probe = client.call(Request::new(()));
     let Err(status) = client.call(Request::new(())).await else { panic!("let pass") };
     assert!(CircuitOpen::find_in(&status).is_some());
@@ -251,7 +247,8 @@ async fn client_timeout_is_a_failure() {
     let (_, breaker) = clocked(1);
     let server = start(&Upstream::default());
     let channel = Endpoint::from(uri(server)).timeout(Duration::from_millis(20)).connect_lazy();
-    let mut client = EchoClient::new(CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel));
+    let mut client =
+        EchoClient::new(CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()).layer(channel));
     // The client's stream never ends.
     let status = client.client_streaming(stream::pending()).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::Cancelled, "Timeout expired"));
@@ -266,7 +263,9 @@ async fn status_as_an_error_is_classified_by_its_code() {
         let refusing = tower::service_fn(move |_: Request<Body>| async move {
             Err::<Response<Body>, BoxError>(Status::new(code, "not today").into())
         });
-        let mut client = EchoClient::new(CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(refusing));
+        let mut client = EchoClient::new(
+            CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()).layer(refusing),
+        );
         let status = client.unary(message("hello")).await.unwrap_err();
         assert_eq!((status.code(), status.message()), (code, "not today"));
         assert_eq!(breaker.state(), state);
@@ -286,12 +285,18 @@ async fn retry_info_of_a_failure_keeps_breaker_open() {
 type Refusing = tower::util::BoxCloneService<Request<Body>, Response<Body>, BoxError>;
 
 /// Returns a client of a server that answers every call with this code and these details.
-fn refused_with(breaker: &Breaker, code: Code, details: ErrorDetails) -> EchoClient<CircuitBreak<Refusing, Breaker>> {
+fn refused_with(
+    breaker: &Clocked,
+    code: Code,
+    details: ErrorDetails,
+) -> EchoClient<CircuitBreak<Refusing, Clocked, AtTrailers>> {
     let refusing = tower::service_fn(move |_: Request<Body>| {
         let details = details.clone();
         async move { Ok::<_, BoxError>(Status::with_error_details(code, "no", details).into_http::<Body>()) }
     });
-    EchoClient::new(CircuitBreakerLayer::new(Arc::clone(breaker)).layer(Refusing::new(refusing)))
+    EchoClient::new(
+        CircuitBreakerLayer::new(Arc::clone(breaker)).completion(AtTrailers::new()).layer(Refusing::new(refusing)),
+    )
 }
 
 /// A limiter that says when to come back is alive, as HTTP's 429 is: its refusals are no failures, and as a probe they
@@ -328,10 +333,11 @@ async fn closure_may_count_limiter_refusals() {
     let limiter = RateLimiter::with_clock(Quota::per_hour(30).burst(1), Arc::new(ManualClock::new()));
     let limit = RateLimitLayer::new(Arc::new(limiter));
     let server = serve(Server::builder().layer(limit).add_service(Upstream::default().echo()));
-    let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(|code| match code {
+    let at_trailers = AtTrailers::new().classify(|code| match code {
         Code::ResourceExhausted => Verdict::RetryAfter(Duration::from_secs(45)),
         code => unavailability(code),
     });
+    let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(at_trailers);
     let mut client = EchoClient::new(layer.layer(channel(server)));
     client.unary(message("hello")).await.unwrap();
     assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::ResourceExhausted);
@@ -346,7 +352,7 @@ fn client_over_its_quota_gets_its_whole_quota() {
     let limiter = RateLimiter::with_clock(Quota::per_second(20).burst(20), Arc::clone(&clock));
     let server = tower::service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Status::ok("").into_http::<Body>()) });
     let server = RateLimitLayer::new(Arc::new(limiter)).layer(server);
-    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(server);
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()).layer(server);
     let (mut answers, mut over_limit, mut broken) = (0, 0, 0);
     for _ in 0..2_000 {
         let request = Request::post("/damper.test.Echo/Unary").header("content-type", "application/grpc").body(());
@@ -370,9 +376,10 @@ async fn hosts_have_separate_breakers() {
     let (sick, healthy) = (Upstream::default(), Upstream::default());
     sick.answer(Code::Unavailable);
     let (sender, changes) = std::sync::mpsc::channel();
-    let layer = CircuitBreakerLayer::per_host(BreakerConfig::builder().failure_threshold(2).build().unwrap())
+    let hosts = PerHost::builder(BreakerConfig::builder().failure_threshold(2).build().unwrap())
         .capacity(64)
         .on_state_change(move |change, host| sender.send((change.to(), host.to_owned())).unwrap());
+    let layer = CircuitBreakerLayer::new(hosts.build().unwrap()).completion(AtTrailers::new());
     let [sick, healthy] = [start(&sick), start(&healthy)];
     let mut clients = [sick, healthy].map(|server| EchoClient::with_origin(layer.layer(channel(server)), uri(server)));
     for _ in 0..2 {
@@ -388,8 +395,9 @@ async fn single_breaker_reports_state_changes() {
     let upstream = Upstream::default();
     upstream.answer(Code::Unavailable);
     let (sender, changes) = std::sync::mpsc::channel();
-    let layer = CircuitBreakerLayer::single(BreakerConfig::builder().failure_threshold(1).build().unwrap())
+    let single = Single::builder(BreakerConfig::builder().failure_threshold(1).build().unwrap())
         .on_state_change(move |change| sender.send(change.to_string()).unwrap());
+    let layer = CircuitBreakerLayer::new(single.build()).completion(AtTrailers::new());
     let server = start(&upstream);
     // Clones of the layer share the breaker.
     let mut clients = [layer.clone(), layer].map(|layer| EchoClient::new(layer.layer(channel(server))));
@@ -405,11 +413,11 @@ fn call_metrics_carry_the_layers_name() {
     let recorder = metrics_util::debugging::DebuggingRecorder::new();
     let metrics = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
-        let layer = CircuitBreakerLayer::single(BreakerConfig::builder().failure_threshold(2).build().unwrap());
+        let single = Single::builder(BreakerConfig::builder().failure_threshold(2).build().unwrap()).named("sick");
         let sick = tower::service_fn(|_: Request<()>| async {
             Ok::<_, Status>(Status::unavailable("sick").into_http::<Body>())
         });
-        let mut service = layer.named("sick").layer(sick);
+        let mut service = CircuitBreakerLayer::new(single.build()).completion(AtTrailers::new()).layer(sick);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             for call in 0..5 {
@@ -436,11 +444,9 @@ fn call_metrics_carry_the_layers_name() {
 /// Of many concurrent calls after the cooldown, `max_probes` reach the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn half_open_admits_max_probes() {
-    let clock = Arc::new(ManualClock::new());
-    let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build().unwrap();
-    let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
-    breaker.try_acquire().unwrap().failure();
-    clock.advance(COOLDOWN);
+    let config = BreakerConfig::builder().failure_threshold(1).max_probes(3).build();
+    let (clock, breaker) = clocked_with(config.unwrap());
+    let_probe(&clock, &breaker);
     let upstream = Upstream::default();
     let client = behind(&breaker, start(&upstream));
     let (gate, _) = tokio::sync::watch::channel(false);
@@ -465,22 +471,6 @@ async fn half_open_admits_max_probes() {
         result.unwrap().unwrap();
     }
     assert_eq!(upstream.hits(), 3);
-    assert_eq!(breaker.state(), State::Closed);
-}
-
-/// A caller that polls for readiness and goes away takes no probe.
-#[tokio::test]
-async fn readiness_takes_no_probe() {
-    let (clock, breaker) = clocked(1);
-    breaker.try_acquire().unwrap().failure();
-    clock.advance(COOLDOWN);
-    let server = start(&Upstream::default());
-    let service = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel(server));
-    let mut waiting: Vec<_> = (0..10).map(|_| service.clone()).collect();
-    for service in &mut waiting {
-        service.ready().await.unwrap();
-    }
-    EchoClient::new(service).unary(message("hello")).await.unwrap();
     assert_eq!(breaker.state(), State::Closed);
 }
 
@@ -523,7 +513,7 @@ async fn exhausted_retries_count_as_one_failure() {
     let upstream = Upstream::default();
     upstream.answer(Code::Unavailable);
     let service = ServiceBuilder::new()
-        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)))
+        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()))
         .service(Retry(channel(start(&upstream))));
     let mut client = EchoClient::new(service);
     for (hits, failures, state) in [(3, 1, State::Closed), (6, 0, State::Open), (6, 0, State::Open)] {

@@ -6,8 +6,8 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::RateLimitLayer;
-use damper::tonic::CircuitBreakerLayer;
+use damper::http::{CircuitBreakerLayer, RateLimitLayer};
+use damper::tonic::AtTrailers;
 use damper::{BreakerConfig, CircuitBreaker, ManualClock, Quota, State};
 use futures_util::stream::{self, StreamExt};
 use http::{HeaderValue, Request, Response};
@@ -102,7 +102,9 @@ fn breaker() -> Arc<CircuitBreaker<ManualClock>> {
 async fn outcome(sent: Sent) -> (Code, bool) {
     let server = serve_with(move |_| sent.response()).await;
     let breaker = breaker();
-    let mut client = EchoClient::new(CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel(server)));
+    let mut client = EchoClient::new(
+        CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()).layer(channel(server)),
+    );
     let code = client.unary(message("hello")).await.map_or_else(|status| status.code(), |_| Code::Ok);
     (code, breaker.state() == State::Open)
 }
@@ -145,7 +147,9 @@ async fn truncated_stream_is_a_failure() {
     })
     .await;
     let breaker = breaker();
-    let mut client = EchoClient::new(CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel(server)));
+    let mut client = EchoClient::new(
+        CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()).layer(channel(server)),
+    );
     let mut answers = client.server_streaming(message("hello")).await.unwrap().into_inner();
     assert_eq!(answers.message().await.unwrap(), Some(message("a")));
     assert_eq!(breaker.state(), State::Closed);
@@ -186,7 +190,8 @@ async fn http_limiter_refusal_is_a_success() {
         })
         .await;
         let breaker = breaker();
-        let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel(server));
+        let client =
+            CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()).layer(channel(server));
         client.oneshot(Request::post(uri(server)).body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(breaker.state() == State::Open, is_failure, "{status}");
     }
@@ -202,7 +207,8 @@ async fn malformed_details_are_ignored() {
         })
         .await;
         let breaker = breaker();
-        let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel(server));
+        let client =
+            CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()).layer(channel(server));
         client.oneshot(Request::post(uri(server)).body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(breaker.state(), State::Open);
     }
@@ -247,10 +253,11 @@ async fn passed_on(name: &'static str, values: &[HeaderValue]) -> Vec<HeaderValu
     let stream = TokioIo::new(TcpStream::connect(server).await.unwrap());
     let (sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
     tokio::spawn(connection);
-    let client = CircuitBreakerLayer::new(breaker()).layer(tower::service_fn(move |request| {
-        let mut sender = sender.clone();
-        async move { sender.send_request(request).await }
-    }));
+    let client =
+        CircuitBreakerLayer::new(breaker()).completion(AtTrailers::new()).layer(tower::service_fn(move |request| {
+            let mut sender = sender.clone();
+            async move { sender.send_request(request).await }
+        }));
     let mut request = Request::post(uri(server)).header("content-type", "application/grpc");
     for value in values {
         request = request.header(name, value);

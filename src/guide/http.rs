@@ -128,6 +128,35 @@
 //! service: a sick host does not shut off the healthy ones. Errors of the transport and 5xx are failures; 4xx are the
 //! caller's own, and 429 is retry's business: it says when to come back.
 //!
+//! The breakers are built first, with their settings, and then put into a layer:
+//! [`PerHost::builder`](crate::http::PerHost::builder) and [`Single::builder`](crate::http::Single::builder) take a name
+//! for metrics, a capacity and a callback.
+//!
+//! ```
+//! use damper::BreakerConfig;
+//! use damper::http::{CircuitBreakerLayer, PerHost};
+//!
+//! let hosts = PerHost::builder(BreakerConfig::default()).named("upstreams").capacity(64).build()?;
+//! let layer = CircuitBreakerLayer::new(hosts);
+//! # let _ = layer;
+//! # Ok::<(), damper::CapacityError>(())
+//! ```
+//!
+//! # When a call has ended
+//!
+//! | the client speaks | write | a call ends |
+//! |---|---|---|
+//! | HTTP | nothing more | with the head of its response |
+//! | HTTP, with bodies that break off | [`.when_body_ends()`](crate::http::CircuitBreakerLayer::when_body_ends) | with its body |
+//! | gRPC | `.completion(AtTrailers::new())` of `damper::tonic` | with its status, which follows the last message |
+//!
+//! Around a `Channel` of tonic the last one is needed: gRPC sends a `200 OK` before its status, so a breaker that judges
+//! heads counts an unavailable server as healthy and never trips. In the log (feature `tracing`, level debug) every such
+//! response has a line.
+//!
+//! A layer of yours that holds something until a call has ended can use the same part: see
+//! [`ObservedCall`](crate::http::ObservedCall).
+//!
 //! # No answer is invented
 //!
 //! While a breaker is open, the caller gets an error that says so and for how long

@@ -96,7 +96,8 @@ fn panicking_grpc_calls_open_the_breaker() {
         let (_, breaker) = clocked(5);
         let calls = Rc::new(Cell::new(0));
         let service = tower::service_fn(panicking(place, &calls));
-        let mut client = damper::tonic::CircuitBreakerLayer::new(breaker.clone()).layer(service);
+        let mut client =
+            CircuitBreakerLayer::new(breaker.clone()).completion(damper::tonic::AtTrailers::new()).layer(service);
         let panicked = hundred(|| client.call(request()));
         assert_eq!((panicked, calls.get(), breaker.state()), (5, 5, State::Open), "in {place:?}");
     }
@@ -119,8 +120,8 @@ fn panic_while_classifying_opens_the_breaker() {
             }
             Ok(answer.unwrap())
         });
-        let layer = damper::tonic::CircuitBreakerLayer::new(breaker.clone()).classify(|_| panic());
-        let mut client = layer.layer(service);
+        let at_trailers = damper::tonic::AtTrailers::new().classify(|_| panic());
+        let mut client = CircuitBreakerLayer::new(breaker.clone()).completion(at_trailers).layer(service);
         assert!(panics(|| polled(polled(client.call(request())).unwrap().into_body().collect())));
         assert_eq!(breaker.state(), State::Open, "kind {kind}");
     }

@@ -77,7 +77,9 @@ macro_rules! for_both {
     ($test:ident, $breaker:expr) => {
         $test($breaker, |breaker, service| CircuitBreakerLayer::new(breaker).layer(service));
         #[cfg(feature = "tonic")]
-        $test($breaker, |breaker, service| damper::tonic::CircuitBreakerLayer::new(breaker).layer(service));
+        $test($breaker, |breaker, service| {
+            CircuitBreakerLayer::new(breaker).completion(damper::tonic::AtTrailers::new()).layer(service)
+        });
     };
 }
 
@@ -220,6 +222,24 @@ fn service_is_called_only_after_its_readiness() {
         (Arc::clone(&clock), Arc::new(CircuitBreaker::with_clock(config, clock)))
     };
     for_both!(test, abandoned_probes_fail());
+}
+
+/// A caller that polls for readiness and goes away takes no probe.
+#[test]
+fn readiness_takes_no_probe() {
+    fn test<S>((clock, breaker): (Arc<ManualClock>, Clocked), layer: impl FnOnce(Clocked, Limited) -> S)
+    where
+        S: Service<Asked, Error: Error + 'static> + Clone,
+    {
+        let_probe(&clock, &breaker);
+        let mut waiting = vec![layer(Arc::clone(&breaker), Limited::new(20)); 10];
+        for service in &mut waiting {
+            assert_eq!(ask(service), READY);
+        }
+        assert!(polled(waiting[9].call(request())).is_ok());
+        assert_eq!(breaker.state(), State::Closed);
+    }
+    for_both!(test, clocked(1));
 }
 
 /// Later results of the service's readiness are passed on, as if there were no breaker.

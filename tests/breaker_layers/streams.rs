@@ -45,7 +45,7 @@ fn both(breaker: &Clocked) -> Vec<(&'static str, Box<Call>)> {
         ("http", calls(move |server| http.layer(server))),
         #[cfg(feature = "tonic")]
         ("grpc", {
-            let grpc = damper::tonic::CircuitBreakerLayer::new(Arc::clone(breaker));
+            let grpc = CircuitBreakerLayer::new(Arc::clone(breaker)).completion(damper::tonic::AtTrailers::new());
             calls(move |server| grpc.layer(server))
         }),
     ]

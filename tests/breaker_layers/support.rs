@@ -27,8 +27,12 @@ pub(crate) fn request() -> Asked {
 
 /// A breaker that trips on so many consecutive failures.
 pub(crate) fn clocked(failures: u32) -> (Arc<ManualClock>, Clocked) {
+    clocked_with(BreakerConfig::builder().failure_threshold(failures).build().unwrap())
+}
+
+/// A breaker of this configuration.
+pub(crate) fn clocked_with(config: BreakerConfig) -> (Arc<ManualClock>, Clocked) {
     let clock = Arc::new(ManualClock::new());
-    let config = BreakerConfig::builder().failure_threshold(failures).build().unwrap();
     (Arc::clone(&clock), Arc::new(CircuitBreaker::with_clock(config, clock)))
 }
 

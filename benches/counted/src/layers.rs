@@ -7,6 +7,7 @@ use crate::{Call, Row, prepared, rows};
 use bytes::Bytes;
 use damper::http::{CircuitBreakerLayer, Headers, PeerAddress, PerClient, RateLimitLayer};
 use damper::keyed::KeyedLimiterBuilder;
+use damper::tonic::AtTrailers;
 use damper::{
     BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, Quota, RateLimiter,
 };
@@ -217,11 +218,11 @@ fn tonic_limit_client_refused() -> Call {
 
 /// Of a client: the verdict falls by the trailers.
 fn tonic_breaker() -> Call {
-    let layer = damper::tonic::CircuitBreakerLayer::single(BreakerConfig::default());
+    let layer = CircuitBreakerLayer::single(BreakerConfig::default()).completion(AtTrailers::new());
     tower(layer.layer(tower::service_fn(answer_grpc)), request_grpc, End::Answered(200))
 }
 
 fn tonic_breaker_open() -> Call {
-    let layer = damper::tonic::CircuitBreakerLayer::new(open(still!()));
+    let layer = CircuitBreakerLayer::new(open(still!())).completion(AtTrailers::new());
     tower(layer.layer(tower::service_fn(answer_grpc)), request_grpc, End::Failed)
 }

@@ -3,7 +3,6 @@
 //! It is public only because they are crates of their own. It is no part of the semver promise: any of it may change or
 //! go in any release, so `damper-http` and `damper-tonic` are released together with this crate.
 
-pub use crate::breaker::permit::FailOnUnwind;
 pub use crate::keyed::table::Receipt;
 pub use crate::time::human::Human;
 

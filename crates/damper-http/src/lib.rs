@@ -6,7 +6,8 @@
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
 //! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] | `tower`, or `hyper` |
-//! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic`; breakers for its clients are in its module |
+//! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
+//! | a tonic client | [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())` | `tonic` |
 //!
 //! A limiter protects the receiver of load, so it belongs to the server's side. A breaker protects the caller from a
 //! failing callee, so it belongs to the client's side.
@@ -15,6 +16,10 @@
 //! |---|---|---|---|
 //! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by`](RateLimitLayer::by) | [`new`](RateLimitLayer::new), with any [`Limit`]; behind the same keys, any [`KeyedLimit`] |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [`Breakers`] |
+//!
+//! When a call has ended, and whether it went well, is a part of its own, a [`Completion`]: [`AtHead`] by default,
+//! [`AtBodyEnd`], `AtTrailers` for gRPC. A layer of yours that holds something until a call has ended, such as a limit of
+//! calls in flight, uses the same part: see [`CallObserver`] and [`ObservedCall`].
 //!
 //! Layers only translate between HTTP and the primitives: [limiters](damper_core::RateLimiter) and
 //! [breakers](damper_core::CircuitBreaker). With `new` you keep the primitive, to inspect it and to change it.
@@ -55,14 +60,17 @@
 //! | level | event | fields |
 //! |---|---|---|
 //! | debug | a refusal | the method, the path, and up to 64 bytes of the key if it can be displayed |
+//! | debug | a gRPC response that a breaker judges by HTTP, because its layer has no `AtTrailers` | |
 //! | info | a state change of a breaker | the host and the cause |
 //! | error | a request that a limit cannot decide on | the error |
 //!
 //! Requests without a peer address all fail in the same way, so each layer logs only the first, the second, the fourth,
 //! the eighth, and so on, with their number.
 //!
-//! Breakers that you pass to [`CircuitBreakerLayer::new`] are neither counted nor logged. They have listeners of their
-//! own.
+//! Of breakers, those are counted and logged that [`PerHost`] and [`Single`] hold. A [`CircuitBreaker`] that you pass to
+//! [`CircuitBreakerLayer::new`] has a listener of its own.
+//!
+//! [`CircuitBreaker`]: damper_core::CircuitBreaker
 
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
@@ -73,8 +81,9 @@ extern crate alloc;
 extern crate std;
 
 mod circuit_breaker;
+mod completion;
 mod head;
-#[cfg(feature = "tower")]
+#[cfg(feature = "tonic")]
 #[doc(hidden)]
 pub mod internal;
 mod limit;
@@ -84,8 +93,12 @@ mod telemetry;
 pub mod wire;
 
 pub use circuit_breaker::{
-    AtBodyEnd, AtHead, BodyEnd, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Classify, ClassifyEnd,
-    Completion, HostListener, PerHost, ResponseHead, ServerErrors, Single, WatchedBody,
+    Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder, Single,
+    SingleBuilder,
+};
+pub use completion::{
+    AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody,
+    ObservedCall, ResponseHead, ServerErrors,
 };
 pub use head::Head;
 pub use limit::{

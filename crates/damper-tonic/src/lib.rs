@@ -42,14 +42,17 @@
 //! Metadata are headers ([`by_header`](damper_http::RateLimitLayer::by_header)), the full method is the path, and the
 //! address of the peer comes from tonic's server. A stream is limited when it is opened, and its messages are not.
 //!
-//! A breaker is a [`CircuitBreakerLayer`] of this module around a `Channel`, because gRPC says after the last message
-//! whether a call succeeded.
+//! A breaker is the [`CircuitBreakerLayer`](damper_http::CircuitBreakerLayer) of HTTP around a `Channel`, with
+//! [`AtTrailers`], because gRPC says after the last message whether a call succeeded:
+//! `CircuitBreakerLayer::single(config).completion(AtTrailers::new())`. Without `AtTrailers` the breaker would see a
+//! `200 OK` and count an unavailable server as healthy.
 
 // | file | idea |
 // |---|---|
+// | `at_trailers` | when a call has ended |
+// | `verdict` | what a status says about its server, and where a response has it |
 // | `status` | refusals as statuses, for handlers of yours too |
 // | `interceptor` | a limit as an interceptor |
-// | `circuit_breaker` | clients behind breakers |
 
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
@@ -57,10 +60,12 @@
 extern crate alloc;
 extern crate std;
 
-mod circuit_breaker;
+mod at_trailers;
 mod interceptor;
 mod status;
+mod verdict;
 
-pub use circuit_breaker::{CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, Trailers, unavailability};
+pub use at_trailers::AtTrailers;
 pub use interceptor::RateLimitInterceptor;
 pub use status::IntoStatus;
+pub use verdict::unavailability;

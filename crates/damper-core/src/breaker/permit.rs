@@ -173,37 +173,7 @@ impl<B: BreakerRef> Drop for Permit<B> {
 /// It stands on the stack while that code runs, and is [over](Self::over) after it. A call that is dropped while its
 /// caller unwinds has no such guard: it counts as cancelled.
 #[must_use = "it guards while it is in scope"]
-pub struct FailOnUnwind<F: Fail>(F);
-
-/// What a [`FailOnUnwind`] lets fail: a permit, where it is still there, or a closure that records the failure.
-pub trait Fail {
-    /// Records the failure.
-    fn fail(&mut self);
-}
-
-impl<B: BreakerRef> Fail for &mut Option<Permit<B>> {
-    #[inline]
-    fn fail(&mut self) {
-        if let Some(permit) = self.take() {
-            permit.failure();
-        }
-    }
-}
-
-impl<F: FnMut()> Fail for F {
-    #[inline]
-    fn fail(&mut self) {
-        self();
-    }
-}
-
-impl<'a, B: BreakerRef> FailOnUnwind<&'a mut Option<Permit<B>>> {
-    /// Guards a part of the call that has this permit.
-    #[inline]
-    pub fn new(permit: &'a mut Option<Permit<B>>) -> Self {
-        Self(permit)
-    }
-}
+pub(crate) struct FailOnUnwind<F: FnMut()>(F);
 
 impl<F: FnMut()> FailOnUnwind<F> {
     /// Guards a call whose failure `record` records.
@@ -211,25 +181,17 @@ impl<F: FnMut()> FailOnUnwind<F> {
     pub(crate) fn recorded_by(record: F) -> Self {
         Self(record)
     }
-}
 
-impl<F: Fail> FailOnUnwind<F> {
     /// Ends the guard: the code has returned.
     #[inline]
-    pub fn over(self) {
+    pub(crate) fn over(self) {
         core::mem::forget(self);
     }
 }
 
-impl<F: Fail> Drop for FailOnUnwind<F> {
+impl<F: FnMut()> Drop for FailOnUnwind<F> {
     #[inline]
     fn drop(&mut self) {
-        self.0.fail();
-    }
-}
-
-impl<F: Fail> fmt::Debug for FailOnUnwind<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FailOnUnwind").finish_non_exhaustive()
+        (self.0)();
     }
 }

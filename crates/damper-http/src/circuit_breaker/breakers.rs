@@ -39,6 +39,11 @@ use damper_core::time::Clock;
 /// let layer = CircuitBreakerLayer::new(Apart::default());
 /// # let _ = layer;
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not choose a breaker for a request",
+    note = "put a `CircuitBreaker` into an `Arc` or a `static`, and a `KeyedCircuitBreaker<String>` into an `Arc`",
+    note = "breakers with a name in metrics are made by `Single::builder` and `PerHost::builder`"
+)]
 pub trait Breakers {
     /// How a permit refers to its breaker.
     type Breaker: BreakerRef;
@@ -56,6 +61,14 @@ pub trait Breakers {
     /// behind the breakers is not polled. Default: `None`, for breakers that are chosen by the request.
     fn refusal(&self) -> Option<CircuitOpen> {
         None
+    }
+
+    /// Records that a request was refused without [`try_acquire`](Self::try_acquire). Default: does nothing.
+    ///
+    /// That is so where the [`refusal`](Self::refusal) in `poll_ready` left no readiness for the call. It is there for
+    /// metrics and logs.
+    fn record_refusal(&self, open: &CircuitOpen) {
+        _ = open;
     }
 }
 

@@ -1,13 +1,10 @@
 //! The calls of a service behind breakers.
 
-use super::{Classify, Completion};
-use crate::ResponseHead;
+use crate::completion::{CallGuard, Completion, ObservedCall};
 use core::fmt;
-use core::marker::PhantomData;
 use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll};
 use damper_core::breaker::{BreakerRef, CallError, CircuitOpen, Permit};
-use damper_core::internal::FailOnUnwind;
 use http::Response;
 use pin_project_lite::pin_project;
 
@@ -19,71 +16,54 @@ pin_project! {
     /// Dropped before the response, it records no verdict, and a probe gives its place back. A panic of the future is a
     /// failure.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct CircuitBreakFuture<F, B: BreakerRef, V, W> {
+    pub struct CircuitBreakFuture<F, B: BreakerRef, W> {
         #[pin]
-        state: BreakerCall<F, B, V>,
-        completion: PhantomData<fn() -> W>,
+        state: BreakerCall<F, B, W>,
     }
 }
 
 pin_project! {
     #[project = BreakerCallProjection]
-    enum BreakerCall<F, B: BreakerRef, V> {
-        // The permit is there until the response is.
-        Permitted { #[pin] future: F, permit: Option<Permit<B>>, classify: V },
-        Refused { open: CircuitOpen },
+    enum BreakerCall<F, B: BreakerRef, W> {
+        Permitted { #[pin] call: ObservedCall<F, Permit<B>, W> },
+        Refused { open: CircuitOpen, completion: W },
     }
 }
 
-impl<F, B: BreakerRef, V, W> CircuitBreakFuture<F, B, V, W> {
+impl<F, B: BreakerRef, W> CircuitBreakFuture<F, B, W> {
+    /// The call that a permit was acquired for.
     #[inline]
-    pub(super) fn permit(future: F, permit: Option<Permit<B>>, classify: V) -> Self {
-        Self { state: BreakerCall::Permitted { future, permit, classify }, completion: PhantomData }
+    pub(super) fn permitted(future: F, guard: CallGuard<Permit<B>, W>) -> Self {
+        // Not by `observe`: every function that a future passes through copies it.
+        Self { state: BreakerCall::Permitted { call: ObservedCall { future, pending: guard.finish() } } }
     }
 
-    pub(super) fn refuse(open: CircuitOpen) -> Self {
-        Self { state: BreakerCall::Refused { open }, completion: PhantomData }
+    /// A call that is not made.
+    pub(super) fn refused(open: CircuitOpen, completion: W) -> Self {
+        Self { state: BreakerCall::Refused { open, completion } }
     }
 }
 
-impl<F, B, V, W, R, E> Future for CircuitBreakFuture<F, B, V, W>
+impl<F, B, W, R, E> Future for CircuitBreakFuture<F, B, W>
 where
     F: Future<Output = Result<Response<R>, E>>,
     B: BreakerRef,
-    V: Classify<E>,
-    W: Completion<R>,
+    W: Completion<R, E>,
 {
-    type Output = Result<Response<W::Body<B>>, CallError<E>>;
+    type Output = Result<Response<W::Body<Permit<B>>>, W::Error>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
-            BreakerCallProjection::Permitted { future, permit, classify } => {
-                let guard = FailOnUnwind::new(permit);
-                let polled = future.poll(context);
-                let verdict = match &polled {
-                    Poll::Ready(Ok(response)) => Some(classify.verdict(Ok(&ResponseHead::of(response)))),
-                    Poll::Ready(Err(error)) => Some(classify.verdict(Err(error))),
-                    Poll::Pending => None,
-                };
-                guard.over();
-                let result = ready!(polled);
-                // Polled again after it was ready.
-                let (Some(permit), Some(verdict)) = (permit.take(), verdict) else { return Poll::Pending };
-                Poll::Ready(match result {
-                    Ok(response) => Ok(W::conclude(response, permit, verdict)),
-                    Err(error) => {
-                        permit.record(verdict);
-                        Err(CallError::Failed(error))
-                    }
-                })
+            BreakerCallProjection::Permitted { call } => call.poll(context),
+            BreakerCallProjection::Refused { open, completion } => {
+                Poll::Ready(Err(completion.not_called(CallError::Open(*open))))
             }
-            BreakerCallProjection::Refused { open } => Poll::Ready(Err(CallError::Open(*open))),
         }
     }
 }
 
-impl<F, B: BreakerRef, V, W> fmt::Debug for CircuitBreakFuture<F, B, V, W> {
+impl<F, B: BreakerRef, W> fmt::Debug for CircuitBreakFuture<F, B, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_permitted = matches!(self.state, BreakerCall::Permitted { .. });
         f.debug_struct("CircuitBreakFuture").field("is_permitted", &is_permitted).finish_non_exhaustive()

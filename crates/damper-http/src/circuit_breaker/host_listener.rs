@@ -1,33 +1,34 @@
-//! The listeners of the breakers that a layer creates.
+//! The listeners of the breakers that `Single` and `PerHost` create.
 
 use crate::telemetry::{BreakerTelemetry, StateGauge};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use damper_core::breaker::{OnStateChange, StateChange};
 
 /// A callback for state changes, with the host of the breaker.
-pub(super) type StateChangeCallback = Arc<dyn Fn(StateChange, &str) + Send + Sync>;
+type StateChangeCallback = Box<dyn Fn(StateChange, &str) + Send + Sync>;
 
-/// What all breakers of a layer report to.
+/// What all breakers of one name report to.
 pub(super) struct LayerListener {
     callback: Option<StateChangeCallback>,
     pub(super) telemetry: BreakerTelemetry,
 }
 
 impl LayerListener {
-    /// Creates the listener of a layer with the default name and without a callback.
+    /// Creates a listener with the default name and without a callback.
     pub(super) fn unnamed() -> Self {
         Self { callback: None, telemetry: BreakerTelemetry::new("default") }
     }
 
-    /// Returns a listener with this callback.
-    pub(super) fn with_callback(&self, callback: StateChangeCallback) -> Self {
-        Self { callback: Some(callback), telemetry: BreakerTelemetry::new(self.telemetry.name()) }
+    /// Returns the listener with this callback.
+    pub(super) fn with_callback(self, callback: impl Fn(StateChange, &str) + Send + Sync + 'static) -> Self {
+        Self { callback: Some(Box::new(callback)), ..self }
     }
 
-    /// Returns a listener with another name.
-    pub(super) fn named(&self, name: &str) -> Self {
-        Self { callback: self.callback.clone(), telemetry: BreakerTelemetry::new(name) }
+    /// Returns the listener with this name.
+    pub(super) fn named(self, name: &str) -> Self {
+        Self { telemetry: BreakerTelemetry::new(name), ..self }
     }
 }
 
@@ -37,7 +38,7 @@ impl fmt::Debug for LayerListener {
     }
 }
 
-/// Reports the state changes of a breaker, with its host, to logs, metrics and the callback of its layer.
+/// Reports the state changes of a breaker, with its host, to logs, metrics and the callback.
 #[derive(Debug)]
 pub struct HostListener {
     host: Arc<str>,

@@ -1,11 +1,9 @@
-//! Which breakers, what is a failure, and when the verdict is made.
+//! Which breakers, and when a call has ended and how.
 
-use super::{AtBodyEnd, AtHead, Breakers, CircuitBreak, PerHost, ServerErrors, Single};
-use crate::ResponseHead;
-use alloc::sync::Arc;
+use super::{Breakers, CircuitBreak, PerHost, Single};
+use crate::completion::{AtBodyEnd, AtHead, ResponseHead};
 use core::fmt;
-use core::marker::PhantomData;
-use damper_core::breaker::{BreakerConfig, StateChange, Verdict};
+use damper_core::breaker::{BreakerConfig, Verdict};
 
 /// Puts a client's services behind circuit breakers: a failing service is not called, and the caller gets an error at
 /// once.
@@ -13,8 +11,18 @@ use damper_core::breaker::{BreakerConfig, StateChange, Verdict};
 /// Errors and answers with a status of 5xx are failures; every other answer is a success, 429 included. All reach the
 /// caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError). An open breaker is
 /// [`CallError::Open`](damper_core::CallError), which [`CircuitOpen::find_in`](damper_core::CircuitOpen::find_in) finds
-/// in whatever
-/// it is wrapped; no answer is invented.
+/// in whatever it is wrapped; no answer is invented.
+///
+/// | for | write |
+/// |---|---|
+/// | HTTP, judged by the head of the response | `CircuitBreakerLayer::per_host(config)` |
+/// | other failures | [`.classify(closure)`](#method.classify) |
+/// | bodies that break off | [`.when_body_ends()`](#method.when_body_ends) |
+/// | gRPC: a `Channel` of tonic | `.completion(damper::tonic::AtTrailers::new())` |
+/// | a name in metrics, another capacity, a callback | [`new`](Self::new), with [`PerHost::builder`] or [`Single::builder`] |
+///
+/// **A breaker for gRPC needs [`completion`](Self::completion).** Without it the breaker sees the `200 OK` that gRPC sends
+/// before the status, and counts an unavailable server as healthy. Set it where you put a `Channel` behind the layer.
 ///
 /// Clones, and all services that one makes, share the breakers. Permits are taken in `call`, never in `poll_ready`: a
 /// caller that polls for readiness and goes away would keep others from a probe. An open breaker answers at once even
@@ -54,10 +62,10 @@ use damper_core::breaker::{BreakerConfig, StateChange, Verdict};
 /// # Ok(())
 /// # }
 /// ```
-pub struct CircuitBreakerLayer<B = PerHost, V = ServerErrors, W = AtHead> {
+#[derive(Clone)]
+pub struct CircuitBreakerLayer<B = PerHost, W = AtHead> {
     breakers: B,
-    classify: V,
-    completion: PhantomData<fn() -> W>,
+    completion: W,
 }
 
 impl CircuitBreakerLayer<PerHost> {
@@ -65,74 +73,31 @@ impl CircuitBreakerLayer<PerHost> {
     /// not shut off healthy ones.
     ///
     /// The host is that of the target, or else of the header `Host`. However it is spelled, it has one breaker:
-    /// `API.example.com.` is `api.example.com`, and `[2001:DB8::0001]` is `[2001:db8::1]`.
+    /// `API.example.com.` is `api.example.com`, and `[2001:DB8::0001]` is `[2001:db8::1]`. Requests without a host share
+    /// a breaker.
+    ///
+    /// For other settings, build the breakers first: [`PerHost::builder`].
     #[must_use]
     pub fn per_host(config: BreakerConfig) -> Self {
-        Self::new(PerHost::new(config))
-    }
-}
-
-impl<V, W> CircuitBreakerLayer<PerHost, V, W> {
-    /// Sets the name of the layer in logs and metrics. Default: `default`. Call it before the layer makes services.
-    #[must_use]
-    pub fn named(self, name: &str) -> Self {
-        Self { breakers: self.breakers.with_listener(|listener| listener.named(name)), ..self }
-    }
-
-    /// Sets how many hosts are kept at most. Default: 1024. Call it before the layer makes services.
-    #[must_use]
-    pub fn capacity(self, hosts: usize) -> Self {
-        Self { breakers: self.breakers.with_capacity(hosts), ..self }
-    }
-
-    /// Registers a callback for state changes, which gets the host and port, such as `api.example.com:443`. Call it
-    /// before the layer makes services.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::BreakerConfig;
-    /// use damper::http::CircuitBreakerLayer;
-    ///
-    /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default())
-    ///     .on_state_change(|change, host| eprintln!("{host}: {change}"));
-    /// // api.example.com:443: circuit closed -> open: consecutive failures
-    /// # let _ = layer;
-    /// ```
-    #[must_use]
-    pub fn on_state_change(self, hook: impl Fn(StateChange, &str) + Send + Sync + 'static) -> Self {
-        Self { breakers: self.breakers.with_listener(|listener| listener.with_callback(Arc::new(hook))), ..self }
+        Self::new(PerHost::with_defaults(config))
     }
 }
 
 impl CircuitBreakerLayer<Single> {
     /// Creates a layer with one breaker for all requests.
+    ///
+    /// For other settings, build the breaker first: [`Single::builder`].
     #[must_use]
     pub fn single(config: BreakerConfig) -> Self {
-        Self::new(Single::new(config))
-    }
-}
-
-impl<V, W> CircuitBreakerLayer<Single, V, W> {
-    /// Sets the name of the layer in logs and metrics. Default: `default`. Call it before the layer makes services.
-    #[must_use]
-    pub fn named(self, name: &str) -> Self {
-        Self { breakers: self.breakers.with_listener(|listener| listener.named(name)), ..self }
-    }
-
-    /// Registers a callback for state changes. Call it before the layer makes services.
-    #[must_use]
-    pub fn on_state_change(self, hook: impl Fn(StateChange) + Send + Sync + 'static) -> Self {
-        let hook = Arc::new(move |change, _: &str| hook(change));
-        Self { breakers: self.breakers.with_listener(|listener| listener.with_callback(hook)), ..self }
+        Self::new(Single::builder(config).build())
     }
 }
 
 impl<B: Breakers> CircuitBreakerLayer<B> {
     /// Creates a layer from existing breakers.
     ///
-    /// Keep the breakers to inspect and to control them. They may have another clock, or be [`Breakers`] of your own.
+    /// They are [`PerHost`] or [`Single`] with settings of your own, or a breaker in a `static` or an `Arc`, which you
+    /// keep to inspect and to control it and which may have another clock, or [`Breakers`] of your own.
     ///
     /// # Examples
     ///
@@ -152,15 +117,16 @@ impl<B: Breakers> CircuitBreakerLayer<B> {
     /// # Ok::<(), damper::CapacityError>(())
     /// ```
     pub fn new(breakers: B) -> Self {
-        Self { breakers, classify: ServerErrors, completion: PhantomData }
+        Self { breakers, completion: AtHead::new() }
     }
 }
 
-impl<B, V, W> CircuitBreakerLayer<B, V, W> {
-    /// Sets what an answer, or the error in its place, says about its server. Default: [`ServerErrors`].
+impl<B, V> CircuitBreakerLayer<B, AtHead<V>> {
+    /// Sets what an answer, or the error in its place, says about its server. Default:
+    /// [`ServerErrors`](crate::ServerErrors).
     ///
-    /// The closure is cloned for every call. It names the service's error, `hyper_util::client::legacy::Error` for
-    /// instance.
+    /// The closure is cloned for every call, which costs nothing if it captures nothing. It names the service's error,
+    /// `hyper_util::client::legacy::Error` for instance.
     ///
     /// # Examples
     ///
@@ -180,11 +146,11 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn classify<E, F>(self, classify: F) -> CircuitBreakerLayer<B, F, W>
+    pub fn classify<E, F>(self, classify: F) -> CircuitBreakerLayer<B, AtHead<F>>
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
     {
-        CircuitBreakerLayer { breakers: self.breakers, classify, completion: PhantomData }
+        CircuitBreakerLayer { breakers: self.breakers, completion: self.completion.classify(classify) }
     }
 
     /// Makes the verdict on a success at the end of the body. Default: at the head of the response.
@@ -198,43 +164,50 @@ impl<B, V, W> CircuitBreakerLayer<B, V, W> {
     /// [`max_half_open`](damper_core::breaker::BreakerConfigBuilder::max_half_open): until its first data, a probe
     /// keeps its place.
     #[must_use]
-    pub fn when_body_ends(self) -> CircuitBreakerLayer<B, V, AtBodyEnd> {
-        CircuitBreakerLayer { breakers: self.breakers, classify: self.classify, completion: PhantomData }
+    pub fn when_body_ends(self) -> CircuitBreakerLayer<B, AtBodyEnd<V>> {
+        CircuitBreakerLayer { breakers: self.breakers, completion: self.completion.into() }
     }
 }
 
-#[cfg(feature = "tonic")]
-impl<B, V, W> CircuitBreakerLayer<B, V, W> {
-    /// The breakers, for another protocol.
-    pub(crate) fn breakers(&self) -> &B {
-        &self.breakers
+impl<B, V> CircuitBreakerLayer<B, AtBodyEnd<V>> {
+    /// Sets what an answer, or the error in its place, says about its server, as it does
+    /// [before `when_body_ends`](Self::when_body_ends).
+    #[must_use]
+    pub fn classify<E, F>(self, classify: F) -> CircuitBreakerLayer<B, AtBodyEnd<F>>
+    where
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
+    {
+        CircuitBreakerLayer { breakers: self.breakers, completion: self.completion.classify(classify) }
     }
 }
 
-impl<B: Clone, V: Clone, W> CircuitBreakerLayer<B, V, W> {
+impl<B, W> CircuitBreakerLayer<B, W> {
+    /// Sets when a call has ended, and with which verdict: a [`Completion`](crate::Completion). Default: [`AtHead`].
+    ///
+    /// For gRPC, pass `damper::tonic::AtTrailers::new()`.
+    #[must_use]
+    pub fn completion<X>(self, completion: X) -> CircuitBreakerLayer<B, X> {
+        CircuitBreakerLayer { breakers: self.breakers, completion }
+    }
+}
+
+impl<B: Clone, W: Clone> CircuitBreakerLayer<B, W> {
     /// Puts a service behind the breakers.
-    pub fn layer<S>(&self, service: S) -> CircuitBreak<S, B, V, W> {
-        CircuitBreak::new(service, self.breakers.clone(), self.classify.clone())
+    pub fn layer<S>(&self, service: S) -> CircuitBreak<S, B, W> {
+        CircuitBreak::new(service, self.breakers.clone(), self.completion.clone())
     }
 }
 
 #[cfg(feature = "tower")]
-impl<B: Clone, V: Clone, W, S> tower_layer::Layer<S> for CircuitBreakerLayer<B, V, W> {
-    type Service = CircuitBreak<S, B, V, W>;
+impl<B: Clone, W: Clone, S> tower_layer::Layer<S> for CircuitBreakerLayer<B, W> {
+    type Service = CircuitBreak<S, B, W>;
 
-    fn layer(&self, service: S) -> CircuitBreak<S, B, V, W> {
+    fn layer(&self, service: S) -> CircuitBreak<S, B, W> {
         self.layer(service)
     }
 }
 
-/// Clones share the breakers.
-impl<B: Clone, V: Clone, W> Clone for CircuitBreakerLayer<B, V, W> {
-    fn clone(&self) -> Self {
-        Self { breakers: self.breakers.clone(), classify: self.classify.clone(), completion: PhantomData }
-    }
-}
-
-impl<B: fmt::Debug, V, W> fmt::Debug for CircuitBreakerLayer<B, V, W> {
+impl<B: fmt::Debug, W> fmt::Debug for CircuitBreakerLayer<B, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CircuitBreakerLayer").field("breakers", &self.breakers).finish_non_exhaustive()
     }

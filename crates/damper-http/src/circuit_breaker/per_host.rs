@@ -1,21 +1,37 @@
-//! A breaker per host, which their layer creates.
+//! A breaker per host, with telemetry.
 
 use super::Breakers;
 use super::host_listener::{HostListener, LayerListener};
 use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
-use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit};
+use damper_core::CapacityError;
+use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit, StateChange};
 use damper_core::store::LruStore;
 use damper_core::time::{DefaultClock, Monotonic};
 
-/// The hosts that a layer keeps by default.
-const DEFAULT_CAPACITY: usize = 1024;
-
 type HostBreaker = CircuitBreaker<DefaultClock, HostListener>;
 
-/// A breaker per host, for the hosts that were called last. Made by
-/// [`CircuitBreakerLayer::per_host`](super::CircuitBreakerLayer::per_host).
+/// A breaker per host and port, for the hosts that were called last, which are counted and logged under one name. Clones
+/// share them.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::BreakerConfig;
+/// use damper::http::{CircuitBreakerLayer, PerHost};
+///
+/// let hosts = PerHost::builder(BreakerConfig::default())
+///     .named("upstreams")
+///     .capacity(64)
+///     .on_state_change(|change, host| eprintln!("{host}: {change}"))
+///     .build()?;
+/// // api.example.com:443: circuit closed -> open: consecutive failures
+/// let layer = CircuitBreakerLayer::new(hosts);
+/// # let _ = layer;
+/// # Ok::<(), damper::CapacityError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PerHost(Arc<PerHostInner>);
 
@@ -28,24 +44,19 @@ struct PerHostInner {
 }
 
 impl PerHost {
-    pub(super) fn new(config: BreakerConfig) -> Self {
-        Self::of(DEFAULT_CAPACITY, config, Arc::new(LayerListener::unnamed()))
+    /// Returns a builder for breakers of this configuration.
+    pub fn builder(config: BreakerConfig) -> PerHostBuilder {
+        PerHostBuilder { config, capacity: None, listener: LayerListener::unnamed() }
     }
 
-    fn of(capacity: usize, config: BreakerConfig, listener: Arc<LayerListener>) -> Self {
-        let hosts = LruStore::new(capacity).unwrap_or_default();
-        let hosts = hosts.keep_if(|breaker: &HostBreaker| breaker.status().is_worth_keeping());
-        Self(Arc::new(PerHostInner { hosts, config, listener }))
+    /// Creates breakers with the defaults of the builder, for a layer.
+    pub(super) fn with_defaults(config: BreakerConfig) -> Self {
+        Self::of(LruStore::default(), config, LayerListener::unnamed())
     }
 
-    /// Returns new breakers with another listener.
-    pub(super) fn with_listener(&self, change: impl FnOnce(&LayerListener) -> LayerListener) -> Self {
-        Self::of(self.0.hosts.capacity(), self.0.config, Arc::new(change(&self.0.listener)))
-    }
-
-    /// Returns new breakers for at most `capacity` hosts.
-    pub(super) fn with_capacity(&self, capacity: usize) -> Self {
-        Self::of(capacity, self.0.config, Arc::clone(&self.0.listener))
+    fn of(hosts: LruStore<String, HostBreaker>, config: BreakerConfig, listener: LayerListener) -> Self {
+        let hosts = hosts.keep_if(|breaker| breaker.status().is_worth_keeping());
+        Self(Arc::new(PerHostInner { hosts, config, listener: Arc::new(listener) }))
     }
 
     fn breaker(&self, host: &str) -> Arc<HostBreaker> {
@@ -66,5 +77,42 @@ impl Breakers for PerHost {
         let permit = breaker.try_acquire_owned();
         self.0.listener.telemetry.record_call(&permit, || breaker.state());
         permit
+    }
+}
+
+/// Builds [`PerHost`] breakers. Made by [`PerHost::builder`].
+#[derive(Debug)]
+#[must_use = "builders do nothing until `build`"]
+pub struct PerHostBuilder {
+    config: BreakerConfig,
+    capacity: Option<usize>,
+    listener: LayerListener,
+}
+
+impl PerHostBuilder {
+    /// Sets the name in logs and metrics. Default: `default`.
+    pub fn named(self, name: &str) -> Self {
+        Self { listener: self.listener.named(name), ..self }
+    }
+
+    /// Sets how many hosts are kept at most. Default: 1024.
+    pub fn capacity(self, hosts: usize) -> Self {
+        Self { capacity: Some(hosts), ..self }
+    }
+
+    /// Registers a callback for state changes, which gets the host and port, such as `api.example.com:443`. Default:
+    /// none.
+    pub fn on_state_change(self, callback: impl Fn(StateChange, &str) + Send + Sync + 'static) -> Self {
+        Self { listener: self.listener.with_callback(callback), ..self }
+    }
+
+    /// Builds the breakers.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] if the capacity is not 1 to 2^28.
+    pub fn build(self) -> Result<PerHost, CapacityError> {
+        let hosts = self.capacity.map_or_else(|| Ok(LruStore::default()), LruStore::new)?;
+        Ok(PerHost::of(hosts, self.config, self.listener))
     }
 }

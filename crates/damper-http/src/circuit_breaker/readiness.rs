@@ -11,18 +11,18 @@
 //! - A service that is ready and is then not called stays ready: it keeps its reservation for the next call, whose
 //!   `poll_ready` polls it again, as tower's contract allows. While the breaker is open it is not polled again.
 //! - A service that was not polled is not called, even if the breaker would let the call pass by then (the cooldown
-//!   ended in between). That call is refused with a `retry_after` of zero, and a probe gives its place back.
+//!   ended in between). That call is refused with a `retry_after` of zero, and takes no permit.
 //! - A clone has no readiness.
 
 use super::Breakers;
 use crate::Head;
 use core::task::Poll;
-use damper_core::breaker::{BreakerRef, CircuitOpen, Permit};
+use damper_core::breaker::{CircuitOpen, Permit};
 use damper_core::internal::open_for_no_time;
 
 /// The known readiness of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Readiness {
+pub(super) enum Readiness {
     /// Unknown since its last call.
     #[default]
     Unknown,
@@ -35,7 +35,7 @@ pub enum Readiness {
 impl Readiness {
     /// Polls the service's readiness by `poll`, unless the breaker would refuse the call anyway.
     #[inline]
-    pub fn poll<E>(
+    pub(super) fn poll<E>(
         &mut self,
         breakers: &impl Breakers,
         poll: impl FnOnce() -> Poll<Result<(), E>>,
@@ -57,15 +57,15 @@ impl Readiness {
     ///
     /// [`CircuitOpen`], from the breaker or because the service was not polled for readiness.
     #[inline]
-    pub fn try_acquire<B: Breakers>(
+    pub(super) fn try_acquire<B: Breakers>(
         &mut self,
         breakers: &B,
         head: &Head<'_>,
     ) -> Result<Permit<B::Breaker>, CircuitOpen> {
-        let permit = breakers.try_acquire(head);
         if *self == Self::Skipped {
-            return self.refuse(permit);
+            return Err(self.refuse(breakers));
         }
+        let permit = breakers.try_acquire(head);
         if permit.is_ok() {
             *self = Self::Unknown;
         }
@@ -74,9 +74,10 @@ impl Readiness {
 
     /// Refuses the call of a service that was not polled for readiness.
     #[cold]
-    fn refuse<R: BreakerRef>(&mut self, permit: Result<Permit<R>, CircuitOpen>) -> Result<Permit<R>, CircuitOpen> {
+    fn refuse(&mut self, breakers: &impl Breakers) -> CircuitOpen {
         *self = Self::Unknown;
-        permit?.ignore();
-        Err(open_for_no_time())
+        let open = breakers.refusal().unwrap_or_else(open_for_no_time);
+        breakers.record_refusal(&open);
+        open
     }
 }

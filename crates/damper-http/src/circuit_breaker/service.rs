@@ -1,22 +1,20 @@
 //! A service behind breakers.
 
 #[cfg(feature = "tower")]
-use super::Readiness;
-use super::{AtHead, Breakers, CircuitBreakFuture, Classify, Completion, PerHost, ServerErrors};
+use super::readiness::Readiness;
+use super::{Breakers, CircuitBreakFuture, PerHost};
 use crate::Head;
+use crate::completion::{AtHead, CallGuard, Completion};
 use core::fmt;
-use core::marker::PhantomData;
-use damper_core::breaker::CallError;
-use damper_core::internal::FailOnUnwind;
+use damper_core::breaker::Permit;
 use http::{Request, Response};
 
 /// A client's service behind breakers. Made by [`CircuitBreakerLayer`](super::CircuitBreakerLayer).
 ///
 /// Ready whenever the service behind it is, and whenever [one breaker](super::CircuitBreakerLayer::single) for all
 /// requests would refuse the call: an open breaker answers at once and does not ask the service. An error of the
-/// service's readiness is passed on as [`CallError::Failed`](damper_core::CallError) and not counted, because it
-/// belongs to no
-/// request.
+/// service's readiness is passed on, as [`CallError::Failed`](damper_core::CallError) or what the completion makes of
+/// it, and not counted, because it belongs to no request.
 ///
 /// Readiness that the service has and that a refusal does not use stays for the next call. If the breaker ceases to
 /// refuse between `poll_ready` and `call`, that one call is still refused, with a `retry_after` of zero, because the
@@ -26,24 +24,23 @@ use http::{Request, Response};
 ///
 /// # Cancel safety
 ///
-/// A future that is dropped before its response records no verdict, and a probe gives its place back. A panic, in
-/// `call` or in the future, is a failure, and reaches the caller.
-pub struct CircuitBreak<S, B = PerHost, V = ServerErrors, W = AtHead> {
+/// A future that is dropped before its response records no verdict, nor does a body that is dropped before the call has
+/// ended; a probe then gives its place back. A panic, in `call`, in the future or in the body, is a failure, and reaches
+/// the caller.
+pub struct CircuitBreak<S, B = PerHost, W = AtHead> {
     service: S,
     breakers: B,
-    classify: V,
-    completion: PhantomData<fn() -> W>,
+    completion: W,
     #[cfg(feature = "tower")]
     readiness: Readiness,
 }
 
-impl<S, B, V, W> CircuitBreak<S, B, V, W> {
-    pub(super) fn new(service: S, breakers: B, classify: V) -> Self {
+impl<S, B, W> CircuitBreak<S, B, W> {
+    pub(super) fn new(service: S, breakers: B, completion: W) -> Self {
         Self {
             service,
             breakers,
-            classify,
-            completion: PhantomData,
+            completion,
             #[cfg(feature = "tower")]
             readiness: Readiness::default(),
         }
@@ -66,72 +63,68 @@ impl<S, B, V, W> CircuitBreak<S, B, V, W> {
 }
 
 #[cfg(feature = "tower")]
-impl<S, B, V, W, Q, R> tower_service::Service<Request<Q>> for CircuitBreak<S, B, V, W>
+impl<S, B, W, Q, R> tower_service::Service<Request<Q>> for CircuitBreak<S, B, W>
 where
     S: tower_service::Service<Request<Q>, Response = Response<R>>,
     B: Breakers,
-    V: Classify<S::Error> + Clone,
-    W: Completion<R>,
+    W: Completion<R, S::Error> + Clone,
 {
-    type Response = Response<W::Body<B::Breaker>>;
-    type Error = CallError<S::Error>;
-    type Future = CircuitBreakFuture<S::Future, B::Breaker, V, W>;
+    type Response = Response<W::Body<Permit<B::Breaker>>>;
+    type Error = W::Error;
+    type Future = CircuitBreakFuture<S::Future, B::Breaker, W>;
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
-        let Self { service, breakers, readiness, .. } = self;
-        readiness.poll(breakers, || service.poll_ready(context)).map_err(CallError::Failed)
+        let Self { service, breakers, completion, readiness } = self;
+        readiness
+            .poll(breakers, || service.poll_ready(context))
+            .map_err(|error| completion.not_called(damper_core::CallError::Failed(error)))
     }
 
     #[inline]
     fn call(&mut self, request: Request<Q>) -> Self::Future {
         match self.readiness.try_acquire(&self.breakers, &Head::of(&request)) {
             Ok(permit) => {
-                let mut permit = Some(permit);
-                let guard = FailOnUnwind::new(&mut permit);
+                let guard = CallGuard::new(permit, self.completion.clone());
                 let future = self.service.call(request);
-                guard.over();
-                CircuitBreakFuture::permit(future, permit, self.classify.clone())
+                CircuitBreakFuture::permitted(future, guard)
             }
-            Err(open) => CircuitBreakFuture::refuse(open),
+            Err(open) => CircuitBreakFuture::refused(open, self.completion.clone()),
         }
     }
 }
 
 #[cfg(feature = "hyper")]
-impl<S, B, V, W, Q, R> hyper::service::Service<Request<Q>> for CircuitBreak<S, B, V, W>
+impl<S, B, W, Q, R> hyper::service::Service<Request<Q>> for CircuitBreak<S, B, W>
 where
     S: hyper::service::Service<Request<Q>, Response = Response<R>>,
     B: Breakers,
-    V: Classify<S::Error> + Clone,
-    W: Completion<R>,
+    W: Completion<R, S::Error> + Clone,
 {
-    type Response = Response<W::Body<B::Breaker>>;
-    type Error = CallError<S::Error>;
-    type Future = CircuitBreakFuture<S::Future, B::Breaker, V, W>;
+    type Response = Response<W::Body<Permit<B::Breaker>>>;
+    type Error = W::Error;
+    type Future = CircuitBreakFuture<S::Future, B::Breaker, W>;
 
     #[inline]
     fn call(&self, request: Request<Q>) -> Self::Future {
         match self.breakers.try_acquire(&Head::of(&request)) {
             Ok(permit) => {
-                let mut permit = Some(permit);
-                let guard = FailOnUnwind::new(&mut permit);
+                let guard = CallGuard::new(permit, self.completion.clone());
                 let future = self.service.call(request);
-                guard.over();
-                CircuitBreakFuture::permit(future, permit, self.classify.clone())
+                CircuitBreakFuture::permitted(future, guard)
             }
-            Err(open) => CircuitBreakFuture::refuse(open),
+            Err(open) => CircuitBreakFuture::refused(open, self.completion.clone()),
         }
     }
 }
 
 /// Clones share the breakers; they do not share readiness.
-impl<S: Clone, B: Clone, V: Clone, W> Clone for CircuitBreak<S, B, V, W> {
+impl<S: Clone, B: Clone, W: Clone> Clone for CircuitBreak<S, B, W> {
     fn clone(&self) -> Self {
-        Self::new(self.service.clone(), self.breakers.clone(), self.classify.clone())
+        Self::new(self.service.clone(), self.breakers.clone(), self.completion.clone())
     }
 }
 
-impl<S: fmt::Debug, B: fmt::Debug, V, W> fmt::Debug for CircuitBreak<S, B, V, W> {
+impl<S: fmt::Debug, B: fmt::Debug, W> fmt::Debug for CircuitBreak<S, B, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CircuitBreak")
             .field("service", &self.service)

@@ -1,14 +1,28 @@
-//! One breaker for all requests, which its layer creates.
+//! One breaker for all requests, with telemetry.
 
 use super::Breakers;
 use super::host_listener::{HostListener, LayerListener};
 use crate::Head;
 use alloc::sync::Arc;
-use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit};
+use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit, StateChange};
 use damper_core::time::{DefaultClock, Monotonic};
 
-/// One breaker for all requests. Made by
-/// [`CircuitBreakerLayer::single`](super::CircuitBreakerLayer::single).
+/// One breaker for all requests, which is counted and logged under a name. Clones share it.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::BreakerConfig;
+/// use damper::http::{CircuitBreakerLayer, Single};
+///
+/// let payments = Single::builder(BreakerConfig::default())
+///     .named("payments")
+///     .on_state_change(|change| eprintln!("{change}")) // circuit closed -> open: consecutive failures
+///     .build();
+/// let layer = CircuitBreakerLayer::new(payments);
+/// # let _ = layer;
+/// ```
 #[derive(Clone, Debug)]
 pub struct Single(Arc<SingleInner>);
 
@@ -16,24 +30,13 @@ pub struct Single(Arc<SingleInner>);
 #[derive(Debug)]
 struct SingleInner {
     breaker: Arc<CircuitBreaker<DefaultClock, HostListener>>,
-    config: BreakerConfig,
     listener: Arc<LayerListener>,
 }
 
 impl Single {
-    pub(super) fn new(config: BreakerConfig) -> Self {
-        Self::with(config, LayerListener::unnamed())
-    }
-
-    fn with(config: BreakerConfig, listener: LayerListener) -> Self {
-        let listener = Arc::new(listener);
-        let breaker = CircuitBreaker::with_clock(config, Monotonic).with_listener(HostListener::new("", &listener));
-        Self(Arc::new(SingleInner { breaker: Arc::new(breaker), config, listener }))
-    }
-
-    /// Returns a new breaker with another listener.
-    pub(super) fn with_listener(&self, change: impl FnOnce(&LayerListener) -> LayerListener) -> Self {
-        Self::with(self.0.config, change(&self.0.listener))
+    /// Returns a builder for a breaker of this configuration.
+    pub fn builder(config: BreakerConfig) -> SingleBuilder {
+        SingleBuilder { config, listener: LayerListener::unnamed() }
     }
 }
 
@@ -42,7 +45,7 @@ impl Breakers for Single {
 
     #[inline]
     fn try_acquire(&self, _: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
-        let SingleInner { breaker, listener, .. } = &*self.0;
+        let SingleInner { breaker, listener } = &*self.0;
         let permit = breaker.try_acquire_owned();
         listener.telemetry.record_call(&permit, || breaker.state());
         permit
@@ -51,5 +54,38 @@ impl Breakers for Single {
     #[inline]
     fn refusal(&self) -> Option<CircuitOpen> {
         self.0.breaker.refusal()
+    }
+
+    fn record_refusal(&self, open: &CircuitOpen) {
+        self.0.listener.telemetry.record_refusal(open);
+    }
+}
+
+/// Builds a [`Single`]. Made by [`Single::builder`].
+#[derive(Debug)]
+#[must_use = "builders do nothing until `build`"]
+pub struct SingleBuilder {
+    config: BreakerConfig,
+    listener: LayerListener,
+}
+
+impl SingleBuilder {
+    /// Sets the name in logs and metrics. Default: `default`.
+    pub fn named(self, name: &str) -> Self {
+        Self { listener: self.listener.named(name), ..self }
+    }
+
+    /// Registers a callback for state changes. Default: none.
+    pub fn on_state_change(self, callback: impl Fn(StateChange) + Send + Sync + 'static) -> Self {
+        Self { listener: self.listener.with_callback(move |change, _| callback(change)), ..self }
+    }
+
+    /// Builds the breaker.
+    #[must_use]
+    pub fn build(self) -> Single {
+        let listener = Arc::new(self.listener);
+        let breaker = CircuitBreaker::with_clock(self.config, Monotonic);
+        let breaker = Arc::new(breaker.with_listener(HostListener::new("", &listener)));
+        Single(Arc::new(SingleInner { breaker, listener }))
     }
 }

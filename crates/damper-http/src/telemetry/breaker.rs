@@ -62,18 +62,25 @@ impl BreakerTelemetry {
     /// Records a call and whether it passed. A call that passes is a probe if the `state` is half-open.
     #[inline]
     pub(crate) fn record_call<T>(&self, permit: &Result<T, CircuitOpen>, state: impl FnOnce() -> State) {
-        #[cfg(feature = "metrics")]
         match permit {
             Ok(_) => {
-                self.counters().allowed.increment(1);
-                self.counters().probes.increment(u64::from(state() == State::HalfOpen));
+                #[cfg(feature = "metrics")]
+                {
+                    self.counters().allowed.increment(1);
+                    self.counters().probes.increment(u64::from(state() == State::HalfOpen));
+                }
             }
-            Err(_) => self.counters().refused.increment(1),
+            Err(open) => self.record_refusal(open),
         }
+    }
+
+    /// Records a refused call.
+    #[inline]
+    pub(crate) fn record_refusal(&self, open: &CircuitOpen) {
+        #[cfg(feature = "metrics")]
+        self.counters().refused.increment(1);
         #[cfg(feature = "tracing")]
-        if let Err(open) = permit {
-            tracing::debug!(target: "damper", breaker = self.name, "{open}");
-        }
+        tracing::debug!(target: "damper", breaker = self.name, "{open}");
     }
 
     /// Records the evictions of hosts so far, and those among them of breakers that were worth keeping.

@@ -5,9 +5,12 @@
 // |---|---|
 // | `limit` | what a limit decides |
 // | `breaker` | what breakers do |
+// | `completion` | what is judged by the wrong protocol |
 
 mod breaker;
+mod completion;
 mod limit;
 
 pub(super) use breaker::{BreakerTelemetry, StateGauge};
+pub(super) use completion::log_grpc_judged_by_http;
 pub(super) use limit::LimitTelemetry;

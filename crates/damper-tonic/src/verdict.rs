@@ -15,9 +15,9 @@ const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 /// Returns a failure for `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED`, and a success for all other
 /// codes.
 ///
-/// This is the default of [`CircuitBreakerLayer::classify`](super::CircuitBreakerLayer::classify).
+/// This is the default of [`AtTrailers::classify`](crate::AtTrailers::classify).
 ///
-/// The layer counts `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo` as a success: that is a limiter, which is alive
+/// [`AtTrailers`](crate::AtTrailers) counts `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo` as a success: that is a limiter, which is alive
 /// and has said when to come back, as HTTP's 429 does.
 #[must_use]
 pub fn unavailability(code: Code) -> Verdict {

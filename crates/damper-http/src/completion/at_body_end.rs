@@ -1,0 +1,84 @@
+//! A call ends with the body of its response.
+
+use super::{
+    AtHead, BodyEnd, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody, ResponseHead, ServerErrors,
+};
+use core::fmt;
+use damper_core::breaker::{CallError, Verdict};
+use http::Response;
+use http_body::Body;
+
+/// A call ends with the body of its response, unless the head shows a failure already.
+///
+/// A body that fails after a 200 is a failure, and one that is dropped before its end has no verdict. As
+/// [`AtHead`], it is not for gRPC: use `damper::tonic::AtTrailers`.
+#[derive(Clone, Copy, Default)]
+pub struct AtBodyEnd<V = ServerErrors> {
+    head: AtHead<V>,
+}
+
+impl AtBodyEnd {
+    /// Creates a completion that judges heads by [`ServerErrors`].
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { head: AtHead::new() }
+    }
+}
+
+impl<V> AtBodyEnd<V> {
+    /// Sets what a response, or the error in its place, says about its server. Default: [`ServerErrors`].
+    ///
+    /// The closure names the service's error. Only after a success does the body decide.
+    #[must_use]
+    pub fn classify<E, F>(self, classify: F) -> AtBodyEnd<F>
+    where
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
+    {
+        AtBodyEnd { head: AtHead { classify } }
+    }
+}
+
+/// The same verdicts on heads, at the end of the body.
+impl<V> From<AtHead<V>> for AtBodyEnd<V> {
+    fn from(head: AtHead<V>) -> Self {
+        Self { head }
+    }
+}
+
+impl<R: Body, E, V: Classify<E>> Completion<R, E> for AtBodyEnd<V> {
+    type Body<O: CallObserver> = ObservedBody<R, O>;
+    type Error = CallError<E>;
+
+    fn verdict(&self, response: &Response<R>) -> Option<Verdict> {
+        // A body cannot turn a failure into a success.
+        Completion::<R, E>::verdict(&self.head, response).filter(|verdict| *verdict != Verdict::Success)
+    }
+
+    fn failed(&self, error: E) -> (Verdict, CallError<E>) {
+        Completion::<R, E>::failed(&self.head, error)
+    }
+
+    fn respond<O: CallObserver>(self, response: Response<R>, observer: Option<O>) -> Response<ObservedBody<R, O>> {
+        response.map(|body| ObservedBody::new(body, observer, BodyErrors))
+    }
+
+    fn not_called(&self, error: CallError<E>) -> CallError<E> {
+        error
+    }
+}
+
+impl<V> fmt::Debug for AtBodyEnd<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtBodyEnd").finish_non_exhaustive()
+    }
+}
+
+/// Counts a body that ends by an error as a failure, and every other as a success.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BodyErrors;
+
+impl ClassifyEnd for BodyErrors {
+    fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
+        Verdict::failure_if(matches!(end, BodyEnd::Error))
+    }
+}

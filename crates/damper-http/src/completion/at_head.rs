@@ -1,0 +1,70 @@
+//! A call ends with the head of its response.
+
+use super::{CallObserver, Classify, Completion, ResponseHead, ServerErrors};
+use crate::telemetry;
+use core::fmt;
+use damper_core::breaker::{CallError, Verdict};
+use http::Response;
+
+/// A call ends when the head of its response arrives. The caller gets the service's own bodies.
+///
+/// It is not for gRPC, whose status follows the last message: there nearly every head is a `200 OK`, so a failing
+/// service would count as healthy. Use `damper::tonic::AtTrailers`. With the feature `tracing`, every gRPC response that
+/// is judged by its head is logged at the level debug.
+#[derive(Clone, Copy, Default)]
+pub struct AtHead<V = ServerErrors> {
+    pub(super) classify: V,
+}
+
+impl AtHead {
+    /// Creates a completion that judges by [`ServerErrors`].
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { classify: ServerErrors }
+    }
+}
+
+impl<V> AtHead<V> {
+    /// Sets what a response, or the error in its place, says about its server. Default: [`ServerErrors`].
+    ///
+    /// The closure names the service's error.
+    #[must_use]
+    pub fn classify<E, F>(self, classify: F) -> AtHead<F>
+    where
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
+    {
+        AtHead { classify }
+    }
+}
+
+impl<R, E, V: Classify<E>> Completion<R, E> for AtHead<V> {
+    type Body<O: CallObserver> = R;
+    type Error = CallError<E>;
+
+    #[inline]
+    fn verdict(&self, response: &Response<R>) -> Option<Verdict> {
+        telemetry::log_grpc_judged_by_http(response);
+        Some(self.classify.verdict(Ok(&ResponseHead::of(response))))
+    }
+
+    #[inline]
+    fn failed(&self, error: E) -> (Verdict, CallError<E>) {
+        (self.classify.verdict(Err(&error)), CallError::Failed(error))
+    }
+
+    #[inline]
+    fn respond<O: CallObserver>(self, response: Response<R>, _: Option<O>) -> Response<R> {
+        response
+    }
+
+    #[inline]
+    fn not_called(&self, error: CallError<E>) -> CallError<E> {
+        error
+    }
+}
+
+impl<V> fmt::Debug for AtHead<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtHead").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,51 @@
+//! A call that is about to be made.
+
+use super::{CallObserver, ObservedCall};
+use core::fmt;
+
+/// Guards a service's `call`: a panic in it is reported to the observer, and reaches the caller.
+///
+/// Create it before the call, and pass it the future: `CallGuard::new(observer, completion).observe(service.call(request))`.
+/// Dropped without a call, it drops the observer, which learns no verdict. [`ObservedCall`] has an example.
+#[must_use = "it makes no call by itself"]
+pub struct CallGuard<O: CallObserver, W> {
+    // Both are there until the future is.
+    pending: Option<(O, W)>,
+}
+
+impl<O: CallObserver, W> CallGuard<O, W> {
+    /// Creates a guard for a call whose end this observer learns.
+    #[inline]
+    pub fn new(observer: O, completion: W) -> Self {
+        Self { pending: Some((observer, completion)) }
+    }
+
+    /// Returns the call of this future, which reports its end.
+    #[inline]
+    pub fn observe<F>(self, future: F) -> ObservedCall<F, O, W> {
+        ObservedCall { future, pending: self.finish() }
+    }
+
+    /// Ends the guard: the call has returned its future.
+    #[inline]
+    pub(crate) fn finish(mut self) -> Option<(O, W)> {
+        self.pending.take()
+    }
+}
+
+impl<O: CallObserver, W> Drop for CallGuard<O, W> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some((observer, _)) = self.pending.take()
+            && std::thread::panicking()
+        {
+            observer.panicked();
+        }
+    }
+}
+
+impl<O: CallObserver, W> fmt::Debug for CallGuard<O, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallGuard").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,40 @@
+//! When a call has ended, and how.
+//!
+//! A layer that holds something until a call has *ended*, not only until its response begins, needs three parts:
+//!
+//! | part | is |
+//! |---|---|
+//! | [`CallObserver`] | what the layer holds: it learns the verdict on the call |
+//! | [`Completion`] | when the call has ended, and with which verdict: [`AtHead`], [`AtBodyEnd`], or that of a protocol |
+//! | [`CallGuard`], [`ObservedCall`] | the call itself, which brings both together |
+
+// | file | idea |
+// |---|---|
+// | `completion` | when a call has ended, and with which verdict |
+// | `at_head`, `at_body_end` | the two answers of HTTP |
+// | `classify` | what a response says about its server |
+// | `call_observer` | what learns how a call ended |
+// | `call_guard` | a call that is about to be made |
+// | `observed_call` | a call whose end is reported |
+// | `observed_body` | a response body that reports its end |
+// | `panic_guard` | reports a panic |
+
+mod at_body_end;
+mod at_head;
+mod call_guard;
+mod call_observer;
+mod classify;
+mod completion;
+mod observed_body;
+mod observed_call;
+mod panic_guard;
+
+pub use at_body_end::{AtBodyEnd, BodyErrors};
+pub use at_head::AtHead;
+pub use call_guard::CallGuard;
+pub use call_observer::CallObserver;
+pub use classify::{Classify, ResponseHead, ServerErrors};
+pub use completion::Completion;
+pub use observed_body::{BodyEnd, ClassifyEnd, ObservedBody};
+pub use observed_call::ObservedCall;
+use panic_guard::PanicGuard;

@@ -1,0 +1,118 @@
+//! A response body that reports its end.
+
+use super::{BodyErrors, CallObserver, PanicGuard};
+use bytes::Buf;
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use damper_core::breaker::Verdict;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+/// Returns the verdict on the end of a body.
+pub trait ClassifyEnd {
+    /// Returns the verdict.
+    fn verdict(&self, end: BodyEnd<'_>) -> Verdict;
+}
+
+/// How a body ended.
+#[derive(Clone, Copy, Debug)]
+pub enum BodyEnd<'a> {
+    /// With trailers.
+    Trailers(&'a HeaderMap),
+    /// Without.
+    Plain,
+    /// By an error.
+    Error,
+}
+
+pin_project! {
+    /// A response body that reports to an observer how it ended, and before that the arrival of its first data.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before its end, it drops the observer, which learns no verdict. A panic of the body is reported to the
+    /// observer and reaches the caller.
+    pub struct ObservedBody<R, O, V = BodyErrors> {
+        #[pin]
+        body: R,
+        // Both are there until the verdict is recorded.
+        pending: Option<(O, V)>,
+        // Whether data of the body has arrived.
+        has_data: bool,
+    }
+}
+
+impl<R: Body, O: CallObserver, V: ClassifyEnd> ObservedBody<R, O, V> {
+    /// Observes a body until its end, which may be reached already. Without an observer, the body is passed on as it
+    /// is.
+    pub fn new(body: R, observer: Option<O>, classify: V) -> Self {
+        let mut pending = observer.map(|observer| (observer, classify));
+        if pending.is_some() {
+            let guard = PanicGuard::new(&mut pending);
+            let is_over = body.is_end_stream();
+            guard.over();
+            if is_over {
+                record_end(&mut pending, BodyEnd::Plain);
+            }
+        }
+        Self { body, pending, has_data: false }
+    }
+}
+
+/// Records the verdict on the end of a body, once.
+fn record_end<O: CallObserver, V: ClassifyEnd>(pending: &mut Option<(O, V)>, end: BodyEnd<'_>) {
+    let guard = PanicGuard::new(pending);
+    let verdict = guard.pending().map(|(_, classify)| classify.verdict(end));
+    guard.over();
+    if let (Some((observer, _)), Some(verdict)) = (pending.take(), verdict) {
+        observer.ended(verdict);
+    }
+}
+
+impl<R: Body, O: CallObserver, V: ClassifyEnd> Body for ObservedBody<R, O, V> {
+    type Data = R::Data;
+    type Error = R::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<R::Data>, R::Error>>> {
+        let mut this = self.project();
+        let guard = PanicGuard::new(this.pending);
+        let polled = this.body.as_mut().poll_frame(context);
+        let is_data = matches!(&polled, Poll::Ready(Some(Ok(frame))) if !frame.is_trailers());
+        let is_over = is_data && this.body.is_end_stream();
+        guard.over();
+        let frame = ready!(polled);
+        match &frame {
+            Some(Ok(frame)) => match (frame.trailers_ref(), frame.data_ref()) {
+                (Some(trailers), _) => record_end(this.pending, BodyEnd::Trailers(trailers)),
+                _ if is_over => record_end(this.pending, BodyEnd::Plain),
+                (_, Some(data)) if !*this.has_data && data.has_remaining() => {
+                    *this.has_data = true;
+                    if let Some((observer, _)) = this.pending {
+                        observer.first_data();
+                    }
+                }
+                _ => {}
+            },
+            Some(Err(_)) => record_end(this.pending, BodyEnd::Error),
+            None => record_end(this.pending, BodyEnd::Plain),
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<R: fmt::Debug, O, V> fmt::Debug for ObservedBody<R, O, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_ended = self.pending.is_none();
+        f.debug_struct("ObservedBody").field("body", &self.body).field("has_ended", &has_ended).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,126 @@
+//! A call whose end is reported.
+
+use super::{CallObserver, Completion, PanicGuard};
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use http::Response;
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// A call of a service, whose end is reported to an observer. Made by [`CallGuard::observe`](super::CallGuard::observe).
+    ///
+    /// It is the future of a service for your own layer, which holds a permit until a call has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before the response, it drops the observer, which learns no verdict. A panic, in the service's
+    /// future or in the completion, is reported to the observer and reaches the caller.
+    ///
+    /// # Examples
+    ///
+    /// A service that counts the calls in flight, until they have ended:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::http::{CallGuard, CallObserver, Completion, ObservedCall};
+    /// use damper::{CallError, Verdict};
+    /// use http::{Request, Response};
+    /// use std::sync::Arc;
+    /// use std::task::{Context, Poll};
+    /// use tower::Service;
+    ///
+    /// /// A clone for every call in flight.
+    /// #[derive(Clone)]
+    /// struct InFlight(Arc<()>);
+    ///
+    /// impl CallObserver for InFlight {
+    ///     fn ended(self, _: Verdict) {}
+    /// }
+    ///
+    /// struct Counted<S, W> {
+    ///     service: S,
+    ///     completion: W, // AtHead, AtBodyEnd, AtTrailers
+    ///     in_flight: InFlight,
+    /// }
+    ///
+    /// impl<S, W, Q, R> Service<Request<Q>> for Counted<S, W>
+    /// where
+    ///     S: Service<Request<Q>, Response = Response<R>>,
+    ///     W: Completion<R, S::Error> + Clone,
+    /// {
+    ///     type Response = Response<W::Body<InFlight>>;
+    ///     type Error = W::Error;
+    ///     type Future = ObservedCall<S::Future, InFlight, W>;
+    ///
+    ///     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), W::Error>> {
+    ///         self.service.poll_ready(context).map_err(|error| self.completion.not_called(CallError::Failed(error)))
+    ///     }
+    ///
+    ///     fn call(&mut self, request: Request<Q>) -> Self::Future {
+    ///         CallGuard::new(self.in_flight.clone(), self.completion.clone()).observe(self.service.call(request))
+    ///     }
+    /// }
+    /// ```
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct ObservedCall<F, O, W> {
+        #[pin]
+        pub(crate) future: F,
+        // Both are there until the response is.
+        pub(crate) pending: Option<(O, W)>,
+    }
+}
+
+impl<F, O, W, R, E> Future for ObservedCall<F, O, W>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+    O: CallObserver,
+    W: Completion<R, E>,
+{
+    type Output = Result<Response<W::Body<O>>, W::Error>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let guard = PanicGuard::new(this.pending);
+        let polled = this.future.poll(context);
+        // Judged where it lies, because a response is large.
+        let verdict = match (&polled, guard.pending()) {
+            (Poll::Ready(Ok(response)), Some((_, completion))) => completion.verdict(response),
+            _ => None,
+        };
+        match polled {
+            Poll::Ready(Ok(response)) => {
+                guard.over();
+                // Polled again after it was ready.
+                let Some((observer, completion)) = this.pending.take() else { return Poll::Pending };
+                match verdict {
+                    Some(verdict) => {
+                        observer.ended(verdict);
+                        Poll::Ready(Ok(completion.respond(response, None)))
+                    }
+                    None => Poll::Ready(Ok(completion.respond(response, Some(observer)))),
+                }
+            }
+            Poll::Ready(Err(error)) => {
+                let Some((_, completion)) = guard.pending() else { return Poll::Pending };
+                let (verdict, error) = completion.failed(error);
+                guard.over();
+                if let Some((observer, _)) = this.pending.take() {
+                    observer.ended(verdict);
+                }
+                Poll::Ready(Err(error))
+            }
+            Poll::Pending => {
+                guard.over();
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<F, O, W> fmt::Debug for ObservedCall<F, O, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObservedCall").field("has_ended", &self.pending.is_none()).finish_non_exhaustive()
+    }
+}

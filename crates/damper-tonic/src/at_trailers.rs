@@ -1,0 +1,182 @@
+//! A gRPC call ends with its trailers.
+
+use crate::IntoStatus;
+use crate::verdict::{unavailability, verdict_in, verdict_on, verdict_on_head};
+use alloc::boxed::Box;
+use core::error::Error;
+use core::fmt;
+use damper_core::breaker::{CallError, Verdict};
+use damper_http::{BodyEnd, CallObserver, ClassifyEnd, Completion, ObservedBody};
+use http::Response;
+use http_body::Body;
+use tonic::{Code, Status};
+
+/// A gRPC call ends where gRPC puts its status: with the head of a response without messages, else with the trailers.
+///
+/// It puts the clients of gRPC behind a [`CircuitBreakerLayer`](damper_http::CircuitBreakerLayer):
+/// `CircuitBreakerLayer::single(config).completion(AtTrailers::new())`. `UNAVAILABLE`, `DEADLINE_EXCEEDED` and
+/// `RESOURCE_EXHAUSTED` are failures, and so are errors of the transport; other codes are successes.
+///
+/// | the answer | verdict |
+/// |---|---|
+/// | has a status, in its headers or its trailers | by its code |
+/// | is a limiter's refusal: `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo`, or a 429 with `Retry-After` | a success |
+/// | has none, and a status of HTTP that gRPC maps to a code, such as 503 | by that code |
+/// | has none, and is `UNKNOWN` by that mapping: a stream that was cut off, a page of HTML, a 500 | a failure |
+/// | is a stream that the caller drops | none; a probe gives its place back |
+/// | does not come, because the call panics | a failure; the panic goes on to the caller |
+///
+/// A limiter that refuses is alive and says when to come back: to count that as a failure would stop the calls that it
+/// would let pass. Any other failure with a `google.rpc.RetryInfo` keeps the breaker open for as long as that says: see
+/// [`max_retry_after`](damper_core::breaker::BreakerConfigBuilder::max_retry_after).
+///
+/// The service's error is a [`Status`]: the one that a generated client would have made of the error, or `UNAVAILABLE`
+/// where the call was refused, in whose sources [`CircuitOpen::find_in`](damper_core::CircuitOpen::find_in) finds the
+/// refusal.
+///
+/// With [a breaker per host](damper_http::CircuitBreakerLayer::per_host), a generated client names the host only if it
+/// has an origin: `GreeterClient::with_origin(layer.layer(channel), uri)`.
+///
+/// # Streams as probes
+///
+/// A watch that is opened as the probe may last for hours, and must not keep other calls out for so long. So a probe
+/// counts as a success when its first message arrives. If that closes the breaker, the stream goes on as a call of the
+/// closed state: a failure in its trailers counts as one failure. If more probes are needed, its end counts for
+/// nothing.
+///
+/// Until its first message a probe keeps its place. For streams that may be silent for long, set
+/// [`max_half_open`](damper_core::breaker::BreakerConfigBuilder::max_half_open).
+///
+/// # Examples
+///
+/// ```no_run
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
+/// use damper::http::CircuitBreakerLayer;
+/// use damper::tonic::AtTrailers;
+/// use damper::{BreakerConfig, CircuitOpen};
+/// use tonic::transport::Channel;
+/// # struct GreeterClient<T>(T);
+/// # impl<T: tonic::client::GrpcService<tonic::body::Body>> GreeterClient<T> {
+/// #     fn new(channel: T) -> Self { Self(channel) }
+/// #     async fn say_hello(&mut self, name: &str) -> Result<String, tonic::Status> { Ok(name.to_owned()) }
+/// # }
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let channel = Channel::from_static("http://greeter.example.com:50051").connect_lazy();
+/// let breaker = CircuitBreakerLayer::single(BreakerConfig::default()).completion(AtTrailers::new());
+/// let mut client = GreeterClient::new(breaker.layer(channel)); // 5 failures, 30 s, 1 probe
+///
+/// match client.say_hello("me").await {
+///     Ok(greeting) => println!("{greeting}"),
+///     Err(status) => match CircuitOpen::find_in(&status) {
+///         Some(open) => println!("{open}"), // circuit open, next probe in 28 s
+///         None => println!("{status}"),
+///     },
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy)]
+pub struct AtTrailers<V = fn(Code) -> Verdict> {
+    classify: V,
+}
+
+impl AtTrailers {
+    /// Creates a completion that judges by [`unavailability`].
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { classify: unavailability }
+    }
+}
+
+impl<V> AtTrailers<V> {
+    /// Sets what a code says about its server. Default: [`unavailability`].
+    ///
+    /// The closure is cloned for every call, which costs nothing if it captures nothing. It is not asked where there is
+    /// no status. A `Verdict::Failure` for `RESOURCE_EXHAUSTED` becomes a success if the status has a
+    /// `google.rpc.RetryInfo`; to count such refusals, return `Verdict::RetryAfter`, with the time to stay open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
+    /// use damper::http::CircuitBreakerLayer;
+    /// use damper::tonic::AtTrailers;
+    /// use damper::{BreakerConfig, Verdict};
+    /// use tonic::Code;
+    ///
+    /// let at_trailers = AtTrailers::new().classify(|code| match code {
+    ///     Code::Unavailable | Code::Internal | Code::DataLoss => Verdict::Failure,
+    ///     Code::Cancelled => Verdict::Ignored,
+    ///     _ => Verdict::Success,
+    /// });
+    /// let layer = CircuitBreakerLayer::single(BreakerConfig::default()).completion(at_trailers);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn classify<F: Fn(Code) -> Verdict>(self, classify: F) -> AtTrailers<F> {
+        AtTrailers { classify }
+    }
+}
+
+impl<R, E, V> Completion<R, E> for AtTrailers<V>
+where
+    R: Body,
+    E: Into<Box<dyn Error + Send + Sync>>,
+    V: Fn(Code) -> Verdict,
+{
+    type Body<O: CallObserver> = ObservedBody<R, O, Self>;
+    type Error = Status;
+
+    #[inline]
+    fn verdict(&self, response: &Response<R>) -> Option<Verdict> {
+        verdict_on_head(response, &self.classify)
+    }
+
+    /// An error that is a status comes from another layer. All others are failures of the transport.
+    fn failed(&self, error: E) -> (Verdict, Status) {
+        let error = error.into();
+        let verdict = error.downcast_ref().map_or(Verdict::Failure, |status| verdict_on(status, &self.classify));
+        // A generated client would do the same.
+        (verdict, Status::from_error(error))
+    }
+
+    #[inline]
+    fn respond<O: CallObserver>(
+        self,
+        response: Response<R>,
+        observer: Option<O>,
+    ) -> Response<ObservedBody<R, O, Self>> {
+        response.map(|body| ObservedBody::new(body, observer, self))
+    }
+
+    fn not_called(&self, error: CallError<E>) -> Status {
+        match error {
+            CallError::Open(open) => open.into_status(),
+            CallError::Failed(error) => Status::from_error(error.into()),
+        }
+    }
+}
+
+/// The verdict on the status in the trailers, or a failure if there is none.
+impl<V: Fn(Code) -> Verdict> ClassifyEnd for AtTrailers<V> {
+    fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
+        match end {
+            BodyEnd::Trailers(trailers) => verdict_in(trailers, &self.classify).unwrap_or(Verdict::Failure),
+            BodyEnd::Plain | BodyEnd::Error => Verdict::Failure,
+        }
+    }
+}
+
+/// Judges by [`unavailability`].
+impl Default for AtTrailers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<V> fmt::Debug for AtTrailers<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtTrailers").finish_non_exhaustive()
+    }
+}
