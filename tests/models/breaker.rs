@@ -33,11 +33,11 @@ impl WindowOf {
     pub(crate) fn window(self) -> Option<Window> {
         match self {
             Self::Few => None,
-            Self::Calls(calls) => Some(Window::last_calls(calls).unwrap()),
+            Self::Calls(calls) => Some(Window::last_calls(calls)),
             #[cfg(feature = "alloc")]
-            Self::Time(duration) => Some(Window::last(duration).unwrap()),
+            Self::Time(duration) => Some(Window::last(duration)),
             #[cfg(feature = "alloc")]
-            Self::Interval(duration) => Some(Window::interval(duration).unwrap()),
+            Self::Interval(duration) => Some(Window::interval(duration)),
         }
     }
 
@@ -450,10 +450,6 @@ pub(crate) fn compare(plan: Plan, steps: impl IntoIterator<Item = Step>) {
     let changes = RefCell::new(Vec::new());
     let breaker =
         CircuitBreaker::with_clock(plan.config, &clock).on_state_change(|change| changes.borrow_mut().push(change));
-    let breaker = match plan.window.window() {
-        Some(window) => breaker.with_window(window),
-        None => breaker,
-    };
     let mut pair = Pair {
         breaker: &breaker,
         clock: &clock,

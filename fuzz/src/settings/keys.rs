@@ -156,11 +156,11 @@ impl KeysInput {
     }
 
     fn breakers(&self, cooldown: Duration, clock: &ManualClock) {
-        let Ok(config) = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build() else { return };
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).window(Window::last_calls(9));
+        let Ok(config) = config.build() else { return };
         let capacity = self.capacity() % LARGEST_TABLE;
         let breakers =
-            KeyedCircuitBreaker::<u8, _, _>::with_clock_and_hasher(config, capacity, clock, Seed::new(11, 12))
-                .with_window(Window::last_calls(9).expect("it is in its range"));
+            KeyedCircuitBreaker::<u8, _, _>::with_clock_and_hasher(config, capacity, clock, Seed::new(11, 12));
         for &(pass, key, call) in self.calls.iter().take(MOST_CALLS) {
             pass.on(clock);
             match call {

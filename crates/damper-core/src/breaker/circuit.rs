@@ -2,7 +2,7 @@
 
 use super::state_machine::{CallDecision, CooldownRequest, StateMachine};
 use super::state_word::{Generation, Packed, Phase, Snapshot, StateWord};
-use super::window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow, Window};
+use super::window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow};
 use super::{BreakerConfig, BreakerStatus, Cause, CircuitOpen, OnStateChange, State, StateChange, Verdict};
 use crate::sync::{AtomicBool, Backoff, Ordering, const_unless_loom};
 use crate::time::{Clock, LazyMicros, MicrosReading};
@@ -40,10 +40,11 @@ impl<C> Circuit<C, ()> {
         /// A closed one, without a listener.
         pub(super) const fn closed(config: &BreakerConfig, clock: C) -> Self {
             let machine = StateMachine::new(config);
+            let window = OutcomeWindow::new(config.window(), machine.counts_slow_calls());
             Self {
                 word: StateWord::closed(),
-                window: OutcomeWindow::by_default(machine.counts_slow_calls()),
-                is_timed: machine.counts_slow_calls(),
+                is_timed: machine.has_rates() && (machine.counts_slow_calls() || window.is_timed()),
+                window,
                 machine,
                 metrics_only: AtomicBool::new(false),
                 micros: LazyMicros::new(),
@@ -60,12 +61,6 @@ impl<C> Circuit<C, ()> {
 }
 
 impl<C, L> Circuit<C, L> {
-    pub(super) fn with_window(self, window: Window) -> Self {
-        let window = OutcomeWindow::new(window, self.machine.counts_slow_calls());
-        let is_timed = self.machine.has_rates() && (self.machine.counts_slow_calls() || window.is_timed());
-        Self { window, is_timed, ..self }
-    }
-
     /// The state with its payload, whatever the clock reads.
     pub(super) fn phase(&self) -> Phase {
         self.word.load().phase

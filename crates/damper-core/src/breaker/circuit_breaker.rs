@@ -4,7 +4,6 @@ use super::circuit::Circuit;
 use super::permit::FailOnUnwind;
 use super::run::{ClassifyFn, Run};
 use super::state_word::Phase;
-use super::window::Window;
 use super::{BreakerConfig, BreakerStatus, CallError, CircuitOpen, OnStateChange, Permit, State, StateChange, Verdict};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
@@ -15,7 +14,7 @@ use core::fmt;
 /// Stops calling what keeps failing, and finds out when it has recovered.
 ///
 /// A closed breaker lets calls pass and counts their outcomes. When too many fail (consecutive ones, or a rate of those
-/// in a [`Window`]) or are slow, it opens and refuses calls at once. When the cooldown is over, the next call passes as a
+/// in a [`Window`](super::Window)) or are slow, it opens and refuses calls at once. When the cooldown is over, the next call passes as a
 /// probe: while the breaker is half-open, at most `max_probes` calls are in flight, enough successes close it and any
 /// failure opens it again. [`BreakerConfig`] sets how many, and how long. Put a timeout on calls: a probe that never ends
 /// keeps its place, and so keeps others out.
@@ -126,15 +125,6 @@ impl<C: Clock> CircuitBreaker<C> {
 }
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
-    /// Sets the window from which the breaker computes its rates; without a rate it has no effect.
-    ///
-    /// To be called before the first use. A window of more than 48 calls (24 where slow calls count), or of time, is
-    /// allocated here.
-    #[must_use]
-    pub fn with_window(self, window: Window) -> Self {
-        Self { circuit: self.circuit.with_window(window) }
-    }
-
     /// Makes one call if the breaker lets it pass. `Err` is a failure, and so is a panic.
     ///
     /// # Errors

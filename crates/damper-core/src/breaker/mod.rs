@@ -49,4 +49,4 @@ pub use run::Run;
 pub use state_change::{Cause, OnStateChange, StateChange};
 pub use state_word::State;
 pub use status::BreakerStatus;
-pub use window::{Window, WindowError};
+pub use window::Window;

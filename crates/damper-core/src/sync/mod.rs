@@ -38,6 +38,9 @@ pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 
 pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::{Field, signed};
+// The same under the model checkers: it publishes by itself what is made at first use, and what is in it are their atomics.
+#[cfg(feature = "alloc")]
+pub(crate) use once_cell::race::OnceBox;
 #[cfg(feature = "std")]
 pub(crate) use signal::Signal;
 

@@ -29,7 +29,7 @@
 
 use super::{Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
-use crate::sync::{AtomicU64, Backoff, Field, Ordering, fence};
+use crate::sync::{AtomicU64, Backoff, Field, OnceBox, Ordering, const_unless_loom, fence};
 use alloc::boxed::Box;
 
 const LAST: Field = Field::lowest(2);
@@ -50,7 +50,8 @@ const _: () = assert!(SPARE.end() == u64::BITS, "and so must those of the ring's
 #[derive(Debug)]
 pub(in crate::breaker) struct OutcomeRing {
     head: AtomicU64,
-    words: Box<[AtomicU64]>,
+    /// Allocated when the first outcome is recorded, so that a breaker can be a `static`.
+    words: OnceBox<Box<[AtomicU64]>>,
     calls: u32,
     /// Bits of an outcome: 1 or 2.
     width: u32,
@@ -65,16 +66,23 @@ struct OutcomeSlot {
 }
 
 impl OutcomeRing {
-    /// Of so many calls: at most 4,096.
-    pub(super) fn new(calls: u32, slow: bool) -> Self {
-        let width = if slow { 2 } else { 1 };
-        let words = (calls * width).div_ceil(OUTCOMES.bits());
-        Self {
-            head: AtomicU64::new(0),
-            words: (0..words).map(|_| AtomicU64::new(WORD_LAP.put(u64::MAX))).collect(),
-            calls,
-            width,
+    const_unless_loom! {
+        /// Of so many calls: at most 4,096.
+        pub(super) const fn new(calls: u32, slow: bool) -> Self {
+            let width = if slow { 2 } else { 1 };
+            Self { head: AtomicU64::new(0), words: OnceBox::new(), calls, width }
         }
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        self.words.get_or_init(|| self.allocated())
+    }
+
+    #[cold]
+    fn allocated(&self) -> Box<Box<[AtomicU64]>> {
+        let words = (self.calls * self.width).div_ceil(OUTCOMES.bits());
+        Box::new((0..words).map(|_| AtomicU64::new(WORD_LAP.put(u64::MAX))).collect())
     }
 
     pub(super) const fn calls(&self) -> u32 {
@@ -175,7 +183,7 @@ impl OutcomeRing {
     fn read(&self, slot: OutcomeSlot) -> u64 {
         // ORDERING: Relaxed: the swap of the head succeeds only if nothing but the last outcome was written since the
         // head was loaded.
-        self.words[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)
+        self.words()[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)
     }
 
     /// Writes the last outcome into the ring, unless another thread has; `false` if the head or the word has changed.
@@ -187,7 +195,7 @@ impl OutcomeRing {
             None => (LAP.get(head).wrapping_sub(1), self.calls - 1),
         };
         let slot = self.slot(index);
-        let ring = &self.words[slot.word];
+        let ring = &self.words()[slot.word];
         // ORDERING: Relaxed: the swap compares it again.
         let old = ring.load(Ordering::Relaxed);
         let shift = slot.place * self.width;
