@@ -12,12 +12,15 @@
 // | `sectioned` | 64-bit atomics in critical sections |
 // | `model` | the atomics and locks of a model checker |
 // | `field` | `Field`: the fields of a packed word |
+// | `lazy_words` | `LazyWords`: words on the heap that are made at first use |
 // | `signal` | `Signal`: a change that threads wait for |
 // | `affinity` | which of several places a thread uses first |
 
 #[cfg(feature = "std")]
 pub(crate) mod affinity;
 mod field;
+#[cfg(feature = "alloc")]
+mod lazy_words;
 #[cfg(not(any(loom, shuttle)))]
 mod native;
 #[cfg(not(any(loom, shuttle, feature = "std", target_has_atomic = "64")))]
@@ -38,9 +41,8 @@ pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 
 pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::{Field, signed};
-// The same under the model checkers: it publishes by itself what is made at first use, and what is in it are their atomics.
 #[cfg(feature = "alloc")]
-pub(crate) use once_cell::race::OnceBox;
+pub(crate) use lazy_words::LazyWords;
 #[cfg(feature = "std")]
 pub(crate) use signal::Signal;
 

@@ -107,7 +107,7 @@ impl Window {
 
 /// A window of so many buckets, of a microsecond or more each.
 #[cfg(feature = "alloc")]
-const fn check_duration(duration: Duration, buckets: usize) -> Result<(), BreakerConfigError> {
+const fn check_duration(duration: Duration, buckets: u32) -> Result<(), BreakerConfigError> {
     if duration.as_nanos() < buckets as u128 * 1_000 || duration.as_nanos() > LONGEST.as_nanos() {
         Err(BreakerConfigError::WindowDuration(duration))
     } else {

@@ -29,8 +29,7 @@
 
 use super::{Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
-use crate::sync::{AtomicU64, Backoff, Field, OnceBox, Ordering, const_unless_loom, fence};
-use alloc::boxed::Box;
+use crate::sync::{AtomicU64, Backoff, Field, LazyWords, Ordering, const_unless_loom, fence};
 
 const LAST: Field = Field::lowest(2);
 const SLOW: Field = LAST.then(13);
@@ -47,11 +46,13 @@ const WORD_LAP: Field = WRITTEN.then(10);
 const SPARE: Field = WORD_LAP.then(16);
 const _: () = assert!(SPARE.end() == u64::BITS, "and so must those of the ring's");
 
+/// A word that was written in no lap.
+const NEVER_WRITTEN: u64 = WORD_LAP.put(u64::MAX);
+
 #[derive(Debug)]
 pub(in crate::breaker) struct OutcomeRing {
     head: AtomicU64,
-    /// Allocated when the first outcome is recorded, so that a breaker can be a `static`.
-    words: OnceBox<Box<[AtomicU64]>>,
+    words: LazyWords,
     calls: u32,
     /// Bits of an outcome: 1 or 2.
     width: u32,
@@ -70,19 +71,17 @@ impl OutcomeRing {
         /// Of so many calls: at most 4,096.
         pub(super) const fn new(calls: u32, slow: bool) -> Self {
             let width = if slow { 2 } else { 1 };
-            Self { head: AtomicU64::new(0), words: OnceBox::new(), calls, width }
+            Self { head: AtomicU64::new(0), words: LazyWords::new(Self::count_of_words(calls, width), NEVER_WRITTEN), calls, width }
         }
     }
 
     #[inline]
     fn words(&self) -> &[AtomicU64] {
-        self.words.get_or_init(|| self.allocated())
+        self.words.get(Self::count_of_words(self.calls, self.width), NEVER_WRITTEN)
     }
 
-    #[cold]
-    fn allocated(&self) -> Box<Box<[AtomicU64]>> {
-        let words = (self.calls * self.width).div_ceil(OUTCOMES.bits());
-        Box::new((0..words).map(|_| AtomicU64::new(WORD_LAP.put(u64::MAX))).collect())
+    const fn count_of_words(calls: u32, width: u32) -> u32 {
+        (calls * width).div_ceil(OUTCOMES.bits())
     }
 
     pub(super) const fn calls(&self) -> u32 {

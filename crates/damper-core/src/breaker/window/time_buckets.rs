@@ -25,13 +25,12 @@
 
 use super::{CallTimes, Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
-use crate::sync::{AtomicU64, Backoff, Field, OnceBox, Ordering, array_of, const_unless_loom, fence};
-use alloc::boxed::Box;
+use crate::sync::{AtomicU64, Backoff, Field, LazyWords, Ordering, const_unless_loom, fence};
 use core::ops::BitOr;
 use core::time::Duration;
 
 /// The most buckets of a window.
-pub(super) const MOST: usize = 10;
+pub(super) const MOST: u32 = 10;
 
 const SHIFT: Field = Field::lowest(u64::BITS - Generation::BITS);
 const GENERATION: Field = SHIFT.then(Generation::BITS);
@@ -89,10 +88,8 @@ impl BucketLayout {
 #[derive(Debug)]
 pub(in crate::breaker) struct TimeBuckets {
     line: AtomicU64,
-    /// Allocated when the first outcome is recorded, so that a breaker can be a `static`.
-    ring: OnceBox<[AtomicU64; MOST]>,
-    /// How many of the ring are used.
-    buckets: usize,
+    ring: LazyWords,
+    buckets: u32,
     /// In microseconds.
     length: u64,
     layout: BucketLayout,
@@ -101,10 +98,10 @@ pub(in crate::breaker) struct TimeBuckets {
 impl TimeBuckets {
     const_unless_loom! {
         /// At most `MOST`, which together last for `duration`.
-        pub(super) const fn new(duration: Duration, buckets: usize, slow: bool) -> Self {
+        pub(super) const fn new(duration: Duration, buckets: u32, slow: bool) -> Self {
             Self {
                 line: AtomicU64::new(0),
-                ring: OnceBox::new(),
+                ring: LazyWords::new(buckets, 0),
                 buckets,
                 // Below 2^43.
                 length: (duration.as_micros() as u64).div_ceil(buckets as u64),
@@ -113,15 +110,9 @@ impl TimeBuckets {
         }
     }
 
-    /// The ring, which is made at first use.
     #[inline]
     fn ring(&self) -> &[AtomicU64] {
-        &self.ring.get_or_init(Self::allocated)[..self.buckets]
-    }
-
-    #[cold]
-    fn allocated() -> Box<[AtomicU64; MOST]> {
-        Box::new(array_of!(MOST, AtomicU64::new(0)))
+        self.ring.get(self.buckets, 0)
     }
 
     /// How many a single bucket has at the least when there were so many: those that are left when its counts are
@@ -162,11 +153,8 @@ impl TimeBuckets {
     pub(super) fn counts(&self, now: u64) -> (OutcomeCounts, Generation) {
         // ORDERING: Relaxed: no decision depends on it.
         let line = self.line.load(Ordering::Relaxed);
-        // To look is no use that makes a ring.
-        let counts = self.ring.get().map_or_else(OutcomeCounts::default, |ring| {
-            let ring = &ring[..self.buckets];
-            self.sum(ring, &Self::words(ring), self.number(now, line)).0
-        });
+        let sum = |ring| self.sum(ring, &Self::words(ring), self.number(now, line)).0;
+        let counts = self.ring.used().map_or_else(OutcomeCounts::default, sum);
         (counts, Generation::from_bits(GENERATION.get(line)))
     }
 
@@ -176,7 +164,7 @@ impl TimeBuckets {
     }
 
     fn count_of_buckets(&self) -> u64 {
-        self.buckets as u64
+        self.buckets.into()
     }
 
     /// The line of a generation, unless there is a later one.
@@ -220,7 +208,7 @@ impl TimeBuckets {
             let mut counts = match self.layout.age(number, word) {
                 0 => old,
                 // Used for a later time; unless that is ahead of a moment that is read now: then it is one of long ago.
-                age if age < 0 && old.calls > 0 && -self.layout.age(now(), word) <= MOST as i64 => return Some(()),
+                age if age < 0 && old.calls > 0 && -self.layout.age(now(), word) <= i64::from(MOST) => return Some(()),
                 _ => OutcomeCounts::default(),
             };
             if u64::from(counts.calls) == self.layout.calls.max() {
@@ -238,8 +226,8 @@ impl TimeBuckets {
     }
 
     /// The first pass over the buckets.
-    fn words(ring: &[AtomicU64]) -> [u64; MOST] {
-        let mut words = [0; MOST];
+    fn words(ring: &[AtomicU64]) -> [u64; MOST as usize] {
+        let mut words = [0; MOST as usize];
         for (word, bucket) in words.iter_mut().zip(ring) {
             // ORDERING: Acquire pairs with the Release of the swap in `count`, so that the second pass sees
             // what was counted before what the first one saw.
@@ -251,13 +239,13 @@ impl TimeBuckets {
 
     /// The second pass: what the buckets have that end with the number `now`, and whether none of them went on to a
     /// later time since the first.
-    fn sum(&self, ring: &[AtomicU64], words: &[u64; MOST], now: u64) -> (OutcomeCounts, bool) {
+    fn sum(&self, ring: &[AtomicU64], words: &[u64; MOST as usize], now: u64) -> (OutcomeCounts, bool) {
         let mut counts = OutcomeCounts::default();
         let mut is_whole = true;
         for (&first, bucket) in words.iter().zip(ring) {
             // ORDERING: Relaxed: nothing is read afterwards.
             let second = bucket.load(Ordering::Relaxed);
-            let is_in_window = |word| (0..self.buckets as i64).contains(&self.layout.age(now, word));
+            let is_in_window = |word| (0..i64::from(self.buckets)).contains(&self.layout.age(now, word));
             let counted = |word| if is_in_window(word) { self.layout.unpack(word) } else { OutcomeCounts::default() };
             let (early, late) = (counted(first), counted(second));
             // Then successes in it may be missing, and the others' failures be too many.
