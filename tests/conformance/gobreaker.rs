@@ -192,7 +192,7 @@ fn check<L: damper::breaker::OnStateChange>(
     let status = breaker.status();
     match status.state() {
         State::Closed => {
-            assert_eq!(status.consecutive_failures(), counts.consec_failures, "{what}");
+            assert_eq!(u64::from(status.consecutive_failures()), counts.consec_failures, "{what}");
             if config.has_window() {
                 let found = (status.calls(), status.failures());
                 assert_eq!(found, (counts.successes + counts.failures, counts.failures), "{what}: {counts:?}");

@@ -571,7 +571,7 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
         assert_eq!((self.breaker.state(), status.state()), (state, state));
         assert_eq!(u64::from(status.generation()), model.generation % 8_192);
         assert_eq!(status.is_metrics_only(), model.metrics_only);
-        assert_eq!(status.consecutive_failures(), model.consecutive_failures);
+        assert_eq!(u64::from(status.consecutive_failures()), model.consecutive_failures);
         let counts = model.counts_shown(now);
         let shown = Counts { calls: status.calls(), failed: status.failures(), slow: status.slow_calls() };
         assert_eq!(shown, counts, "{model:?}");

@@ -1,9 +1,12 @@
 //! When a breaker trips, how long it stays open, and how it is probed.
 
 use super::Window;
-use super::state_word::MAX_PROBES;
+use super::state_word::Word;
 use core::fmt;
 use core::time::Duration;
+
+/// The most probes and successes that the word can count.
+const MAX_PROBES: u32 = u64::LAYOUT.max_probes();
 
 /// The longest cooldown: a little less than half the circle of the word's microseconds.
 const MAX_COOLDOWN: Duration = Duration::from_secs(100 * 24 * 60 * 60);

@@ -96,13 +96,14 @@ impl OutcomeRing {
         outcome: Outcome,
     ) -> Option<OutcomeCounts> {
         let outcome = outcome.bits() & ((1 << self.width) - 1);
+        let words = self.words();
         let backoff = Backoff::new();
         loop {
             // ORDERING: Acquire pairs with the Release of the swap below: a thread that sees a head sees the ring at
             // least as the thread that wrote the head saw it. loom-tests: breaker_windows::ring_counts_exactly,
             // late_record_leaves_newer_ring_intact.
             let head = self.head.load(Ordering::Acquire);
-            if let Some(next) = self.after(head, generation, &is_current, outcome)? {
+            if let Some(next) = self.after(words, head, generation, &is_current, outcome)? {
                 // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
                 if self.head.compare_exchange_weak(head, next, Ordering::Release, Ordering::Relaxed).is_ok() {
                     return Some(self.count(next));
@@ -117,6 +118,7 @@ impl OutcomeRing {
     #[expect(clippy::option_option, reason = "one is for the caller's loop, the other for its caller")]
     fn after(
         &self,
+        words: &[AtomicU64],
         head: u64,
         generation: Generation,
         is_current: impl Fn() -> bool,
@@ -124,11 +126,11 @@ impl OutcomeRing {
     ) -> Option<Option<u64>> {
         let of = Generation::from_bits(GENERATION.get(head));
         let (kept, replaced) = if of == generation {
-            if !self.write_last(head) {
+            if !self.write_last(words, head) {
                 return Some(None);
             }
             // At most 12 bits.
-            let replaced = if FULL.get(head) == 0 { 0 } else { self.read(self.slot(INDEX.get(head) as u32)) };
+            let replaced = if FULL.get(head) == 0 { 0 } else { self.read(words, self.slot(INDEX.get(head) as u32)) };
             (head & !LAST.put(LAST.max()), replaced)
         } else if !is_current() {
             // A thread that has seen a head of a later generation sees that the breaker is in that generation.
@@ -136,7 +138,7 @@ impl OutcomeRing {
             return None;
         } else {
             // What is in the ring is of before, and not read before it is written anew.
-            (GENERATION.put(generation.to_bits()) | LAP.put(LAP.get(head).wrapping_add(1)), 0)
+            (GENERATION.put(generation.to_bits().into()) | LAP.put(LAP.get(head).wrapping_add(1)), 0)
         };
         // What is replaced was counted, so that no field overflows into the next; unless the head has moved on, and
         // then the swap fails.
@@ -179,22 +181,22 @@ impl OutcomeRing {
     }
 
     #[inline]
-    fn read(&self, slot: OutcomeSlot) -> u64 {
+    fn read(&self, words: &[AtomicU64], slot: OutcomeSlot) -> u64 {
         // ORDERING: Relaxed: the swap of the head succeeds only if nothing but the last outcome was written since the
         // head was loaded.
-        self.words()[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)
+        words[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)
     }
 
     /// Writes the last outcome into the ring, unless another thread has; `false` if the head or the word has changed.
     #[inline]
-    fn write_last(&self, head: u64) -> bool {
+    fn write_last(&self, words: &[AtomicU64], head: u64) -> bool {
         let (lap, index) = match (INDEX.get(head) as u32).checked_sub(1) {
             Some(index) => (LAP.get(head), index),
             None if FULL.get(head) == 0 => return true,
             None => (LAP.get(head).wrapping_sub(1), self.calls - 1),
         };
         let slot = self.slot(index);
-        let ring = &self.words()[slot.word];
+        let ring = &words[slot.word];
         // ORDERING: Relaxed: the swap compares it again.
         let old = ring.load(Ordering::Relaxed);
         let shift = slot.place * self.width;

@@ -183,7 +183,7 @@ impl TimeBuckets {
                 return None;
             }
             let shift = SHIFT.get(line).wrapping_add(2 * self.count_of_buckets());
-            let new = GENERATION.put(generation.to_bits()) | SHIFT.put(shift);
+            let new = GENERATION.put(generation.to_bits().into()) | SHIFT.put(shift);
             match self.line.compare_exchange_weak(line, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return Some(new),
                 Err(newer) => line = newer,
