@@ -285,13 +285,8 @@ impl<C: Clock, L: OnStateChange> Transitions for Circuit<C, L> {
     type Settings = BreakerSettings;
 
     #[inline]
-    fn word(&self) -> &StateWord<u64> {
-        &self.word
-    }
-
-    #[inline]
-    fn settings(&self) -> &BreakerSettings {
-        &self.settings
+    fn word_and_settings(&self) -> (&StateWord<u64>, &BreakerSettings) {
+        (&self.word, &self.settings)
     }
 
     fn now(&self) -> MicrosReading {

@@ -1,6 +1,6 @@
 //! The settings of a breaker in a word of 64 bits, as the rules need them.
 
-use super::state_machine::Settings;
+use super::state_machine::{ProbeLimits, Settings};
 use super::window::OutcomeCounts;
 use super::wrapping_micros::{HalfOpenDeadline, WrappingMicros};
 use super::{BreakerConfig, Cause};
@@ -126,13 +126,8 @@ impl Settings for BreakerSettings {
     }
 
     #[inline]
-    fn max_probes(&self) -> u32 {
-        self.max_probes.into()
-    }
-
-    #[inline]
-    fn successes_to_close(&self) -> u32 {
-        self.successes_to_close.into()
+    fn probe_limits(&self) -> ProbeLimits {
+        ProbeLimits { most_in_flight: self.max_probes.into(), successes_to_close: self.successes_to_close.into() }
     }
 
     #[inline]

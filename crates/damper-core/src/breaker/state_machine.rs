@@ -15,8 +15,7 @@ pub(crate) trait Settings {
 
     /// How many consecutive failures trip the breaker, if any do.
     fn failure_threshold(&self) -> Option<u32>;
-    fn max_probes(&self) -> u32;
-    fn successes_to_close(&self) -> u32;
+    fn probe_limits(&self) -> ProbeLimits;
     /// In percent; `None` if any failure of a probe opens the breaker again.
     fn probe_failure_rate(&self) -> Option<u32>;
 
@@ -30,6 +29,21 @@ pub(crate) trait Settings {
     /// When a half-open state ends that begins at `now`.
     fn half_open_until(&self, now: Self::Now) -> u32;
     fn is_half_open_over(&self, deadline: u32, now: Self::Now) -> bool;
+}
+
+/// How many probes there may be, and must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProbeLimits {
+    pub(crate) most_in_flight: u32,
+    pub(crate) successes_to_close: u32,
+}
+
+impl ProbeLimits {
+    /// The most probes that a decision can need.
+    #[inline]
+    fn decisive(self) -> u32 {
+        self.most_in_flight.max(self.successes_to_close)
+    }
 }
 
 /// The state of a breaker with these settings.
@@ -50,12 +64,6 @@ pub(crate) enum CallDecision<S: Settings> {
 
 /// The rules, for settings of either width.
 pub(crate) trait StateMachine: Settings {
-    /// The most probes that a decision can need.
-    #[inline]
-    fn decisive_probes(&self) -> u32 {
-        self.max_probes().max(self.successes_to_close())
-    }
-
     /// Decides about a call at `now`, which is read only where it matters.
     #[inline]
     fn admit(&self, current: SnapshotOf<Self>, now: impl FnOnce() -> Self::Now) -> CallDecision<Self>
@@ -83,8 +91,8 @@ pub(crate) trait StateMachine: Settings {
                     }
                 }
                 // Not more in flight than allowed, nor more than can still be needed.
-                if probes.in_flight < self.max_probes()
-                    && probes.in_flight + probes.succeeded + probes.failed < self.decisive_probes()
+                if probes.in_flight < self.probe_limits().most_in_flight
+                    && probes.in_flight + probes.succeeded + probes.failed < self.probe_limits().decisive()
                 {
                     let probes = Probes { in_flight: probes.in_flight + 1, ..probes };
                     CallDecision::Probe(current.with(Phase::HalfOpen(probes)))
@@ -114,9 +122,12 @@ pub(crate) trait StateMachine: Settings {
     #[inline]
     fn after_probe(&self, current: SnapshotOf<Self>, probes: Probes) -> SnapshotOf<Self> {
         let is_enough = match self.probe_failure_rate() {
-            None => probes.succeeded >= self.successes_to_close(),
+            None => probes.succeeded >= self.probe_limits().successes_to_close,
             // Even if all that are to come failed.
-            Some(rate) => self.decisive_probes().saturating_sub(probes.succeeded) * 100 < rate * self.decisive_probes(),
+            Some(rate) => {
+                self.probe_limits().decisive().saturating_sub(probes.succeeded) * 100
+                    < rate * self.probe_limits().decisive()
+            }
         };
         if is_enough {
             current.transition_to(0, Phase::Closed { failures: 0 })
@@ -144,7 +155,10 @@ pub(crate) trait StateMachine: Settings {
             Phase::HalfOpen(probes) => {
                 let in_flight = probes.in_flight.saturating_sub(1);
                 let probes = Probes { in_flight, failed: probes.failed + 1, ..probes };
-                if self.probe_failure_rate().is_some_and(|rate| probes.failed * 100 < rate * self.decisive_probes()) {
+                if self
+                    .probe_failure_rate()
+                    .is_some_and(|rate| probes.failed * 100 < rate * self.probe_limits().decisive())
+                {
                     return self.after_probe(current, probes);
                 }
                 current.reopens() + 1

@@ -10,8 +10,7 @@ use core::time::Duration;
 pub(crate) trait Transitions {
     type Settings: Settings;
 
-    fn word(&self) -> &StateWord<<Self::Settings as Settings>::Word>;
-    fn settings(&self) -> &Self::Settings;
+    fn word_and_settings(&self) -> (&StateWord<<Self::Settings as Settings>::Word>, &Self::Settings);
 
     /// Reads the clock: after the word, so that only its own skew can put it before the reading in the word.
     fn now(&self) -> <Self::Settings as Settings>::Now;
@@ -21,6 +20,16 @@ pub(crate) trait Transitions {
 
     /// Is called after every change of the generation. The cause, where none is given, follows from the states.
     fn changed(&self, old: SnapshotOf<Self::Settings>, new: SnapshotOf<Self::Settings>, cause: Option<Cause>);
+
+    #[inline]
+    fn word(&self) -> &StateWord<<Self::Settings as Settings>::Word> {
+        self.word_and_settings().0
+    }
+
+    #[inline]
+    fn settings(&self) -> &Self::Settings {
+        self.word_and_settings().1
+    }
 
     /// The generation, if the breaker is closed, for the fast path of a call; otherwise what the word held.
     #[inline]

@@ -3,7 +3,7 @@
 use super::Word32Error;
 use super::times::WrappingTimes;
 use crate::breaker::BreakerConfig;
-use crate::breaker::state_machine::Settings;
+use crate::breaker::state_machine::{ProbeLimits, Settings};
 use crate::breaker::state_word::{Layout, Word};
 use crate::time::Scale;
 use core::time::Duration;
@@ -102,13 +102,8 @@ impl Settings for BreakerSettings32 {
     }
 
     #[inline]
-    fn max_probes(&self) -> u32 {
-        self.max_probes.into()
-    }
-
-    #[inline]
-    fn successes_to_close(&self) -> u32 {
-        self.successes_to_close.into()
+    fn probe_limits(&self) -> ProbeLimits {
+        ProbeLimits { most_in_flight: self.max_probes.into(), successes_to_close: self.successes_to_close.into() }
     }
 
     #[inline]

@@ -135,13 +135,8 @@ impl<C: FixedFrequency> Transitions for CircuitBreaker32<C> {
     type Settings = BreakerSettings32;
 
     #[inline]
-    fn word(&self) -> &StateWord<u32> {
-        &self.word
-    }
-
-    #[inline]
-    fn settings(&self) -> &BreakerSettings32 {
-        &self.settings
+    fn word_and_settings(&self) -> (&StateWord<u32>, &BreakerSettings32) {
+        (&self.word, &self.settings)
     }
 
     /// Out of line, to be there once.
