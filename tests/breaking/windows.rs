@@ -327,3 +327,11 @@ fn static_breaker_has_any_window() {
         assert_eq!(breaker.state(), State::Open);
     }
 }
+
+#[cfg(feature = "alloc")]
+#[test]
+fn windows_are_displayed_as_texts() {
+    let texts =
+        [Window::last_calls(100), Window::last(secs(10)), Window::interval(secs(60))].map(|window| window.to_string());
+    assert_eq!(texts, ["last 100 calls", "last 10 s", "intervals of 60 s"]);
+}

@@ -122,7 +122,6 @@ impl BreakerConfig {
     }
 
     /// Which calls the rates are taken of.
-    #[must_use]
     pub const fn window(&self) -> Window {
         match self.window {
             Some(window) => window,

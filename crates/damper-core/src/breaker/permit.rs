@@ -62,6 +62,7 @@ use sealed::Breaker;
 /// wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum Verdict {
     /// It works. A probe that took as long as a [slow call](super::BreakerConfigBuilder::slow_rate) counts as failed
     /// nevertheless.
@@ -124,7 +125,7 @@ impl<B: BreakerRef> Permit<B> {
     }
 
     /// Records a failure, with the server's `Retry-After`: if this opens the breaker, it stays open for no less, up to
-    /// [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after).
+    /// [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after). A breaker of 32 bits takes it for a plain failure.
     #[inline]
     pub fn failure_with_retry_after(self, retry_after: Duration) {
         self.record(Verdict::RetryAfter(retry_after));

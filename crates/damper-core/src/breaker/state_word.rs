@@ -177,7 +177,7 @@ macro_rules! word {
 word!(u64, AtomicU64, Layout::OF_64);
 word!(u32, AtomicU32, Layout::OF_32);
 
-/// The state of a breaker.
+/// The state of a breaker. There will be no others, so that a `match` on it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum State {

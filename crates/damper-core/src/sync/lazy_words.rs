@@ -18,14 +18,14 @@ impl LazyWords {
             let words = OnceBox::new();
             // A model checker does not see the ordering within the `OnceBox`.
             #[cfg(any(loom, shuttle))]
-            words.set(allocated(count, initial)).expect("it is empty");
+            words.set(Box::new(allocated(count, initial))).expect("it is empty");
             Self(words)
         }
     }
 
     #[inline]
     pub(crate) fn get(&self, count: u32, initial: u64) -> &[AtomicU64] {
-        self.0.get_or_init(|| allocated(count, initial))
+        self.0.get_or_init(|| Box::new(allocated(count, initial)))
     }
 
     /// The words, if they were used already.
@@ -35,6 +35,6 @@ impl LazyWords {
 }
 
 #[cold]
-fn allocated(count: u32, initial: u64) -> Box<Box<[AtomicU64]>> {
-    Box::new((0..count).map(|_| AtomicU64::new(initial)).collect())
+fn allocated(count: u32, initial: u64) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(initial)).collect()
 }

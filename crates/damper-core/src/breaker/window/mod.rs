@@ -26,6 +26,9 @@ pub(super) use outcome_window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow
 
 use super::BreakerConfigError;
 #[cfg(feature = "alloc")]
+use crate::time::Human;
+use core::fmt;
+#[cfg(feature = "alloc")]
 use core::time::Duration;
 use outcome_register::OutcomeRegister;
 
@@ -101,6 +104,19 @@ impl Window {
             WindowKind::Last(duration) => check_duration(duration, time_buckets::MOST),
             #[cfg(feature = "alloc")]
             WindowKind::Interval(duration) => check_duration(duration, 1),
+        }
+    }
+}
+
+impl fmt::Display for Window {
+    /// `last 100 calls`, `last 10 s` or `intervals of 60 s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            WindowKind::Calls(calls) => write!(f, "last {calls} calls"),
+            #[cfg(feature = "alloc")]
+            WindowKind::Last(duration) => write!(f, "last {}", Human(duration)),
+            #[cfg(feature = "alloc")]
+            WindowKind::Interval(duration) => write!(f, "intervals of {}", Human(duration)),
         }
     }
 }
