@@ -50,7 +50,7 @@ use breaker_bugs::slices_of_nothing::SlicesOfNothing;
 use breaker_bugs::state_without_time::StateWithoutTime;
 #[cfg(feature = "alloc")]
 use breaker_bugs::whole_seconds::WholeSeconds;
-use damper::{BreakerConfig, CircuitBreaker, Clock, Permit, State, Window};
+use damper::{BreakerConfig, BreakerConfigError, CircuitBreaker, Clock, Permit, State, Window};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -128,8 +128,7 @@ impl Damper {
 
     fn with(window: Window) -> Self {
         let config = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(50).minimum_calls(10);
-        let Self { breaker, now } = Self::of(config.build().unwrap());
-        Self { breaker: breaker.with_window(window), now }
+        Self::of(config.window(window).build().unwrap())
     }
 }
 
@@ -177,14 +176,14 @@ impl Cooling for Damper {
 
 impl OfCalls for Damper {
     fn new(calls: u32) -> Self {
-        Self::with(Window::last_calls(calls).unwrap())
+        Self::with(Window::last_calls(calls))
     }
 }
 
 #[cfg(feature = "alloc")]
 impl OfTime for Damper {
     fn new(millis: u64) -> Self {
-        Self::with(Window::last(Duration::from_millis(millis)).unwrap())
+        Self::with(Window::last(Duration::from_millis(millis)))
     }
 }
 
@@ -364,7 +363,8 @@ fn window_uses_the_given_clock() {
 
 #[test]
 fn window_of_no_calls_is_refused() {
-    assert!(Window::last_calls(0).is_err(), "it is refused, by name");
+    let refused = BreakerConfig::builder().window(Window::last_calls(0)).build();
+    assert!(matches!(refused, Err(BreakerConfigError::WindowCalls { .. })), "it is refused, by name");
     let ring = RingOfNothing::new(0);
     assert!(panics(|| _ = ring.record(true)), "a remainder by zero");
     assert_eq!(ring.record(true), None, "and then the lock is held for ever");

@@ -140,6 +140,9 @@ prop_compose! {
         if abandoned_probes_fail {
             config = config.abandoned_probes_fail();
         }
+        if let Some(window) = window.window() {
+            config = config.window(window);
+        }
         Plan { config: config.build().unwrap(), factor, window }
     }
 }

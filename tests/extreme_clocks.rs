@@ -189,8 +189,9 @@ fn durations() -> impl Strategy<Value = Duration> {
 }
 
 fn breaker_configs() -> impl Strategy<Value = BreakerConfig> {
-    (durations(), durations(), durations(), any::<bool>(), 0..=100u32, durations()).prop_map(
-        |(cooldown, max_half_open, slow, counts_slow, jitter, retry_after)| {
+    let times = (durations(), durations(), durations(), durations());
+    (times, any::<bool>(), 0..=100u32, proptest::option::of(durations())).prop_map(
+        |((cooldown, max_half_open, slow, retry_after), counts_slow, jitter, window)| {
             let config = BreakerConfig::builder()
                 .failure_threshold(1)
                 .cooldown(cooldown)
@@ -200,6 +201,13 @@ fn breaker_configs() -> impl Strategy<Value = BreakerConfig> {
                 .max_retry_after(retry_after)
                 .max_half_open(max_half_open)
                 .minimum_calls(1);
+            #[cfg(feature = "alloc")]
+            let config = match window {
+                Some(time) => config.window(damper::Window::last(time.max(Duration::from_micros(10)))),
+                None => config,
+            };
+            #[cfg(not(feature = "alloc"))]
+            let _ = window;
             if counts_slow { config.slow_rate(1, slow) } else { config }.build().unwrap()
         },
     )
@@ -257,15 +265,6 @@ proptest! {
     ) {
         let clock = Extreme::new(start, hertz, skew);
         let breaker = CircuitBreaker::with_clock(config, &clock);
-        #[cfg(feature = "alloc")]
-        let breaker = if start % 2 == 0 {
-            breaker.with_window(damper::Window::last(Duration::from_nanos(hertz).clamp(
-                Duration::from_micros(10),
-                Duration::from_secs(100 * 24 * 60 * 60),
-            )).unwrap())
-        } else {
-            breaker
-        };
         for (outcome, ticks) in steps {
             match breaker.try_acquire() {
                 Ok(permit) => {

@@ -17,7 +17,9 @@ mod support;
 use breakers::{COOLDOWN, clocked, clocked_with, let_probe};
 use bytes::Bytes;
 use damper::http::{AtHead, CircuitBreakerLayer, Head, PerHost, ResponseHead, Single};
-use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock, State, Verdict};
+use damper::{
+    BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock, State, Verdict, Window,
+};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
@@ -187,6 +189,25 @@ async fn layer_uses_the_callers_keyed_breaker() {
 
 fn failing<B>(_: Request<B>) -> Ready<Result<Response<()>, Infallible>> {
     ready(Ok(Response::builder().status(503).body(()).unwrap()))
+}
+
+/// Of the window of the settings, whichever its size: four failures in a hundred calls are one in twenty-five.
+#[tokio::test]
+async fn breakers_of_hosts_have_the_window_of_their_settings() {
+    let upstream = Upstream::start().await;
+    for (calls, is_open) in [(100, false), (8, true)] {
+        let config = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(50).minimum_calls(8);
+        let config = config.window(Window::last_calls(calls)).build().unwrap();
+        let mut client = CircuitBreakerLayer::per_host(config).layer(client());
+        for answer in [StatusCode::OK, StatusCode::BAD_GATEWAY] {
+            upstream.answer(answer);
+            for _ in 0..if answer == StatusCode::OK { 96 } else { 4 } {
+                status(&mut client, &upstream).await.unwrap();
+            }
+        }
+        let refused = status(&mut client, &upstream).await.is_err();
+        assert_eq!(refused, is_open, "half of the last {calls}");
+    }
 }
 
 /// Of many concurrent calls after the cooldown, `max_probes` reach the server.

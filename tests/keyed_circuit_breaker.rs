@@ -46,10 +46,8 @@ fn every_key_has_its_own_breaker() {
 #[test]
 fn every_key_has_its_own_window() {
     let clock = ManualClock::new();
-    let half = BreakerConfig::builder().failure_rate(50).minimum_calls(4).build().unwrap();
-    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(half, 16, &clock)
-        .unwrap()
-        .with_window(Window::last_calls(100).unwrap());
+    let half = BreakerConfig::builder().failure_rate(50).minimum_calls(4).window(Window::last_calls(100));
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(half.build().unwrap(), 16, &clock).unwrap();
     for host in ["one", "two"] {
         for _ in 0..3 {
             fail(&hosts, host);

@@ -10,7 +10,9 @@
 
 use core::error::Error;
 use core::fmt::{Debug, Display};
+use core::future::Ready;
 use core::hash::Hash;
+use core::time::Duration;
 
 fn debug<T: Debug>() {}
 
@@ -46,6 +48,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::keyed::*;
     use damper::limit::*;
     use damper::quota::*;
+    use damper::retry::*;
     use damper::store::*;
     use damper::time::*;
     use damper::word32::*;
@@ -97,7 +100,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         CircuitBreaker: shared defaulted,
         KeyedCircuitBreaker<String>: shared,
         Permit<&'static CircuitBreaker>: shared,
-        Run<&'static CircuitBreaker, core::future::Ready<Result<(), ()>>, fn(&Result<(), ()>) -> Verdict>: debug,
+        Run<&'static CircuitBreaker, Ready<Result<(), ()>>, fn(&Result<(), ()>) -> Verdict>: debug,
         BreakerConfig: key defaulted,
         BreakerConfigBuilder: shared cloned,
         BreakerStatus: value,
@@ -109,12 +112,38 @@ fn types_of_the_core_have_the_traits_users_expect() {
         CircuitOpen: value error,
         CallError<std::fmt::Error>: value error,
         BreakerConfigError: value error,
-        WindowError: value error,
         // word32
         RateLimiter32<OnTimer>: shared,
         CircuitBreaker32<OnTimer>: shared,
-        Permit32<'static, OnTimer>: shared,
+        Permit<&'static CircuitBreaker32<OnTimer>>: shared,
         Word32Error: value error,
+        // retry
+        Retry: shared cloned,
+        RetryRun<'static, Monotonic, Unlimited, AnyError, ()>: debug,
+        RetryFuture<'static, Monotonic, Unlimited, AnyError, (), (), fn(Duration) -> Ready<()>, ()>: debug,
+        Attempts: shared cloned,
+        Attempt: shared cloned,
+        RetryError<std::fmt::Error>: key error,
+        GaveUp: key displayed,
+        Failure: key,
+        AnyError: key defaulted,
+        Backoff: key defaulted,
+        BackoffError: value error,
+        Delays: shared cloned,
+        Jitter: key defaulted,
+        RetryBudget: shared defaulted,
+        RetryBucket: shared,
+        RetryThrottle: shared,
+        Unlimited: key defaulted,
+        RetryBudgetConfig: key defaulted,
+        RetryBudgetConfigBuilder: shared cloned,
+        RetryBudgetError: value error,
+        Hedge: shared,
+        HedgeRun<'static, Monotonic, Unlimited, AnyError, ()>: debug,
+        HedgeFuture<'static, Monotonic, Unlimited, AnyError, (), (), fn(Duration) -> Ready<()>, ()>: debug,
+        HedgeConfig: key defaulted,
+        HedgeConfigBuilder: shared cloned,
+        HedgeConfigError: value error,
         // deadline
         Deadline: shared cloned,
         DeadlineExceeded: key error,
@@ -141,7 +170,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
 fn types_of_http_have_the_traits_users_expect() {
     use damper::http::*;
     use damper::wire::*;
-    type Service = fn(http::Request<()>) -> core::future::Ready<Result<http::Response<()>, core::convert::Infallible>>;
+    type Service = fn(http::Request<()>) -> Ready<Result<http::Response<()>, core::convert::Infallible>>;
 
     table! {
         // limits
@@ -199,8 +228,16 @@ fn types_of_grpc_have_the_traits_users_expect() {
 }
 
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 7] =
-    ["ByKey", "CircuitBreakFuture", "PacedSink", "PacedStream", "RateLimitFuture", "Trailers", "WatchedBody"];
+const ELSEWHERE: [&str; 8] = [
+    "ByKey",
+    "CallGuard",
+    "CircuitBreakFuture",
+    "ObservedBody",
+    "ObservedCall",
+    "PacedSink",
+    "PacedStream",
+    "RateLimitFuture",
+];
 
 /// The table has every type of the recorded public API.
 #[test]

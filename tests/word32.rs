@@ -325,10 +325,10 @@ fn probes_in_flight_are_limited() {
     timer.advance(1_002);
     let probes: Vec<_> = (0..10).filter_map(|_| breaker.try_acquire().ok()).collect();
     assert_eq!(probes.len(), 3);
-    probes.into_iter().for_each(damper::word32::Permit32::success);
+    probes.into_iter().for_each(damper::Permit::success);
     let probes: Vec<_> = (0..10).filter_map(|_| breaker.try_acquire().ok()).collect();
     assert_eq!(probes.len(), 2, "no more than can be needed");
-    probes.into_iter().for_each(damper::word32::Permit32::success);
+    probes.into_iter().for_each(damper::Permit::success);
     assert_eq!(breaker.state(), State::Closed);
 }
 

@@ -116,6 +116,9 @@ impl BreakerInput {
             WindowInput::Time(time) => WindowOf::Time(micros(time.max(10))),
             WindowInput::Interval(time) => WindowOf::Interval(micros(time)),
         };
+        if let Some(window) = window.window() {
+            config = config.window(window);
+        }
         let config = config.build().expect("every setting is in its range");
         Plan { config, factor: thousandths, window }
     }

@@ -49,7 +49,7 @@ fn rate_of_slow(percent: u32, minimum_calls: u32) -> BreakerConfigBuilder {
 }
 
 fn breaker<C: Clock + Clone>(config: BreakerConfigBuilder, window: Window, clock: &C) -> Breaker<C> {
-    let breaker = CircuitBreaker::with_clock(config.build().unwrap(), clock.clone()).with_window(window);
+    let breaker = CircuitBreaker::with_clock(config.window(window).build().unwrap(), clock.clone());
     // Computes what the clock's ticks are worth, once.
     _ = breaker.status();
     drop(breaker.try_acquire());
@@ -105,7 +105,7 @@ fn register_counts_exactly_unless_flawed() {
 }
 
 fn register_counts_exactly_model() {
-    let breaker = breaker(rate(51, 1), Window::last_calls(4).unwrap(), &Hand::default());
+    let breaker = breaker(rate(51, 1), Window::last_calls(4), &Hand::default());
     record(&breaker, "SFSS");
     let rival = {
         let [success, failure] = permits(&breaker);
@@ -140,7 +140,7 @@ const SHORT: &str = "SSSSSSSSSSSSSSSSSSSSSSSSS";
 
 fn ring_counts_exactly_model() {
     // Three failures of 25 are 12 %.
-    let breaker = breaker(rate_of_slow(12, 25), Window::last_calls(25).unwrap(), &Hand::default());
+    let breaker = breaker(rate_of_slow(12, 25), Window::last_calls(25), &Hand::default());
     record(&breaker, "FFSSSSSSSSSSSSSSSSSSSSSSS");
     let [failure, success] = permits(&breaker);
     let rivals = [thread::spawn(|| failure.failure()), thread::spawn(|| success.success())];
@@ -169,7 +169,7 @@ fn ring_matches_its_head_unless_flawed() {
 
 fn ring_matches_its_head_model() {
     // The last one has a word of its own, which is written once a lap: loom remembers few stores of a location.
-    let breaker = breaker(rate_of_slow(50, 33), Window::last_calls(33).unwrap(), &Hand::default());
+    let breaker = breaker(rate_of_slow(50, 33), Window::last_calls(33), &Hand::default());
     record(&breaker, "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS");
     let [permit] = permits(&breaker);
     let rival = thread::spawn(|| permit.success());
@@ -196,7 +196,7 @@ fn late_record_leaves_newer_ring_intact_unless_flawed() {
 }
 
 fn late_record_leaves_newer_ring_intact_model() {
-    let breaker = breaker(rate_of_slow(50, 2), Window::last_calls(25).unwrap(), &Hand::default());
+    let breaker = breaker(rate_of_slow(50, 2), Window::last_calls(25), &Hand::default());
     record(&breaker, "F");
     let [late] = permits(&breaker);
     let rival = thread::spawn(|| late.success());
@@ -222,7 +222,7 @@ fn newer_outcome_survives_a_late_record_unless_flawed() {
 }
 
 fn newer_outcome_survives_a_late_record_model() {
-    let breaker = breaker(rate_of_slow(50, 25), Window::last_calls(25).unwrap(), &Hand::default());
+    let breaker = breaker(rate_of_slow(50, 25), Window::last_calls(25), &Hand::default());
     // The second word has two of these, the last of which is to be written.
     record(&breaker, "SSSSSSSSSSSSSSSSFS");
     let [late] = permits(&breaker);
@@ -249,19 +249,19 @@ fn older_generation_never_clears_a_newer_window_model(window: Window) {
 }
 
 fn late_in_a_register() {
-    older_generation_never_clears_a_newer_window_model(Window::last_calls(4).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::last_calls(4));
 }
 
 fn late_in_a_ring() {
-    older_generation_never_clears_a_newer_window_model(Window::last_calls(49).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::last_calls(49));
 }
 
 fn late_in_buckets() {
-    older_generation_never_clears_a_newer_window_model(Window::last(Duration::from_secs(1)).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::last(Duration::from_secs(1)));
 }
 
 fn late_in_an_interval() {
-    older_generation_never_clears_a_newer_window_model(Window::interval(Duration::from_secs(1)).unwrap());
+    older_generation_never_clears_a_newer_window_model(Window::interval(Duration::from_secs(1)));
 }
 
 #[test]
@@ -316,16 +316,16 @@ fn trip_counts_once_model(window: Window) -> u32 {
 
 #[test]
 fn trip_counts_once() {
-    check(3, || assert_eq!(trip_counts_once_model(Window::last_calls(4).unwrap()), 2, "a trip, a reset"));
-    check(3, || assert_eq!(trip_counts_once_model(Window::last_calls(49).unwrap()), 2, "a trip, a reset"));
+    check(3, || assert_eq!(trip_counts_once_model(Window::last_calls(4)), 2, "a trip, a reset"));
+    check(3, || assert_eq!(trip_counts_once_model(Window::last_calls(49)), 2, "a trip, a reset"));
     // A thread that interrupts another's sum sums up later, perhaps only after the reset.
-    check(3, || assert!(trip_counts_once_model(Window::last(Duration::from_secs(1)).unwrap()) <= 2));
+    check(3, || assert!(trip_counts_once_model(Window::last(Duration::from_secs(1))) <= 2));
 }
 
 #[test]
 #[should_panic(expected = "one call of this generation")]
 fn trip_counts_once_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, || _ = trip_counts_once_model(Window::last_calls(4).unwrap()));
+    check_flawed(Flaw::BlindExchange, || _ = trip_counts_once_model(Window::last_calls(4)));
 }
 
 /// A call of an older generation is recorded late, when its bucket is already used by a newer one, and one was recorded
@@ -350,7 +350,7 @@ fn buckets_of_an_older_generation_are_ignored_unless_blind() {
 
 fn buckets_of_an_older_generation_are_ignored_model() {
     let clock = Hand::default();
-    let breaker = breaker(rate(100, 3), Window::last(Duration::from_secs(1)).unwrap(), &clock);
+    let breaker = breaker(rate(100, 3), Window::last(Duration::from_secs(1)), &clock);
     clock.advance(Duration::from_millis(200));
     let [late] = permits(&breaker);
     clock.advance(Duration::from_millis(100));
@@ -380,7 +380,7 @@ fn buckets_count_exactly_unless_flawed() {
 fn buckets_count_exactly_model() {
     let clock = Hand::default();
     // Two of five are 40 %.
-    let breaker = breaker(rate(41, 1), Window::last(Duration::from_secs(1)).unwrap(), &clock);
+    let breaker = breaker(rate(41, 1), Window::last(Duration::from_secs(1)), &clock);
     record(&breaker, "SS");
     let [failure, success, others] = permits(&breaker);
     clock.advance(Duration::from_millis(100));
@@ -410,7 +410,7 @@ fn late_call_stays_out_of_the_next_interval_unless_flawed() {
 
 fn late_call_stays_out_of_the_next_interval_model() {
     let clock = Time::at(0);
-    let breaker = breaker(rate(100, 2), Window::interval(Duration::from_secs(1)).unwrap(), &clock);
+    let breaker = breaker(rate(100, 2), Window::interval(Duration::from_secs(1)), &clock);
     let [late, others] = permits(&breaker);
     others.failure();
     let rival = thread::spawn(|| late.success());
@@ -437,7 +437,7 @@ fn buckets_show_only_real_rates_unless_flawed() {
 
 fn buckets_show_only_real_rates_model() {
     let clock = Hand::default();
-    let breaker = breaker(rate(50, 4), Window::last(Duration::from_secs(1)).unwrap(), &clock);
+    let breaker = breaker(rate(50, 4), Window::last(Duration::from_secs(1)), &clock);
     record(&breaker, "FS");
     let successes: [_; 2] = permits(&breaker);
     clock.advance(Duration::from_millis(100));
@@ -467,7 +467,7 @@ fn overtaken_sum_is_not_judged_unless_flawed() {
 
 fn overtaken_sum_is_not_judged_model() {
     let clock = Time::at(0);
-    let breaker = breaker(rate(60, 4), Window::last(Duration::from_secs(1)).unwrap(), &clock);
+    let breaker = breaker(rate(60, 4), Window::last(Duration::from_secs(1)), &clock);
     record(&breaker, "F");
     let successes: [_; 3] = permits(&breaker);
     clock.advance(Duration::from_millis(100));

@@ -13,10 +13,11 @@ const PROBES: usize = 2;
 const SUCCESSES: usize = 3;
 
 /// Trips when half of at least four calls failed.
-fn config() -> BreakerConfig {
+fn config(window: Window) -> BreakerConfig {
     BreakerConfig::builder()
         .failure_threshold(u32::MAX)
         .failure_rate(50)
+        .window(window)
         .minimum_calls(4)
         .cooldown(Duration::from_millis(500))
         .max_probes(PROBES as u32)
@@ -62,7 +63,7 @@ struct Harness {
 impl Harness {
     fn new(window: Window) -> Arc<Self> {
         let (reported, time) = (RecordingListener::default(), time());
-        let breaker = CircuitBreaker::with_clock(config(), Arc::clone(&time)).with_window(window);
+        let breaker = CircuitBreaker::with_clock(config(window), Arc::clone(&time));
         let breaker = Arc::new(breaker.with_listener(reported.clone()));
         Arc::new(Self { breaker, reported, time, seen: Mutex::default() })
     }
@@ -165,15 +166,15 @@ fn outcomes(window: Window) {
 }
 
 fn register() {
-    outcomes(Window::last_calls(8).unwrap());
+    outcomes(Window::last_calls(8));
 }
 
 fn ring() {
-    outcomes(Window::last_calls(60).unwrap());
+    outcomes(Window::last_calls(60));
 }
 
 fn buckets() {
-    outcomes(Window::last(Duration::from_secs(10)).unwrap());
+    outcomes(Window::last(Duration::from_secs(10)));
 }
 
 /// Four threads hold up to three permits each, over many generations: probes in flight are limited, every change is

@@ -24,6 +24,7 @@
 //!     .failure_threshold(10)
 //!     .failure_rate(50)
 //!     .slow_rate(80, Duration::from_secs(2))
+//!     .window(Window::last(Duration::from_secs(10)))
 //!     .minimum_calls(20)
 //!     // 5 s, 10 s, 20 s and at most a minute while probes fail, each up to a fifth shorter by chance.
 //!     .cooldown(Duration::from_secs(5))
@@ -33,7 +34,7 @@
 //!     .max_probes(3)
 //!     .successes_to_close(5)
 //!     .build()?;
-//! let search = CircuitBreaker::new(config).with_window(Window::last(Duration::from_secs(10))?);
+//! let search = CircuitBreaker::new(config);
 //! assert!(search.call(|| "42".parse::<u32>()).is_ok());
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```

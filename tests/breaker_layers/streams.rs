@@ -129,7 +129,7 @@ fn end_of_the_closing_stream_counts_as_a_call() {
             assert_eq!(next(&mut stream), THERE);
             assert_eq!(
                 breaker.status().consecutive_failures(),
-                u64::from(threshold > 1),
+                u32::from(threshold > 1),
                 "{name}: a message is no verdict"
             );
             script.push(end(is_well));

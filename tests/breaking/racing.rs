@@ -19,18 +19,18 @@ const GENERATIONS: usize = 8_192;
 /// A window for every kind, with and without slow calls.
 fn windows() -> Vec<Window> {
     [
-        Window::last_calls(5).unwrap(),
-        Window::last_calls(24).unwrap(),
+        Window::last_calls(5),
+        Window::last_calls(24),
         #[cfg(feature = "alloc")]
-        Window::last_calls(48).unwrap(),
+        Window::last_calls(48),
         #[cfg(feature = "alloc")]
-        Window::last_calls(49).unwrap(),
+        Window::last_calls(49),
         #[cfg(feature = "alloc")]
-        Window::last_calls(100).unwrap(),
+        Window::last_calls(100),
         #[cfg(feature = "alloc")]
-        Window::last(millis(900)).unwrap(),
+        Window::last(millis(900)),
         #[cfg(feature = "alloc")]
-        Window::interval(secs(1)).unwrap(),
+        Window::interval(secs(1)),
     ]
     .into()
 }
@@ -55,12 +55,11 @@ impl Random {
 
 /// Eight threads that trip it, probe it, drop permits and force it, while one moves the clock. Returns the reported
 /// changes, ordered by generation.
-fn storm(config: BreakerConfig, window: Window) -> Vec<StateChange> {
+fn storm(config: BreakerConfig) -> Vec<StateChange> {
     let clock = ManualClock::new();
     let changes = Mutex::new(Vec::new());
-    let breaker = CircuitBreaker::with_clock(config, &clock)
-        .on_state_change(|change| changes.lock().unwrap().push(change))
-        .with_window(window);
+    let breaker =
+        CircuitBreaker::with_clock(config, &clock).on_state_change(|change| changes.lock().unwrap().push(change));
     let generations: Vec<ProbeCounts> = (0..GENERATIONS).map(|_| ProbeCounts::default()).collect();
     let sample = config.max_probes().max(config.successes_to_close());
     thread::scope(|scope| {
@@ -163,6 +162,7 @@ fn probes_are_limited_and_changes_form_a_chain() {
         let config = BreakerConfig::builder()
             .failure_threshold(4)
             .failure_rate(40)
+            .window(window)
             .minimum_calls(5)
             .cooldown(millis(50))
             .max_probes(1 + number % 4)
@@ -170,7 +170,7 @@ fn probes_are_limited_and_changes_form_a_chain() {
         let config = if number % 2 == 0 { config } else { config.slow_rate(60, millis(40)) };
         let config = if number % 3 == 0 { config.probe_failure_rate(60) } else { config };
         let config = config.max_half_open(millis(500)).build().unwrap();
-        let changes = storm(config, window);
+        let changes = storm(config);
         is_legal_chain(&changes);
         let closed = changes.iter().filter(|change| change.cause() == Cause::ProbesSucceeded).count();
         assert!(changes.len() > 50 && closed > 5, "{} changes, closed {closed} times", changes.len());
@@ -233,10 +233,10 @@ fn traffic(breaker: &CircuitBreaker<&ManualClock>, calls: u32) -> (u32, u32) {
 
 fn quiet(clock: &ManualClock, window: Window, slow: bool) -> CircuitBreaker<&ManualClock> {
     let config = by_rate(|config| {
-        let config = config.failure_rate(100).minimum_calls(9);
+        let config = config.failure_rate(100).minimum_calls(9).window(window);
         if slow { config.slow_rate(100, secs(1)) } else { config }
     });
-    CircuitBreaker::with_clock(config, clock).with_window(window)
+    CircuitBreaker::with_clock(config, clock)
 }
 
 /// When it is quiet again, the failures that a window counts are those which it has: they go one by one, and none is
@@ -247,7 +247,7 @@ fn counts_are_exact_once_threads_stop() {
     for &calls in sizes {
         for slow in [false, true] {
             let clock = ManualClock::new();
-            let breaker = quiet(&clock, Window::last_calls(calls).unwrap(), slow);
+            let breaker = quiet(&clock, Window::last_calls(calls), slow);
             for _ in 0..5 {
                 traffic(&breaker, 20_000);
                 let mut failures = breaker.status().failures();
@@ -271,7 +271,7 @@ fn register_counts_every_call() {
     const EACH: u32 = 3;
     for slow in [false, true] {
         let clock = ManualClock::new();
-        let breaker = quiet(&clock, Window::last_calls(EACH * THREADS).unwrap(), slow);
+        let breaker = quiet(&clock, Window::last_calls(EACH * THREADS), slow);
         let (ready, done) = (Barrier::new(THREADS as usize), Barrier::new(THREADS as usize));
         // Checked afterwards: a thread at a barrier would wait for one that has panicked.
         let found = Mutex::new(Vec::new());
@@ -306,8 +306,7 @@ fn register_counts_every_call() {
 #[cfg(feature = "alloc")]
 #[test]
 fn window_of_all_calls_counts_every_call() {
-    let windows =
-        [Window::last_calls(4_096).unwrap(), Window::last(secs(10)).unwrap(), Window::interval(secs(10)).unwrap()];
+    let windows = [Window::last_calls(4_096), Window::last(secs(10)), Window::interval(secs(10))];
     for window in windows {
         for slow in [false, true] {
             let clock = ManualClock::new();
@@ -329,7 +328,7 @@ fn window_of_all_calls_counts_every_call() {
 fn buckets_count_every_call_while_the_clock_moves() {
     for slow in [false, true] {
         let clock = ManualClock::new();
-        let breaker = quiet(&clock, Window::last(secs(1)).unwrap(), slow);
+        let breaker = quiet(&clock, Window::last(secs(1)), slow);
         for _ in 0..20 {
             breaker.reset();
             // All in the window, though not in one bucket.

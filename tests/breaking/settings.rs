@@ -2,7 +2,7 @@
 
 use crate::{build, make, secs};
 use damper::breaker::BreakerConfigBuilder;
-use damper::{BreakerConfig, BreakerConfigError, CircuitBreaker, ManualClock, State, Window, WindowError};
+use damper::{BreakerConfig, BreakerConfigError, CircuitBreaker, ManualClock, State, Window};
 use std::time::Duration;
 
 const DAYS: Duration = Duration::from_secs(100 * 24 * 60 * 60);
@@ -112,39 +112,42 @@ fn ends_of_the_ranges_work() {
     for (least, most) in [(true, false), (false, true)] {
         let pick = |one: u32, other: u32| if least { one } else { other };
         let time = |one: Duration, other: Duration| if most { other } else { one };
-        let config = BreakerConfig::builder()
-            .failure_threshold(pick(1, u32::MAX))
-            .failure_rate(pick(1, 100))
-            .slow_rate(pick(1, 100), time(NANO, Duration::MAX))
-            .minimum_calls(pick(1, u32::MAX))
-            .cooldown(time(NANO, DAYS))
-            .cooldown_factor(if least { 1.0 } else { 10.0 })
-            .max_cooldown(time(NANO, DAYS))
-            .cooldown_jitter(pick(0, 100))
-            .max_retry_after(time(Duration::ZERO, DAYS))
-            .max_probes(pick(1, 1_023))
-            .successes_to_close(pick(1, 1_023))
-            .probe_failure_rate(pick(1, 100))
-            .max_half_open(time(NANO, DAYS))
-            .build()
-            .unwrap();
+        let config = |window| {
+            BreakerConfig::builder()
+                .failure_threshold(pick(1, u32::MAX))
+                .failure_rate(pick(1, 100))
+                .slow_rate(pick(1, 100), time(NANO, Duration::MAX))
+                .window(window)
+                .minimum_calls(pick(1, u32::MAX))
+                .cooldown(time(NANO, DAYS))
+                .cooldown_factor(if least { 1.0 } else { 10.0 })
+                .max_cooldown(time(NANO, DAYS))
+                .cooldown_jitter(pick(0, 100))
+                .max_retry_after(time(Duration::ZERO, DAYS))
+                .max_probes(pick(1, 1_023))
+                .successes_to_close(pick(1, 1_023))
+                .probe_failure_rate(pick(1, 100))
+                .max_half_open(time(NANO, DAYS))
+                .build()
+                .unwrap()
+        };
         let windows = [
-            Window::last_calls(1).unwrap(),
-            Window::last_calls(24).unwrap(),
+            Window::last_calls(1),
+            Window::last_calls(24),
             #[cfg(feature = "alloc")]
-            Window::last_calls(4_096).unwrap(),
+            Window::last_calls(4_096),
             #[cfg(feature = "alloc")]
-            Window::last(Duration::from_micros(10)).unwrap(),
+            Window::last(Duration::from_micros(10)),
             #[cfg(feature = "alloc")]
-            Window::last(DAYS).unwrap(),
+            Window::last(DAYS),
             #[cfg(feature = "alloc")]
-            Window::interval(Duration::from_micros(1)).unwrap(),
+            Window::interval(Duration::from_micros(1)),
             #[cfg(feature = "alloc")]
-            Window::interval(DAYS).unwrap(),
+            Window::interval(DAYS),
         ];
         for window in windows {
             let clock = ManualClock::new();
-            let breaker = CircuitBreaker::with_clock(config, &clock).with_window(window);
+            let breaker = CircuitBreaker::with_clock(config(window), &clock);
             for round in 0..5_000u32 {
                 if let Ok(permit) = breaker.try_acquire() {
                     if round % 5 == 0 { permit.success() } else { permit.failure_with_retry_after(Duration::MAX) }
@@ -168,12 +171,16 @@ fn clock_without_a_frequency_stands_still() {
 
 #[test]
 fn windows_out_of_range_are_named() {
-    let most = if cfg!(feature = "alloc") { 4_096 } else { 24 };
-    assert!(Window::last_calls(most).is_ok());
-    for calls in [0, most + 1, u32::MAX] {
-        let error = Window::last_calls(calls).unwrap_err();
-        assert_eq!(error, WindowError::Calls(calls));
-        assert_eq!(error.to_string(), format!("a window of {calls} calls, it must be of 1 to {most}"));
+    let all = BreakerConfig::builder();
+    for (config, in_one_word) in [(all, 48), (all.slow_rate(50, secs(1)), 24)] {
+        let most = if cfg!(feature = "alloc") { 4_096 } else { in_one_word };
+        assert_eq!(config.build().unwrap().window(), Window::last_calls(in_one_word));
+        assert!(config.window(Window::last_calls(most)).build().is_ok());
+        for calls in [0, most + 1, u32::MAX] {
+            let error = config.window(Window::last_calls(calls)).build().unwrap_err();
+            assert_eq!(error, BreakerConfigError::WindowCalls { calls, most });
+            assert_eq!(error.to_string(), format!("window has {calls} calls, it must have 1 to {most}"));
+        }
     }
 }
 
@@ -181,12 +188,16 @@ fn windows_out_of_range_are_named() {
 #[test]
 fn windows_of_time_out_of_range_are_named() {
     let micros = Duration::from_micros;
-    assert!(
-        Window::last(micros(10)).is_ok()
-            && Window::last(DAYS).is_ok()
-            && Window::last(Duration::from_millis(900)).is_ok()
-    );
-    assert!(Window::interval(micros(1)).is_ok() && Window::interval(DAYS).is_ok());
+    let checked = |window| BreakerConfig::builder().window(window).build();
+    for window in [
+        Window::last(micros(10)),
+        Window::last(Duration::from_millis(900)),
+        Window::last(DAYS),
+        Window::interval(micros(1)),
+        Window::interval(DAYS),
+    ] {
+        assert_eq!(checked(window).unwrap().window(), window);
+    }
     for window in [
         Window::last(Duration::ZERO),
         Window::last(Duration::from_nanos(9_999)),
@@ -196,9 +207,9 @@ fn windows_of_time_out_of_range_are_named() {
         Window::interval(Duration::from_nanos(999)),
         Window::interval(DAYS + NANO),
     ] {
-        let error = window.unwrap_err();
-        let WindowError::Duration(duration) = error else { panic!("{error:?}") };
-        let expected = format!("a window of {duration:?}, it must be from 10 µs (an interval from 1 µs) to 100 days");
+        let error = checked(window).unwrap_err();
+        let BreakerConfigError::WindowDuration(duration) = error else { panic!("{error:?}") };
+        let expected = format!("window is {duration:?}, it must be 10 µs (an interval 1 µs) to 100 days");
         assert_eq!(error.to_string(), expected);
     }
 }

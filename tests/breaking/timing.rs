@@ -2,7 +2,8 @@
 
 #[cfg(feature = "alloc")]
 use crate::secs;
-use crate::{COOLDOWN, build, by_rate, millis};
+use crate::{COOLDOWN, build, millis};
+use damper::breaker::BreakerConfigBuilder;
 use damper::{BreakerConfig, CircuitBreaker, Clock, State, Window};
 use std::cell::Cell;
 
@@ -25,13 +26,9 @@ impl Clock for Counted {
 }
 
 /// How often the clock is read for a success and for a failure that trips nothing.
-fn readings(config: BreakerConfig, window: Option<Window>) -> [u32; 2] {
+fn readings(config: BreakerConfigBuilder) -> [u32; 2] {
     let clock = Counted::default();
-    let breaker = CircuitBreaker::with_clock(config, &clock);
-    let breaker = match window {
-        Some(window) => breaker.with_window(window),
-        None => breaker,
-    };
+    let breaker = CircuitBreaker::with_clock(config.build().unwrap(), &clock);
     breaker.try_acquire().unwrap().success();
     let of_a_success = clock.readings.take();
     breaker.try_acquire().unwrap().failure();
@@ -40,33 +37,33 @@ fn readings(config: BreakerConfig, window: Option<Window>) -> [u32; 2] {
 
 #[test]
 fn counting_consecutive_failures_reads_no_clock() {
-    assert_eq!(readings(BreakerConfig::DEFAULT, None), [0, 0]);
-    assert_eq!(readings(BreakerConfig::DEFAULT, Some(Window::last_calls(20).unwrap())), [0, 0]);
+    assert_eq!(readings(BreakerConfig::builder()), [0, 0]);
+    assert_eq!(readings(BreakerConfig::builder().window(Window::last_calls(20))), [0, 0]);
     #[cfg(feature = "alloc")]
-    assert_eq!(readings(BreakerConfig::DEFAULT, Some(Window::last(secs(10)).unwrap())), [0, 0], "that is never asked");
+    assert_eq!(readings(BreakerConfig::builder().window(Window::last(secs(10)))), [0, 0], "that is never asked");
 }
 
 #[test]
 fn window_of_calls_reads_no_clock() {
-    let config = by_rate(|config| config.failure_rate(50).minimum_calls(10));
-    assert_eq!(readings(config, None), [0, 0]);
-    assert_eq!(readings(config, Some(Window::last_calls(20).unwrap())), [0, 0]);
+    let config = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(50).minimum_calls(10);
+    assert_eq!(readings(config), [0, 0]);
+    assert_eq!(readings(config.window(Window::last_calls(20))), [0, 0]);
     #[cfg(feature = "alloc")]
-    assert_eq!(readings(config, Some(Window::last_calls(100).unwrap())), [0, 0]);
+    assert_eq!(readings(config.window(Window::last_calls(100))), [0, 0]);
 }
 
 #[test]
 fn timing_slow_calls_reads_the_clock_twice() {
-    let config = build(|config| config.slow_rate(50, millis(10)).minimum_calls(10));
-    assert_eq!(readings(config, None), [2, 2]);
-    assert_eq!(readings(config, Some(Window::last_calls(20).unwrap())), [2, 2]);
+    let config = BreakerConfig::builder().slow_rate(50, millis(10)).minimum_calls(10);
+    assert_eq!(readings(config), [2, 2]);
+    assert_eq!(readings(config.window(Window::last_calls(20))), [2, 2]);
 }
 
 #[cfg(feature = "alloc")]
 #[test]
 fn window_of_time_reads_the_clock() {
-    let config = by_rate(|config| config.failure_rate(50).minimum_calls(10));
-    assert!(readings(config, Some(Window::last(secs(10)).unwrap())).iter().all(|&readings| readings > 0));
+    let config = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(50).minimum_calls(10);
+    assert!(readings(config.window(Window::last(secs(10)))).iter().all(|&readings| readings > 0));
 }
 
 /// The first reading shows that the cooldown is over, the others when the probe begins and ends.

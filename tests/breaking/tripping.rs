@@ -20,8 +20,8 @@ fn consecutive_failures_trip_and_a_success_resets_them() {
 #[test]
 fn failure_rate_trips_exactly_at_its_percentage() {
     let clock = ManualClock::new();
-    let config = by_rate(|config| config.failure_rate(30).minimum_calls(20));
-    let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last_calls(20).unwrap());
+    let config = by_rate(|config| config.failure_rate(30).minimum_calls(20).window(Window::last_calls(20)));
+    let breaker = CircuitBreaker::with_clock(config, &clock);
     // Every fourth of 100 calls: 25 %.
     make(&breaker, 100, |call| call % 4 == 0);
     assert_eq!((breaker.status().failures(), breaker.status().failure_rate()), (5, Some(25.0)));
@@ -47,8 +47,8 @@ fn success_can_reach_the_minimum_and_trip() {
 #[test]
 fn minimum_above_the_window_is_capped() {
     let clock = ManualClock::new();
-    let config = by_rate(|config| config.failure_rate(100).minimum_calls(1_000));
-    let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last_calls(3).unwrap());
+    let config = by_rate(|config| config.failure_rate(100).minimum_calls(1_000).window(Window::last_calls(3)));
+    let breaker = CircuitBreaker::with_clock(config, &clock);
     make(&breaker, 2, |_| true);
     assert_eq!(breaker.state(), State::Closed);
     make(&breaker, 1, |_| true);

@@ -8,8 +8,8 @@ use damper::{BreakerConfig, CircuitBreaker, ManualClock, State, Verdict, Window}
 use std::time::Duration;
 
 /// At 100 %, which a single success keeps it from.
-fn never() -> BreakerConfig {
-    by_rate(|config| config.failure_rate(100))
+fn never(window: Window) -> BreakerConfig {
+    by_rate(|config| config.failure_rate(100).window(window))
 }
 
 fn sizes() -> Vec<u32> {
@@ -27,10 +27,10 @@ fn window_of_calls_slides_one_by_one() {
         for slow in [false, true] {
             let clock = ManualClock::new();
             let config = by_rate(|config| {
-                let config = config.failure_rate(100).minimum_calls(u32::MAX);
+                let config = config.failure_rate(100).minimum_calls(u32::MAX).window(Window::last_calls(calls));
                 if slow { config.slow_rate(100, COOLDOWN) } else { config }
             });
-            let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last_calls(calls).unwrap());
+            let breaker = CircuitBreaker::with_clock(config, &clock);
             breaker.disable();
             let failures = || (breaker.status().calls(), breaker.status().failures());
             make(&breaker, calls as usize, |_| false);
@@ -54,7 +54,7 @@ fn window_of_calls_slides_one_by_one() {
 fn old_outcomes_leave_the_window() {
     for calls in sizes() {
         let clock = ManualClock::new();
-        let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::last_calls(calls).unwrap());
+        let breaker = CircuitBreaker::with_clock(never(Window::last_calls(calls)), &clock);
         make(&breaker, 10_000, |_| false);
         make(&breaker, calls as usize - 1, |_| true);
         assert_eq!(breaker.state(), State::Closed, "one success is left of {calls}");
@@ -71,7 +71,7 @@ fn default_window_has_48_calls_or_24() {
         make(&breaker, 200, |_| false);
         breaker.status().calls()
     };
-    assert_eq!(capacity(never()), 48);
+    assert_eq!(capacity(by_rate(|config| config.failure_rate(100))), 48);
     assert_eq!(capacity(by_rate(|config| config.slow_rate(100, COOLDOWN))), 24);
 }
 
@@ -82,8 +82,10 @@ fn slow_calls_slide_too() {
     for calls in [5, 24, 25, 100] {
         let calls = calls.min(most);
         let clock = ManualClock::new();
-        let config = by_rate(|config| config.failure_rate(100).slow_rate(100, COOLDOWN).minimum_calls(u32::MAX));
-        let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last_calls(calls).unwrap());
+        let config = by_rate(|config| {
+            config.failure_rate(100).slow_rate(100, COOLDOWN).minimum_calls(u32::MAX).window(Window::last_calls(calls))
+        });
+        let breaker = CircuitBreaker::with_clock(config, &clock);
         let mut all = Vec::new();
         for call in 0..3 * calls {
             let (failed, slow) = (call % 3 == 0, call % 5 < 2);
@@ -106,19 +108,20 @@ fn slow_calls_slide_too() {
 #[test]
 fn window_survives_thousands_of_probes() {
     let windows = [
-        Window::last_calls(20).unwrap(),
+        Window::last_calls(20),
         #[cfg(feature = "alloc")]
-        Window::last_calls(100).unwrap(),
+        Window::last_calls(100),
         #[cfg(feature = "alloc")]
-        Window::last(Duration::from_hours(24)).unwrap(),
+        Window::last(Duration::from_hours(24)),
         #[cfg(feature = "alloc")]
-        Window::interval(Duration::from_hours(24 * 100)).unwrap(),
+        Window::interval(Duration::from_hours(24 * 100)),
     ];
     for window in windows {
         for probes in [1, 1_000, 2_047, 2_048, 2_500, 3_000, 4_000, 4_096, 5_000, 6_500] {
             let clock = ManualClock::new();
-            let config = by_rate(|config| config.failure_rate(50).minimum_calls(10).cooldown(crate::millis(1)));
-            let breaker = CircuitBreaker::with_clock(config, &clock).with_window(window);
+            let config =
+                by_rate(|config| config.failure_rate(50).minimum_calls(10).cooldown(crate::millis(1)).window(window));
+            let breaker = CircuitBreaker::with_clock(config, &clock);
             trip(&breaker);
             for _ in 0..probes {
                 clock.advance(crate::millis(1));
@@ -140,8 +143,8 @@ fn window_survives_thousands_of_probes() {
 #[test]
 fn ring_stays_exact_after_a_thousand_sparse_laps() {
     let clock = ManualClock::new();
-    let config = by_rate(|config| config.failure_rate(100).minimum_calls(100));
-    let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last_calls(100).unwrap());
+    let config = by_rate(|config| config.failure_rate(100).minimum_calls(100).window(Window::last_calls(100)));
+    let breaker = CircuitBreaker::with_clock(config, &clock);
     for resets in 1_015..1_030 {
         make(&breaker, 99, |_| true);
         for _ in 0..resets {
@@ -158,8 +161,8 @@ fn ring_stays_exact_after_a_thousand_sparse_laps() {
 #[test]
 fn window_of_time_slides_by_buckets() {
     let clock = ManualClock::new();
-    let config = by_rate(|config| config.failure_rate(100).minimum_calls(u32::MAX));
-    let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last(secs(10)).unwrap());
+    let config = by_rate(|config| config.failure_rate(100).minimum_calls(u32::MAX).window(Window::last(secs(10))));
+    let breaker = CircuitBreaker::with_clock(config, &clock);
     let counts = || (breaker.status().calls(), breaker.status().failures());
     // A second has as many calls as its number, the even ones fail.
     for second in 0..10u32 {
@@ -182,8 +185,8 @@ fn window_of_time_slides_by_buckets() {
 #[test]
 fn window_below_a_second_works() {
     let clock = ManualClock::new();
-    let config = by_rate(|config| config.failure_rate(50).minimum_calls(10));
-    let breaker = CircuitBreaker::with_clock(config, &clock).with_window(Window::last(millis(900)).unwrap());
+    let config = by_rate(|config| config.failure_rate(50).minimum_calls(10).window(Window::last(millis(900))));
+    let breaker = CircuitBreaker::with_clock(config, &clock);
     // One call each 50 ms: eighteen of them are in the window, and half of them fail.
     for call in 0..9 {
         make(&breaker, 1, |_| call % 2 == 0);
@@ -199,7 +202,7 @@ fn window_below_a_second_works() {
 fn interval_clears_as_a_whole() {
     let clock = ManualClock::new();
     clock.advance(secs(57));
-    let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::interval(secs(60)).unwrap());
+    let breaker = CircuitBreaker::with_clock(never(Window::interval(secs(60))), &clock);
     make(&breaker, 7, |call| call > 0);
     clock.advance(micros(2_999_999));
     assert_eq!((breaker.status().calls(), breaker.status().failures()), (7, 6));
@@ -212,7 +215,7 @@ fn interval_clears_as_a_whole() {
 #[test]
 fn long_call_counts_when_it_began() {
     let clock = ManualClock::new();
-    let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::last(secs(10)).unwrap());
+    let breaker = CircuitBreaker::with_clock(never(Window::last(secs(10))), &clock);
     let (long, longer) = (breaker.try_acquire().unwrap(), breaker.try_acquire().unwrap());
     clock.advance(secs(9));
     make(&breaker, 1, |_| false);
@@ -229,9 +232,14 @@ fn long_call_counts_when_it_began() {
 #[test]
 fn overflowing_counts_are_halved_together() {
     let clock = ManualClock::new();
-    let config = by_rate(|config| config.failure_rate(100).slow_rate(100, micros(1)).minimum_calls(u32::MAX));
-    let breaker =
-        CircuitBreaker::with_clock(config, &clock).with_window(Window::interval(Duration::from_hours(1)).unwrap());
+    let config = by_rate(|config| {
+        config
+            .failure_rate(100)
+            .slow_rate(100, micros(1))
+            .minimum_calls(u32::MAX)
+            .window(Window::interval(Duration::from_hours(1)))
+    });
+    let breaker = CircuitBreaker::with_clock(config, &clock);
     let call = |number: u32| {
         let permit = breaker.try_acquire().unwrap();
         // One of two is slow, one of four fails.
@@ -255,10 +263,11 @@ fn overflowing_counts_are_halved_together() {
 #[cfg(feature = "alloc")]
 #[test]
 fn minimum_is_capped_at_what_a_bucket_counts() {
-    for window in [Window::interval(secs(1)).unwrap(), Window::last(secs(1)).unwrap()] {
+    for window in [Window::interval(secs(1)), Window::last(secs(1))] {
         let clock = ManualClock::new();
-        let config = by_rate(|config| config.failure_rate(100).slow_rate(100, secs(1)).minimum_calls(1_000_000));
-        let breaker = CircuitBreaker::with_clock(config, &clock).with_window(window);
+        let config =
+            by_rate(|config| config.failure_rate(100).slow_rate(100, secs(1)).minimum_calls(1_000_000).window(window));
+        let breaker = CircuitBreaker::with_clock(config, &clock);
         make(&breaker, 10_000, |_| true);
         assert_eq!(breaker.state(), State::Closed);
         let more = (0..).take_while(|_| breaker.try_acquire().map(damper::Permit::failure).is_ok()).take(1_000_000);
@@ -272,7 +281,7 @@ fn minimum_is_capped_at_what_a_bucket_counts() {
 fn window_of_time_survives_a_step_back() {
     let clock = ManualClock::new();
     clock.advance(secs(1_000_000));
-    let breaker = CircuitBreaker::with_clock(never(), &clock).with_window(Window::last(secs(10)).unwrap());
+    let breaker = CircuitBreaker::with_clock(never(Window::last(secs(10))), &clock);
     make(&breaker, 10, |call| call > 0);
     clock.step_back(secs(3_600));
     assert_eq!(breaker.status().calls(), 0);
@@ -289,4 +298,40 @@ fn breaker_with_a_window_of_100_calls_fits_in_256_bytes() {
     // On a clock that is a reference or holds a number and a frequency.
     let breaker = size_of::<CircuitBreaker<ManualClock>>();
     assert!(breaker + ring(48) <= 256 && breaker + ring(24) <= 256, "{breaker} + {} bytes", ring(24));
+}
+
+/// A window of any size is in the settings, so a breaker with one can be a `static`; its memory is allocated at the first
+/// outcome, and looking at the counts before is no outcome.
+#[cfg(feature = "std")]
+#[test]
+fn static_breaker_has_any_window() {
+    const fn with(window: Window) -> BreakerConfig {
+        match BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(50).window(window).build() {
+            Ok(config) => config,
+            Err(_) => panic!("out of range"),
+        }
+    }
+    static OF_CALLS: CircuitBreaker = CircuitBreaker::new(with(Window::last_calls(100)));
+    static OF_TIME: CircuitBreaker = CircuitBreaker::new(with(Window::last(Duration::from_hours(24))));
+    for breaker in [&OF_CALLS, &OF_TIME] {
+        assert_eq!(breaker.status().calls(), 0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..4).for_each(|_| breaker.try_acquire().unwrap().success()));
+            }
+        });
+        assert_eq!(breaker.status().calls(), 16);
+        for _ in 0..16 {
+            breaker.try_acquire().unwrap().failure();
+        }
+        assert_eq!(breaker.state(), State::Open);
+    }
+}
+
+#[cfg(feature = "alloc")]
+#[test]
+fn windows_are_displayed_as_texts() {
+    let texts =
+        [Window::last_calls(100), Window::last(secs(10)), Window::interval(secs(60))].map(|window| window.to_string());
+    assert_eq!(texts, ["last 100 calls", "last 10 s", "intervals of 60 s"]);
 }

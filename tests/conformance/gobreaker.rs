@@ -131,16 +131,16 @@ impl Config {
         if let Some(ratio) = self.trip.failure_ratio_gte {
             config = config.failure_rate((ratio * 100.0).round() as u32).minimum_calls(self.trip.min_requests.unwrap());
         }
-        let breaker = CircuitBreaker::with_clock(config.build().unwrap(), clock);
         let interval = Duration::from_nanos(self.interval_ns);
-        match (self.interval_ns, self.bucket_period_ns) {
-            (0, _) => breaker,
-            (_, 0) => breaker.with_window(Window::interval(interval).unwrap()),
+        let config = match (self.interval_ns, self.bucket_period_ns) {
+            (0, _) => config,
+            (_, 0) => config.window(Window::interval(interval)),
             (_, bucket) => {
                 assert_eq!(bucket * 10, self.interval_ns, "damper's have ten buckets");
-                breaker.with_window(Window::last(interval).unwrap())
+                config.window(Window::last(interval))
             }
-        }
+        };
+        CircuitBreaker::with_clock(config.build().unwrap(), clock)
     }
 }
 
@@ -192,7 +192,7 @@ fn check<L: damper::breaker::OnStateChange>(
     let status = breaker.status();
     match status.state() {
         State::Closed => {
-            assert_eq!(status.consecutive_failures(), counts.consec_failures, "{what}");
+            assert_eq!(u64::from(status.consecutive_failures()), counts.consec_failures, "{what}");
             if config.has_window() {
                 let found = (status.calls(), status.failures());
                 assert_eq!(found, (counts.successes + counts.failures, counts.failures), "{what}: {counts:?}");

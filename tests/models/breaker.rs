@@ -33,11 +33,11 @@ impl WindowOf {
     pub(crate) fn window(self) -> Option<Window> {
         match self {
             Self::Few => None,
-            Self::Calls(calls) => Some(Window::last_calls(calls).unwrap()),
+            Self::Calls(calls) => Some(Window::last_calls(calls)),
             #[cfg(feature = "alloc")]
-            Self::Time(duration) => Some(Window::last(duration).unwrap()),
+            Self::Time(duration) => Some(Window::last(duration)),
             #[cfg(feature = "alloc")]
-            Self::Interval(duration) => Some(Window::interval(duration).unwrap()),
+            Self::Interval(duration) => Some(Window::interval(duration)),
         }
     }
 
@@ -450,10 +450,6 @@ pub(crate) fn compare(plan: Plan, steps: impl IntoIterator<Item = Step>) {
     let changes = RefCell::new(Vec::new());
     let breaker =
         CircuitBreaker::with_clock(plan.config, &clock).on_state_change(|change| changes.borrow_mut().push(change));
-    let breaker = match plan.window.window() {
-        Some(window) => breaker.with_window(window),
-        None => breaker,
-    };
     let mut pair = Pair {
         breaker: &breaker,
         clock: &clock,
@@ -575,7 +571,7 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
         assert_eq!((self.breaker.state(), status.state()), (state, state));
         assert_eq!(u64::from(status.generation()), model.generation % 8_192);
         assert_eq!(status.is_metrics_only(), model.metrics_only);
-        assert_eq!(status.consecutive_failures(), model.consecutive_failures);
+        assert_eq!(u64::from(status.consecutive_failures()), model.consecutive_failures);
         let counts = model.counts_shown(now);
         let shown = Counts { calls: status.calls(), failed: status.failures(), slow: status.slow_calls() };
         assert_eq!(shown, counts, "{model:?}");

@@ -7,8 +7,7 @@
 //! | generations that wrap after 32 | generations that do not, of which permits know the lowest 5 bits |
 
 use super::timer::Timer;
-use damper::word32::Permit32;
-use damper::{BreakerConfig, CircuitBreaker32, CircuitOpen, State};
+use damper::{BreakerConfig, CircuitBreaker32, CircuitOpen, Permit, State};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -239,7 +238,7 @@ pub(crate) fn compare<const HERTZ: u64>(plan: Plan, start: u64, steps: impl Into
     let timer = Timer::<HERTZ>::at(start);
     let breaker = CircuitBreaker32::new(plan.config, &timer).unwrap();
     let mut model = PlainBreaker::new(plan, HERTZ);
-    let mut in_flight: VecDeque<(Permit32<'_, _>, u64)> = VecDeque::new();
+    let mut in_flight: VecDeque<(Permit<&CircuitBreaker32<_>>, u64)> = VecDeque::new();
     let mut now = 0u128;
     for step in steps {
         let is_call = matches!(step, Step::Call(_));

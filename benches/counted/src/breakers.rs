@@ -44,8 +44,8 @@ fn in_a_row(failures: u32) -> BreakerConfig {
 }
 
 /// All of the calls of a window.
-fn all() -> BreakerConfig {
-    configured(BreakerConfig::builder().failure_rate(100))
+fn all(window: Window) -> BreakerConfig {
+    configured(BreakerConfig::builder().failure_rate(100).window(window))
 }
 
 fn breaker_success() -> Call {
@@ -64,45 +64,45 @@ fn breaker_open() -> Call {
 }
 
 fn last_48() -> Window {
-    Window::last_calls(48).expect("a number of calls")
+    Window::last_calls(48)
 }
 
 fn breaker_48_success() -> Call {
-    let breaker = CircuitBreaker::with_clock(all(), still!()).with_window(last_48());
+    let breaker = CircuitBreaker::with_clock(all(last_48()), still!());
     Box::new(move || breaker.call(succeed).is_ok())
 }
 
 fn breaker_48_failure() -> Call {
-    let breaker = CircuitBreaker::with_clock(all(), still!()).with_window(last_48());
+    let breaker = CircuitBreaker::with_clock(all(last_48()), still!());
     Box::new(move || breaker.call(succeed).is_ok() && breaker.call(fail).is_err())
 }
 
 fn last_100() -> Window {
-    Window::last_calls(100).expect("a number of calls")
+    Window::last_calls(100)
 }
 
 fn breaker_100_success() -> Call {
-    let breaker = CircuitBreaker::with_clock(all(), still!()).with_window(last_100());
+    let breaker = CircuitBreaker::with_clock(all(last_100()), still!());
     Box::new(move || breaker.call(succeed).is_ok())
 }
 
 fn breaker_100_failure() -> Call {
-    let breaker = CircuitBreaker::with_clock(all(), still!()).with_window(last_100());
+    let breaker = CircuitBreaker::with_clock(all(last_100()), still!());
     Box::new(move || breaker.call(succeed).is_ok() && breaker.call(fail).is_err())
 }
 
 fn last_seconds() -> Window {
-    Window::last(Duration::from_secs(10)).expect("seconds")
+    Window::last(Duration::from_secs(10))
 }
 
 fn breaker_time_success() -> Call {
-    let breaker = CircuitBreaker::with_clock(all(), still!()).with_window(last_seconds());
+    let breaker = CircuitBreaker::with_clock(all(last_seconds()), still!());
     Box::new(move || breaker.call(succeed).is_ok())
 }
 
 /// A failure, and a success in a window with failures, which is summed.
 fn breaker_time_failure() -> Call {
-    let breaker = CircuitBreaker::with_clock(all(), still!()).with_window(last_seconds());
+    let breaker = CircuitBreaker::with_clock(all(last_seconds()), still!());
     Box::new(move || breaker.call(succeed).is_ok() && breaker.call(fail).is_err())
 }
 

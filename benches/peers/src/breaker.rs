@@ -51,8 +51,9 @@ fn consecutive() -> Side {
 
 /// A failure rate of 50 % over the last so many calls.
 fn window(last: u32) -> Side {
-    let config = BreakerConfig::builder().failure_rate(50).build().expect("a percentage");
-    let breaker = CircuitBreaker::new(config).with_window(Window::last_calls(last).expect("a number of calls"));
+    let config =
+        BreakerConfig::builder().failure_rate(50).window(Window::last_calls(last)).build().expect("a percentage");
+    let breaker = CircuitBreaker::new(config);
     calls(move || black_box(&breaker).call(succeed).is_ok())
 }
 

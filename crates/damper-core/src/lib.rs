@@ -89,7 +89,7 @@ pub mod word32;
 pub use breaker::KeyedCircuitBreaker;
 pub use breaker::{
     BreakerConfig, BreakerConfigError, BreakerStatus, CallError, Cause, CircuitBreaker, CircuitOpen, OnStateChange,
-    Permit, State, StateChange, Verdict, Window, WindowError,
+    Permit, State, StateChange, Verdict, Window,
 };
 #[cfg(feature = "alloc")]
 pub use capacity::CapacityError;

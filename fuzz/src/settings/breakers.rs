@@ -44,6 +44,23 @@ enum WindowInput {
     Interval(AnyDuration),
 }
 
+impl WindowInput {
+    /// The window, whether it is in its range, and how an error names it.
+    fn window(self) -> (Window, bool, String) {
+        match self {
+            Self::Calls(calls) => (Window::last_calls(calls), (1..=4_096).contains(&calls), format!("{calls} calls")),
+            Self::Time(time) => {
+                let time = time.duration();
+                (Window::last(time), time >= Duration::from_micros(10) && time <= LONGEST, format!("{time:?}"))
+            }
+            Self::Interval(time) => {
+                let time = time.duration();
+                (Window::interval(time), time >= Duration::from_micros(1) && time <= LONGEST, format!("{time:?}"))
+            }
+        }
+    }
+}
+
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Call {
     Success,
@@ -76,10 +93,6 @@ impl BreakersInput {
     pub(super) fn run(&self, clock: &ManualClock) {
         let Some(config) = self.config() else { return };
         let breaker = CircuitBreaker::with_clock(config, clock);
-        let breaker = match self.window() {
-            Some(window) => breaker.with_window(window),
-            None => breaker,
-        };
         for &(pass, call) in self.calls.iter().take(MOST_CALLS) {
             pass.on(clock);
             match (breaker.try_acquire(), call) {
@@ -117,6 +130,11 @@ impl BreakersInput {
                 _ => {}
             }
         }
+        if let Some(input) = self.window {
+            let (window, is_in_range, value) = input.window();
+            builder = builder.window(window);
+            refused.set("window", value, is_in_range);
+        }
         if let Some(most) = max_cooldown {
             let is_in_range = is_duration(most) && most >= cooldown;
             refused.set("max_cooldown", format!("{most:?}"), is_in_range);
@@ -134,26 +152,6 @@ impl BreakersInput {
                 None
             }
         }
-    }
-
-    fn window(&self) -> Option<Window> {
-        let (window, is_in_range, value) = match self.window? {
-            WindowInput::Calls(calls) => {
-                (Window::last_calls(calls), (1..=4_096).contains(&calls), format!("{calls} calls"))
-            }
-            WindowInput::Time(time) => {
-                let time = time.duration();
-                let is_in_range = time >= Duration::from_micros(10) && time <= LONGEST;
-                (Window::last(time), is_in_range, format!("{time:?}"))
-            }
-            WindowInput::Interval(time) => {
-                let time = time.duration();
-                let is_in_range = time >= Duration::from_micros(1) && time <= LONGEST;
-                (Window::interval(time), is_in_range, format!("{time:?}"))
-            }
-        };
-        assert_eq!(window.is_ok(), is_in_range, "{window:?}");
-        window.map_err(|error| names(&error, &["window", &value])).ok()
     }
 
     /// The same in 32 bits, if it has these settings.

@@ -157,12 +157,13 @@ impl KeysInput {
     }
 
     fn breakers(&self, cooldown: Duration, clock: &ManualClock) {
-        let Ok(config) = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build() else { return };
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).window(Window::last_calls(9));
+        let Ok(config) = config.build() else { return };
         let capacity = self.capacity() % LARGEST_TABLE;
         let breakers =
             KeyedCircuitBreaker::<u8, _, _>::with_clock_and_hasher(config, capacity, clock, Seed::new(11, 12));
         let breakers = match breakers {
-            Ok(breakers) => breakers.with_window(Window::last_calls(9).expect("it is in its range")),
+            Ok(breakers) => breakers,
             Err(error) => {
                 assert_eq!((capacity, error.capacity()), (0, 0));
                 return;

@@ -1,17 +1,21 @@
 //! The inside of a breaker: admits calls, records their outcomes, and notifies the listener.
 
-use super::state_machine::{CallDecision, CooldownRequest, StateMachine};
-use super::state_word::{Generation, Packed, Phase, Snapshot, StateWord};
-use super::window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow, Window};
+use super::settings::{BreakerSettings, CooldownRequest};
+use super::state_machine::{CallDecision, StateMachine};
+use super::state_word::{Generation, Phase, StateWord};
+use super::transitions::Transitions;
+use super::window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow};
 use super::{BreakerConfig, BreakerStatus, Cause, CircuitOpen, OnStateChange, State, StateChange, Verdict};
-use crate::sync::{AtomicBool, Backoff, Ordering, const_unless_loom};
+use crate::sync::{AtomicBool, Ordering, const_unless_loom};
 use crate::time::{Clock, LazyMicros, MicrosReading};
 use core::time::Duration;
 
-/// The word of a breaker, the state machine that computes its next value, and the window of outcomes.
+type Snapshot = super::state_word::Snapshot<u64>;
+
+/// The word of a breaker, its settings, and the window of outcomes.
 pub(super) struct Circuit<C, L> {
-    word: StateWord,
-    machine: StateMachine,
+    word: StateWord<u64>,
+    settings: BreakerSettings,
     window: OutcomeWindow,
     /// Whether calls are timed, because slow ones count or the window needs it.
     is_timed: bool,
@@ -24,7 +28,7 @@ pub(super) struct Circuit<C, L> {
 
 /// Identifies an admitted call: its permit holds this until the outcome is recorded.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ticket {
+pub struct Ticket {
     generation: Generation,
     /// In microseconds; 0 if calls are not timed.
     began: u64,
@@ -39,12 +43,13 @@ impl<C> Circuit<C, ()> {
     const_unless_loom! {
         /// A closed one, without a listener.
         pub(super) const fn closed(config: &BreakerConfig, clock: C) -> Self {
-            let machine = StateMachine::new(config);
+            let settings = BreakerSettings::new(config);
+            let window = OutcomeWindow::new(config.window(), settings.counts_slow_calls());
             Self {
-                word: StateWord::closed(),
-                window: OutcomeWindow::by_default(machine.counts_slow_calls()),
-                is_timed: machine.counts_slow_calls(),
-                machine,
+                word: StateWord::<u64>::closed(),
+                is_timed: settings.has_rates() && (settings.counts_slow_calls() || window.is_timed()),
+                window,
+                settings,
                 metrics_only: AtomicBool::new(false),
                 micros: LazyMicros::new(),
                 clock,
@@ -54,21 +59,15 @@ impl<C> Circuit<C, ()> {
     }
 
     pub(super) fn with_listener<L>(self, listener: L) -> Circuit<C, L> {
-        let Self { word, machine, window, is_timed, metrics_only, micros, clock, listener: () } = self;
-        Circuit { word, machine, window, is_timed, metrics_only, micros, clock, listener }
+        let Self { word, settings, window, is_timed, metrics_only, micros, clock, listener: () } = self;
+        Circuit { word, settings, window, is_timed, metrics_only, micros, clock, listener }
     }
 }
 
 impl<C, L> Circuit<C, L> {
-    pub(super) fn with_window(self, window: Window) -> Self {
-        let window = OutcomeWindow::new(window, self.machine.counts_slow_calls());
-        let is_timed = self.machine.has_rates() && (self.machine.counts_slow_calls() || window.is_timed());
-        Self { window, is_timed, ..self }
-    }
-
     /// The state with its payload, whatever the clock reads.
     pub(super) fn phase(&self) -> Phase {
-        self.word.load().phase
+        self.word.load().phase()
     }
 }
 
@@ -85,21 +84,6 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
         self.now().micros
     }
 
-    /// Reads the clock: after the word, so that only its own skew can put it before the reading in the word.
-    fn now(&self) -> MicrosReading {
-        self.micros.read(&self.clock)
-    }
-
-    /// A cooldown that the server asks to last for `retry_after`.
-    fn cooldown(&self, retry_after: Duration) -> CooldownRequest {
-        CooldownRequest { retry_after, address: core::ptr::from_ref(self).addr() as u64 }
-    }
-
-    /// The state that a call would find now, and for how many microseconds it would be refused.
-    fn state_of(&self, current: Snapshot) -> (State, Option<u64>) {
-        self.machine.state_at(current, || self.now(), self.cooldown(Duration::ZERO))
-    }
-
     pub(super) fn state(&self) -> State {
         self.state_of(self.word.load()).0
     }
@@ -107,16 +91,16 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     pub(super) fn status(&self) -> BreakerStatus {
         let current = self.word.load();
         let (state, left) = self.state_of(current);
-        let (counts, generation) = if self.machine.has_rates() {
+        let (counts, generation) = if self.settings.has_rates() {
             self.window.counts(if self.window.is_timed() { self.now().micros } else { 0 })
         } else {
-            (OutcomeCounts::default(), current.generation)
+            (OutcomeCounts::default(), current.generation())
         };
-        let counts = match current.phase {
+        let counts = match current.phase() {
             // The outcomes that tripped the breaker were counted in the last closed state.
             Phase::Open { .. } | Phase::HalfOpen(_) => counts,
             // Outcomes of an earlier state have no effect now.
-            _ if generation != current.generation => OutcomeCounts::default(),
+            _ if generation != current.generation() => OutcomeCounts::default(),
             _ => counts,
         };
         BreakerStatus::new(current, state, left, counts, self.is_metrics_only())
@@ -136,24 +120,21 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     /// The refusal that a call would get now.
     #[inline]
     pub(super) fn refusal(&self) -> Option<CircuitOpen> {
-        match self.word.closed_generation() {
+        match self.closed_generation() {
             Ok(_) => None,
             Err(current) => self.refusal_slow(current),
         }
     }
 
     #[cold]
-    fn refusal_slow(&self, current: Packed) -> Option<CircuitOpen> {
-        let mut current = current.unpack();
+    fn refusal_slow(&self, mut current: Snapshot) -> Option<CircuitOpen> {
         while !self.is_metrics_only() {
-            match self.machine.admit(current, || self.now()) {
+            match self.settings.admit(current, || self.now()) {
                 CallDecision::Pass | CallDecision::Probe(_) => break,
-                CallDecision::Open(left) => return Some(CircuitOpen::for_micros(left)),
-                CallDecision::Probing => return Some(CircuitOpen::PROBING),
-                CallDecision::Forced => return Some(CircuitOpen::FORCED),
+                CallDecision::Refuse(open) => return Some(open),
                 // A call would open it again.
                 CallDecision::HalfOpenTooLong(now) => {
-                    current = self.machine.reopened(current, now, self.cooldown(Duration::ZERO));
+                    current = self.settings.opened(current, current.reopens() + 1, now, self.cooldown(Duration::ZERO));
                 }
             }
         }
@@ -163,42 +144,18 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     /// Lets a call pass, or refuses it.
     #[inline]
     pub(super) fn admit(&self) -> Result<Ticket, CircuitOpen> {
-        match self.word.closed_generation() {
+        match self.closed_generation() {
             Ok(generation) => Ok(Ticket { generation, began: self.timestamp() }),
             Err(current) => self.admit_slow(current),
         }
     }
 
     #[cold]
-    fn admit_slow(&self, current: Packed) -> Result<Ticket, CircuitOpen> {
-        match self.admit_or_refuse(current.unpack()) {
+    fn admit_slow(&self, current: Snapshot) -> Result<Ticket, CircuitOpen> {
+        match self.admit_or_refuse(current) {
             Ok(generation) => Ok(Ticket { generation, began: self.timestamp() }),
             Err(_) if self.is_metrics_only() => Ok(Ticket::VOID),
             Err(open) => Err(open),
-        }
-    }
-
-    fn admit_or_refuse(&self, mut current: Snapshot) -> Result<Generation, CircuitOpen> {
-        let backoff = Backoff::new();
-        loop {
-            match self.machine.admit(current, || self.now()) {
-                CallDecision::Pass => return Ok(current.generation),
-                CallDecision::Probe(next) => {
-                    if self.replace(current, next, None) {
-                        return Ok(next.generation);
-                    }
-                }
-                CallDecision::Open(left) => return Err(CircuitOpen::for_micros(left)),
-                CallDecision::Probing => return Err(CircuitOpen::PROBING),
-                CallDecision::Forced => return Err(CircuitOpen::FORCED),
-                CallDecision::HalfOpenTooLong(now) => {
-                    let next = self.machine.reopened(current, now, self.cooldown(Duration::ZERO));
-                    // If the swap fails, the state that another thread left there is judged next.
-                    _ = self.replace(current, next, Some(Cause::HalfOpenTooLong));
-                }
-            }
-            backoff.spin();
-            current = self.word.load();
         }
     }
 
@@ -209,16 +166,16 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
             Verdict::Success => self.succeeded(ticket),
             Verdict::Failure => self.failed(ticket, Duration::ZERO),
             Verdict::RetryAfter(wait) => self.failed(ticket, wait),
-            Verdict::Ignored => self.released(ticket),
+            Verdict::Ignored => self.released(ticket.generation),
         }
     }
 
     #[inline]
     fn succeeded(&self, ticket: Ticket) {
-        if self.machine.has_rates() {
+        if self.settings.has_rates() {
             self.record_in_window(ticket, false, Duration::ZERO);
         }
-        if !self.word.is_closed_without_failure(ticket.generation) {
+        if !self.word.load().is_closed_without_failure(ticket.generation) {
             self.succeeded_slow(ticket);
         }
     }
@@ -230,46 +187,33 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
             self.failed(ticket, Duration::ZERO);
             return None;
         }
-        self.settle(ticket.generation, None, |current| self.machine.after_success(current))
+        self.after_success(ticket.generation)
     }
 
     /// Whether the call is a probe that took as long as a slow call.
     ///
     /// Reads the clock for probes only: the window has timed a call of the closed state already.
     fn is_slow_probe(&self, Ticket { generation, began }: Ticket) -> bool {
-        if !self.machine.counts_slow_calls() {
-            return false;
-        }
-        let current = self.word.load();
-        // While the generation is that of the call, so is the state.
-        current.generation == generation
-            && matches!(current.phase, Phase::HalfOpen(_))
-            && self.machine.is_slow(self.timestamp().saturating_sub(began))
+        self.settings.counts_slow_calls()
+            && self.is_probe(generation)
+            && self.settings.is_slow(self.timestamp().saturating_sub(began))
     }
 
     #[cold]
     fn failed(&self, ticket: Ticket, retry_after: Duration) {
-        if self.machine.has_rates() {
+        if self.settings.has_rates() {
             self.record_in_window(ticket, true, retry_after);
         }
-        self.settle(ticket.generation, None, |current| {
-            self.machine.after_failure(current, || self.now(), self.cooldown(retry_after))
-        });
-    }
-
-    #[cold]
-    fn released(&self, ticket: Ticket) {
-        self.settle(ticket.generation, None, StateMachine::after_no_verdict);
+        self.after_failure(ticket.generation, retry_after);
     }
 
     /// Records that the permit was dropped without a verdict.
     #[cold]
     pub(super) fn abandoned(&self, ticket: Ticket) {
-        let is_probe = matches!(self.word.load().phase, Phase::HalfOpen(_));
-        if self.machine.abandoned_probes_fail() && is_probe {
+        if self.settings.abandoned_probes_fail() && self.is_probe(ticket.generation) {
             self.failed(ticket, Duration::ZERO);
         } else {
-            self.released(ticket);
+            self.released(ticket.generation);
         }
     }
 
@@ -279,7 +223,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     /// call that is no probe keeps its ticket.
     #[inline]
     pub(super) fn probe_answered(&self, ticket: Ticket) -> Ticket {
-        match self.word.closed_generation() {
+        match self.closed_generation() {
             Ok(_) => ticket,
             Err(_) => self.probe_answered_slow(ticket),
         }
@@ -287,15 +231,11 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
 
     #[cold]
     fn probe_answered_slow(&self, ticket: Ticket) -> Ticket {
-        let current = self.word.load();
-        // While the generation is that of the call, so is the state.
-        if current.generation != ticket.generation || !matches!(current.phase, Phase::HalfOpen(_)) {
+        if !self.is_probe(ticket.generation) {
             return ticket;
         }
         match self.succeeded_slow(ticket) {
-            Some(Snapshot { generation, phase: Phase::Closed { .. }, .. }) => {
-                Ticket { generation, began: self.timestamp() }
-            }
+            Some(next) if next.is_closed() => Ticket { generation: next.generation(), began: self.timestamp() },
             _ => Ticket::VOID,
         }
     }
@@ -303,19 +243,19 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     /// Records the outcome of a call of the closed state in the window, and trips if a rate is reached.
     #[inline]
     fn record_in_window(&self, Ticket { generation, began }: Ticket, failed: bool, retry_after: Duration) {
-        if self.word.closed_generation() != Ok(generation) && !self.is_disabled(generation) {
+        if self.closed_generation() != Ok(generation) && !self.is_disabled(generation) {
             return;
         }
-        let is_current = || self.word.load().generation == generation;
+        let is_current = || self.word.load().generation() == generation;
         let call = || {
             let ended = self.timestamp();
-            let slow = self.machine.is_slow(ended.saturating_sub(began));
+            let slow = self.settings.is_slow(ended.saturating_sub(began));
             (Outcome { failed, slow }, CallTimes { began, ended })
         };
         let Some(counts) = self.window.record(generation, is_current, call) else {
             return;
         };
-        if let Some(cause) = self.machine.trip_cause(counts, self.window.capacity()) {
+        if let Some(cause) = self.settings.trip_cause(counts, self.window.capacity()) {
             self.trip(generation, cause, retry_after);
         }
     }
@@ -323,69 +263,49 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     #[cold]
     fn is_disabled(&self, generation: Generation) -> bool {
         let current = self.word.load();
-        current.generation == generation && matches!(current.phase, Phase::Disabled { .. })
+        current.generation() == generation && matches!(current.phase(), Phase::Disabled { .. })
     }
 
     #[cold]
     fn trip(&self, generation: Generation, cause: Cause, retry_after: Duration) {
-        self.settle(generation, Some(cause), |current| match current.phase {
-            Phase::Closed { .. } => self.machine.tripped(current, self.now(), self.cooldown(retry_after)),
+        self.settle(generation, Some(cause), |current| match current.phase() {
+            Phase::Closed { .. } => self.settings.opened(current, 0, self.now(), self.cooldown(retry_after)),
             _ => current,
         });
-    }
-
-    /// Replaces the word of this generation by `next` of it, and returns that; the result of a call of another
-    /// generation is discarded.
-    #[inline]
-    fn settle(
-        &self,
-        generation: Generation,
-        cause: Option<Cause>,
-        next: impl Fn(Snapshot) -> Snapshot,
-    ) -> Option<Snapshot> {
-        let backoff = Backoff::new();
-        loop {
-            let current = self.word.load();
-            if current.generation != generation {
-                return None;
-            }
-            let next = next(current);
-            if next == current || self.replace(current, next, cause) {
-                return Some(next);
-            }
-            backoff.spin();
-        }
     }
 
     /// Brings the breaker into a state, whatever the one before, and ends metrics only.
     pub(super) fn force(&self, phase: Phase) {
         self.set_metrics_only(false);
-        let backoff = Backoff::new();
-        loop {
-            let current = self.word.load();
-            if self.replace(current, current.start_over(phase), Some(Cause::Control)) {
-                return;
-            }
-            backoff.spin();
-        }
+        Transitions::force(self, phase);
+    }
+}
+
+impl<C: Clock, L: OnStateChange> Transitions for Circuit<C, L> {
+    type Settings = BreakerSettings;
+
+    #[inline]
+    fn word_and_settings(&self) -> (&StateWord<u64>, &BreakerSettings) {
+        (&self.word, &self.settings)
     }
 
-    /// Swaps `old` for `new`, unless the word has changed; then notifies the listener if the generation did. The cause,
-    /// where none is given, follows from the states.
+    fn now(&self) -> MicrosReading {
+        self.micros.read(&self.clock)
+    }
+
     #[inline]
-    fn replace(&self, old: Snapshot, new: Snapshot, cause: Option<Cause>) -> bool {
-        if !self.word.replace(old, new) {
-            return false;
-        }
-        if old.generation != new.generation {
-            let (from, to) = (old.phase.state(), new.phase.state());
-            self.listener.on_state_change(StateChange {
-                from,
-                to,
-                cause: cause.unwrap_or_else(|| Cause::of(from, to)),
-                generation: new.generation.to_bits() as u32,
-            });
-        }
-        true
+    fn cooldown(&self, retry_after: Duration) -> CooldownRequest {
+        CooldownRequest { retry_after, address: core::ptr::from_ref(self).addr() as u64 }
+    }
+
+    #[inline]
+    fn changed(&self, old: Snapshot, new: Snapshot, cause: Option<Cause>) {
+        let (from, to) = (old.phase().state(), new.phase().state());
+        self.listener.on_state_change(StateChange {
+            from,
+            to,
+            cause: cause.unwrap_or_else(|| Cause::of(from, to)),
+            generation: new.generation().to_bits(),
+        });
     }
 }

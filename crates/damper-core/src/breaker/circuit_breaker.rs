@@ -1,10 +1,9 @@
 //! The circuit breaker: its constructors, calls and permits, controls and state.
 
-use super::circuit::Circuit;
-use super::permit::FailOnUnwind;
+use super::circuit::{Circuit, Ticket};
+use super::permit::sealed::Breaker;
 use super::run::{ClassifyFn, Run};
 use super::state_word::Phase;
-use super::window::Window;
 use super::{BreakerConfig, BreakerStatus, CallError, CircuitOpen, OnStateChange, Permit, State, StateChange, Verdict};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
@@ -15,7 +14,7 @@ use core::fmt;
 /// Stops calling what keeps failing, and finds out when it has recovered.
 ///
 /// A closed breaker lets calls pass and counts their outcomes. When too many fail (consecutive ones, or a rate of those
-/// in a [`Window`]) or are slow, it opens and refuses calls at once. When the cooldown is over, the next call passes as a
+/// in a [`Window`](super::Window)) or are slow, it opens and refuses calls at once. When the cooldown is over, the next call passes as a
 /// probe: while the breaker is half-open, at most `max_probes` calls are in flight, enough successes close it and any
 /// failure opens it again. [`BreakerConfig`] sets how many, and how long. Put a timeout on calls: a probe that never ends
 /// keeps its place, and so keeps others out.
@@ -42,7 +41,7 @@ use core::fmt;
 /// }
 /// ```
 pub struct CircuitBreaker<C = DefaultClock, L = ()> {
-    pub(super) circuit: Circuit<C, L>,
+    circuit: Circuit<C, L>,
 }
 
 #[cfg(feature = "std")]
@@ -126,15 +125,6 @@ impl<C: Clock> CircuitBreaker<C> {
 }
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
-    /// Sets the window from which the breaker computes its rates; without a rate it has no effect.
-    ///
-    /// To be called before the first use. A window of more than 48 calls (24 where slow calls count), or of time, is
-    /// allocated here.
-    #[must_use]
-    pub fn with_window(self, window: Window) -> Self {
-        Self { circuit: self.circuit.with_window(window) }
-    }
-
     /// Makes one call if the breaker lets it pass. `Err` is a failure, and so is a panic.
     ///
     /// # Errors
@@ -181,13 +171,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         call: impl FnOnce() -> Result<T, E>,
         classify: impl FnOnce(&Result<T, E>) -> Verdict,
     ) -> Result<T, CallError<E>> {
-        let ticket = self.circuit.admit()?;
-        let guard = FailOnUnwind::recorded_by(|| self.circuit.record(ticket, Verdict::Failure));
-        let result = call();
-        let verdict = classify(&result);
-        guard.over();
-        self.circuit.record(ticket, verdict);
-        result.map_err(CallError::Failed)
+        self.guarded(call, classify)
     }
 
     /// Awaits a future if the breaker lets it pass. `Err` is a failure, and so is a panic.
@@ -254,8 +238,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// ```
     #[inline]
     pub fn try_acquire(&self) -> Result<Permit<&Self>, CircuitOpen> {
-        let ticket = self.circuit.admit()?;
-        Ok(Permit::new(self, ticket))
+        Permit::admitted_by(self)
     }
 
     /// Returns a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the breaker: for what
@@ -267,8 +250,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, CircuitOpen> {
-        let ticket = self.circuit.admit()?;
-        Ok(Permit::new(Arc::clone(self), ticket))
+        Permit::admitted_by(Arc::clone(self))
     }
 
     /// Returns the refusal that a call would get now, or `None` if it would pass.
@@ -333,6 +315,30 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// closed.
     pub fn reset(&self) {
         self.circuit.force(Phase::Closed { failures: 0 });
+    }
+}
+
+impl<C: Clock, L: OnStateChange> Breaker for CircuitBreaker<C, L> {
+    type Ticket = Ticket;
+
+    #[inline]
+    fn admit(&self) -> Result<Ticket, CircuitOpen> {
+        self.circuit.admit()
+    }
+
+    #[inline]
+    fn record(&self, ticket: Ticket, verdict: Verdict) {
+        self.circuit.record(ticket, verdict);
+    }
+
+    #[inline]
+    fn abandoned(&self, ticket: Ticket) {
+        self.circuit.abandoned(ticket);
+    }
+
+    #[inline]
+    fn probe_answered(&self, ticket: Ticket) -> Ticket {
+        self.circuit.probe_answered(ticket)
     }
 }
 

@@ -1,8 +1,12 @@
 //! When a breaker trips, how long it stays open, and how it is probed.
 
-use super::state_word::MAX_PROBES;
+use super::Window;
+use super::state_word::Word;
 use core::fmt;
 use core::time::Duration;
+
+/// The most probes and successes that the word can count.
+const MAX_PROBES: u32 = u64::LAYOUT.max_probes();
 
 /// The longest cooldown: a little less than half the circle of the word's microseconds.
 const MAX_COOLDOWN: Duration = Duration::from_secs(100 * 24 * 60 * 60);
@@ -16,7 +20,8 @@ const THOUSAND: u32 = 1_000;
 /// | what | setting | default |
 /// |---|---|---|
 /// | when it trips | [`failure_threshold`](BreakerConfigBuilder::failure_threshold) | 5 in a row |
-/// | | [`failure_rate`](BreakerConfigBuilder::failure_rate), [`slow_rate`](BreakerConfigBuilder::slow_rate) of the calls in a [`Window`](super::Window) | off |
+/// | | [`failure_rate`](BreakerConfigBuilder::failure_rate), [`slow_rate`](BreakerConfigBuilder::slow_rate) | off |
+/// | | [`window`](BreakerConfigBuilder::window) of which both are taken | 48 calls, or 24 |
 /// | | [`minimum_calls`](BreakerConfigBuilder::minimum_calls) for a rate to count | 20 |
 /// | how long it is open | [`cooldown`](BreakerConfigBuilder::cooldown) | 30 s |
 /// | | [`cooldown_factor`](BreakerConfigBuilder::cooldown_factor) each time that probes fail, up to [`max_cooldown`](BreakerConfigBuilder::max_cooldown) | 1, 1 h |
@@ -47,6 +52,7 @@ pub struct BreakerConfig {
     failure_threshold: u32,
     failure_rate: Option<u32>,
     slow_rate: Option<SlowRate>,
+    window: Option<Window>,
     minimum_calls: u32,
     cooldown: Duration,
     cooldown_factor: u32,
@@ -74,6 +80,7 @@ impl BreakerConfig {
         failure_threshold: 5,
         failure_rate: None,
         slow_rate: None,
+        window: None,
         minimum_calls: 20,
         cooldown: Duration::from_secs(30),
         cooldown_factor: THOUSAND,
@@ -111,6 +118,14 @@ impl BreakerConfig {
         match self.slow_rate {
             Some(SlowRate { percent, duration }) => Some((percent, duration)),
             None => None,
+        }
+    }
+
+    /// Which calls the rates are taken of.
+    pub const fn window(&self) -> Window {
+        match self.window {
+            Some(window) => window,
+            None => Window::in_one_word(self.slow_rate.is_some()),
         }
     }
 
@@ -214,7 +229,7 @@ impl BreakerConfigBuilder {
         self
     }
 
-    /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they fail: at or above so
+    /// Sets which part of the calls in the [window](Self::window) trips the breaker if they fail: at or above so
     /// many percent, 1 to 100. Beside the consecutive failures: for the rate alone, set
     /// [`failure_threshold`](Self::failure_threshold) to `u32::MAX`. Default: none does.
     pub const fn failure_rate(mut self, percent: u32) -> Self {
@@ -222,7 +237,7 @@ impl BreakerConfigBuilder {
         self
     }
 
-    /// Sets which part of the calls in the [`Window`](super::Window) trips the breaker if they are slow: at or
+    /// Sets which part of the calls in the [window](Self::window) trips the breaker if they are slow: at or
     /// above so many percent, 1 to 100. A call is slow that takes as long as `duration` or longer, from its permit
     /// to its verdict. Default: none is.
     ///
@@ -231,6 +246,30 @@ impl BreakerConfigBuilder {
     /// verdict too.
     pub const fn slow_rate(mut self, percent: u32, duration: Duration) -> Self {
         self.config.slow_rate = Some(SlowRate { percent, duration });
+        self
+    }
+
+    /// Sets which calls the rates are taken of; without a rate it has no effect. Default: the last 48 calls, or the last
+    /// 24 where slow calls count.
+    ///
+    /// A window of those sizes or fewer is part of the breaker. The memory of a larger one, or of one of time, is
+    /// allocated once, when the breaker records its first outcome: so a breaker in a `static` may have any window.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{BreakerConfig, Window};
+    ///
+    /// let config = BreakerConfig::builder().failure_rate(50).window(Window::last_calls(20)).build()?;
+    /// assert_eq!(config.window(), Window::last_calls(20));
+    ///
+    /// let error = BreakerConfig::builder().window(Window::last_calls(0)).build().unwrap_err();
+    /// assert!(error.to_string().starts_with("window has 0 calls, it must have 1 to "));
+    /// # Ok::<(), damper::BreakerConfigError>(())
+    /// ```
+    pub const fn window(mut self, window: Window) -> Self {
+        self.config.window = Some(window);
         self
     }
 
@@ -339,6 +378,11 @@ impl BreakerConfigBuilder {
                 return Err(BreakerConfigError::SlowCall);
             }
         }
+        if let Some(window) = config.window
+            && let Err(error) = window.check(config.slow_rate.is_some())
+        {
+            return Err(error);
+        }
         if config.minimum_calls == 0 {
             return Err(BreakerConfigError::MinimumCalls);
         }
@@ -402,6 +446,15 @@ pub enum BreakerConfigError {
     SlowRate(u32),
     /// The duration from which on a call is slow is zero: every call would be.
     SlowCall,
+    /// The window has no calls, or more than it can have.
+    WindowCalls {
+        /// The calls that it should have.
+        calls: u32,
+        /// The most that it can have.
+        most: u32,
+    },
+    /// The window is shorter than 10 µs (an interval: 1 µs), or longer than 100 days.
+    WindowDuration(Duration),
     /// `minimum_calls` is 0.
     MinimumCalls,
     /// `cooldown` is zero, or longer than 100 days.
@@ -433,6 +486,10 @@ impl fmt::Display for BreakerConfigError {
             Self::FailureRate(percent) => write!(f, "failure_rate is {percent}, {PERCENT}"),
             Self::SlowRate(percent) => write!(f, "slow_rate is {percent}, {PERCENT}"),
             Self::SlowCall => f.write_str("the duration of slow_rate is zero, it must be more"),
+            Self::WindowCalls { calls, most } => write!(f, "window has {calls} calls, it must have 1 to {most}"),
+            Self::WindowDuration(duration) => {
+                write!(f, "window is {duration:?}, it must be 10 µs (an interval 1 µs) to 100 days")
+            }
             Self::MinimumCalls => f.write_str("minimum_calls is 0, it must be at least 1"),
             Self::Cooldown(cooldown) => write!(f, "cooldown is {cooldown:?}, {DURATION}"),
             Self::CooldownFactor(factor) => write!(f, "cooldown_factor is {factor:?}, it must be 1.0 to 10.0"),

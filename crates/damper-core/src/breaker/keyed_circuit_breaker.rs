@@ -1,7 +1,7 @@
 //! A breaker for every key.
 
 use super::run::ClassifyFn;
-use super::{BreakerConfig, CallError, CircuitBreaker, Run, Window};
+use super::{BreakerConfig, CallError, CircuitBreaker, Run};
 use crate::capacity::CapacityError;
 use crate::store::LruStore;
 use crate::time::{Clock, DefaultClock, Seed};
@@ -48,7 +48,6 @@ use core::hash::{BuildHasher, Hash};
 pub struct KeyedCircuitBreaker<K, C = DefaultClock, S = Seed> {
     store: LruStore<K, CircuitBreaker<C>, S>,
     config: BreakerConfig,
-    window: Option<Window>,
     clock: C,
 }
 
@@ -91,14 +90,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
     ) -> Result<Self, CapacityError> {
         let is_worth_keeping = |breaker: &CircuitBreaker<C>| breaker.status().is_worth_keeping();
         let store = LruStore::with_hasher(capacity, hasher)?.keep_if(is_worth_keeping);
-        Ok(Self { store, config, window: None, clock })
-    }
-
-    /// The same breakers, before their first use, with a [window](CircuitBreaker::with_window) for their rates, each
-    /// with one of its own. Default: the last 48 calls (24 where slow ones count).
-    #[must_use]
-    pub fn with_window(self, window: Window) -> Self {
-        Self { window: Some(window), ..self }
+        Ok(Self { store, config, clock })
     }
 
     /// The breaker of this key, which is made if there is none; as [`LruStore::get_or_insert_with`]. For permits, and
@@ -148,11 +140,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
     }
 
     fn closed(&self) -> CircuitBreaker<C> {
-        let breaker = CircuitBreaker::with_clock(self.config, self.clock.clone());
-        match self.window {
-            Some(window) => breaker.with_window(window),
-            None => breaker,
-        }
+        CircuitBreaker::with_clock(self.config, self.clock.clone())
     }
 }
 

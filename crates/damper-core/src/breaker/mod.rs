@@ -12,8 +12,11 @@
 // |---|---|
 // | `circuit_breaker` | `CircuitBreaker`: constructors, calls and permits, controls, state |
 // | `circuit` | `Circuit`, the inside of a breaker: admits calls, records outcomes, notifies the listener |
-// | `state_machine` | `StateMachine`: computes the next snapshot, without atomics or a clock |
-// | `state_word` | `StateWord`: the atomic word, its fields, and the compare-and-swap |
+// | `transitions` | `Transitions`: the loops around the compare-and-swap, of breakers of either width |
+// | `state_machine` | `StateMachine`, the rules: the next snapshot, without atomics or a clock; `Settings`, what they ask for |
+// | `settings` | `BreakerSettings`: the settings and times of 64 bits |
+// | `wrapping_micros` | `WrappingMicros`, `HalfOpenDeadline`: times in few bits |
+// | `state_word` | `StateWord`: the atomic word of 64 or 32 bits, its fields, and the compare-and-swap |
 // | `window` | the outcomes from which rates are computed |
 // | `permit` | `Permit`, `BreakerRef`, `Verdict`, and `FailOnUnwind`, which records a panic as a failure |
 // | `run` | `Run`: a future behind a breaker |
@@ -33,11 +36,14 @@ mod error;
 mod keyed_circuit_breaker;
 pub(crate) mod permit;
 mod run;
+mod settings;
 mod state_change;
-mod state_machine;
-mod state_word;
+pub(crate) mod state_machine;
+pub(crate) mod state_word;
 mod status;
+pub(crate) mod transitions;
 mod window;
+mod wrapping_micros;
 
 pub use circuit_breaker::CircuitBreaker;
 pub use config::{BreakerConfig, BreakerConfigBuilder, BreakerConfigError};
@@ -50,4 +56,4 @@ pub use run::Run;
 pub use state_change::{Cause, OnStateChange, StateChange};
 pub use state_word::State;
 pub use status::BreakerStatus;
-pub use window::{Window, WindowError};
+pub use window::Window;

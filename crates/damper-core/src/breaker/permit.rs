@@ -1,54 +1,59 @@
 //! The permit to make one call, and the verdict on how it went.
 
-use super::circuit::Ticket;
-use super::{CircuitBreaker, OnStateChange};
-use crate::time::Clock;
+use super::{CallError, CircuitOpen};
 use core::fmt;
+use core::ops::Deref;
 use core::time::Duration;
 
-/// A reference to a breaker that a [`Permit`] can hold: `&CircuitBreaker`, or `Arc<CircuitBreaker>` where the
-/// permit has to outlive the borrow.
-pub trait BreakerRef: sealed::Sealed {
-    /// The breaker's clock.
-    type Clock: Clock;
+/// A pointer to a breaker that a [`Permit`] can hold: `&CircuitBreaker`, `Arc<CircuitBreaker>` where the permit has to
+/// outlive the borrow, or the same of a [`CircuitBreaker32`](crate::CircuitBreaker32).
+pub trait BreakerRef: Deref<Target: sealed::Breaker> {}
 
-    /// The listener for its state changes.
-    type Listener: OnStateChange;
+impl<B: Deref<Target: sealed::Breaker>> BreakerRef for B {}
 
-    /// The breaker.
-    fn breaker(&self) -> &CircuitBreaker<Self::Clock, Self::Listener>;
-}
+pub(crate) mod sealed {
+    use super::{CallError, CircuitOpen, FailOnUnwind, Verdict, fmt};
 
-mod sealed {
-    /// Permits are given by breakers only.
-    pub trait Sealed {}
-}
+    /// What a permit asks of its breaker.
+    pub trait Breaker: fmt::Debug {
+        /// Identifies an admitted call.
+        type Ticket: Copy + Send + Sync + Unpin + 'static;
 
-impl<C: Clock, L: OnStateChange> sealed::Sealed for &CircuitBreaker<C, L> {}
+        fn admit(&self) -> Result<Self::Ticket, CircuitOpen>;
+        fn record(&self, ticket: Self::Ticket, verdict: Verdict);
+        /// Records that the permit was dropped without a verdict.
+        fn abandoned(&self, ticket: Self::Ticket);
+        /// Records the success of a probe whose call goes on, and returns the ticket for the rest of the call.
+        fn probe_answered(&self, ticket: Self::Ticket) -> Self::Ticket;
 
-impl<C: Clock, L: OnStateChange> BreakerRef for &CircuitBreaker<C, L> {
-    type Clock = C;
-    type Listener = L;
-
-    #[inline]
-    fn breaker(&self) -> &CircuitBreaker<C, L> {
-        self
+        /// Makes one call if the breaker lets it pass.
+        #[inline]
+        fn guarded<T, E>(
+            &self,
+            call: impl FnOnce() -> Result<T, E>,
+            classify: impl FnOnce(&Result<T, E>) -> Verdict,
+        ) -> Result<T, CallError<E>> {
+            let ticket = self.admit()?;
+            let guard = FailOnUnwind::recorded_by(|| self.record(ticket, Verdict::Failure));
+            let result = call();
+            let verdict = classify(&result);
+            guard.over();
+            // In each arm, so that what was made of an `Ok` is not asked again.
+            match result {
+                Ok(value) => {
+                    self.record(ticket, verdict);
+                    Ok(value)
+                }
+                Err(error) => {
+                    self.record(ticket, verdict);
+                    Err(CallError::Failed(error))
+                }
+            }
+        }
     }
 }
 
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-impl<C: Clock, L: OnStateChange> sealed::Sealed for alloc::sync::Arc<CircuitBreaker<C, L>> {}
-
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-impl<C: Clock, L: OnStateChange> BreakerRef for alloc::sync::Arc<CircuitBreaker<C, L>> {
-    type Clock = C;
-    type Listener = L;
-
-    #[inline]
-    fn breaker(&self) -> &CircuitBreaker<C, L> {
-        self
-    }
-}
+use sealed::Breaker;
 
 /// The verdict on a call: whether its outcome speaks for or against the server.
 ///
@@ -57,6 +62,7 @@ impl<C: Clock, L: OnStateChange> BreakerRef for alloc::sync::Arc<CircuitBreaker<
 /// wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum Verdict {
     /// It works. A probe that took as long as a [slow call](super::BreakerConfigBuilder::slow_rate) counts as failed
     /// nevertheless.
@@ -95,14 +101,15 @@ impl Verdict {
 #[must_use = "a permit that is dropped at once records no outcome"]
 pub struct Permit<B: BreakerRef> {
     breaker: B,
-    ticket: Ticket,
+    ticket: <B::Target as Breaker>::Ticket,
     settled: bool,
 }
 
 impl<B: BreakerRef> Permit<B> {
     #[inline]
-    pub(super) fn new(breaker: B, ticket: Ticket) -> Self {
-        Self { breaker, ticket, settled: false }
+    pub(crate) fn admitted_by(breaker: B) -> Result<Self, CircuitOpen> {
+        let ticket = breaker.admit()?;
+        Ok(Self { breaker, ticket, settled: false })
     }
 
     /// Records a success. A slow probe counts as failed where [slow calls](super::BreakerConfigBuilder::slow_rate) do.
@@ -118,7 +125,7 @@ impl<B: BreakerRef> Permit<B> {
     }
 
     /// Records a failure, with the server's `Retry-After`: if this opens the breaker, it stays open for no less, up to
-    /// [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after).
+    /// [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after). A breaker of 32 bits takes it for a plain failure.
     #[inline]
     pub fn failure_with_retry_after(self, retry_after: Duration) {
         self.record(Verdict::RetryAfter(retry_after));
@@ -142,20 +149,20 @@ impl<B: BreakerRef> Permit<B> {
     /// is discarded. A call that is no probe goes on as it is.
     #[inline]
     pub fn probe_answered(&mut self) {
-        self.ticket = self.breaker.breaker().circuit.probe_answered(self.ticket);
+        self.ticket = self.breaker.probe_answered(self.ticket);
     }
 
     /// Records `verdict` as the call's outcome.
     #[inline]
     pub fn record(mut self, verdict: Verdict) {
         self.settled = true;
-        self.breaker.breaker().circuit.record(self.ticket, verdict);
+        self.breaker.record(self.ticket, verdict);
     }
 }
 
 impl<B: BreakerRef> fmt::Debug for Permit<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("breaker", self.breaker.breaker()).finish_non_exhaustive()
+        f.debug_struct("Permit").field("breaker", &&*self.breaker).finish_non_exhaustive()
     }
 }
 
@@ -163,7 +170,7 @@ impl<B: BreakerRef> Drop for Permit<B> {
     #[inline]
     fn drop(&mut self) {
         if !self.settled {
-            self.breaker.breaker().circuit.abandoned(self.ticket);
+            self.breaker.abandoned(self.ticket);
         }
     }
 }

@@ -53,8 +53,7 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         if this.permit.is_none() && this.classify.is_some() {
-            let ticket = this.breaker.breaker().circuit.admit()?;
-            *this.permit = Some(Permit::new(this.breaker.clone(), ticket));
+            *this.permit = Some(Permit::admitted_by(this.breaker.clone())?);
         }
         *this.is_polled = true;
         let result = this.future.poll(context);

@@ -1,44 +1,35 @@
-//! The breaker's word: a tagged union in one `AtomicU64`.
+//! The breaker's word: a tagged union of 64 or 32 bits.
 //!
 //! ```text
-//!  63   61 60        48 47     44 43                                      0
-//! | STATE | GENERATION | REOPENS | PAYLOAD                                 |
-//! | 0 closed                     | FAILURES                             44 |
-//! | 1 open                       | UNTIL                                44 |
-//! | 2 half-open                  | DEADLINE 14 | FAILED 10 | SUCCESSES 10 | PROBES 10 |
-//! | 3 forced open                | 0                                       |
-//! | 4 forced closed              | 0                                       |
-//! | 5 disabled                   | FAILURES                             44 |
+//! bits of 64  3       13           4         44
+//! of 32       3       5            3         21
+//!             | STATE | GENERATION | REOPENS | PAYLOAD                                   |
+//!             | 0 closed                     | FAILURES                                  |
+//!             | 1 open                       | UNTIL                                     |
+//!             | 2 half-open                  | DEADLINE | FAILED | SUCCESSES   | PROBES  |
+//! bits of 64                                   14         10       10            10
+//! of 32                                        11         0        5             5
+//!             | 3 forced open                | 0                                         |
+//!             | 4 forced closed              | 0                                         |
+//!             | 5 disabled                   | FAILURES                                  |
 //! ```
 //!
 //! | field | unit | meaning |
 //! |---|---|---|
-//! | GENERATION | transitions | bumped whenever the state changes, wraps after 8,192 |
-//! | REOPENS | transitions | from half-open to open since it was closed; stays at 15 |
-//! | FAILURES | calls | consecutive failures; stays at the most |
-//! | UNTIL | µs | when the cooldown ends, on the clock; wraps after 203 days |
+//! | GENERATION | transitions | bumped whenever the state changes, wraps |
+//! | REOPENS | transitions | from half-open to open since it was closed; stays at the most |
+//! | FAILURES | calls | consecutive failures |
+//! | UNTIL | the settings' | when the cooldown ends, on the clock; wraps |
 //! | PROBES | calls | probes in flight |
 //! | SUCCESSES | calls | probes that succeeded |
 //! | FAILED | calls | probes that failed, where a rate of them decides |
-//! | DEADLINE | 1/4096 of the longest time half-open | when that is over; wraps after four times as long |
+//! | DEADLINE | the settings' | when the half-open state is over; wraps |
 //!
 //! Every change is a compare-and-swap of the whole word, made from a snapshot whose state and generation were
 //! checked. Adding to a payload in place would corrupt the payload of whichever state came meanwhile.
 
-use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
+use crate::sync::{AtomicU32, AtomicU64, Field, Ordering, const_unless_loom};
 use core::fmt;
-
-const PAYLOAD: Field = Field::lowest(44);
-const REOPENS: Field = PAYLOAD.then(4);
-const GENERATION: Field = REOPENS.then(13);
-const STATE: Field = GENERATION.then(3);
-const _: () = assert!(STATE.end() == u64::BITS, "fields must tile the word");
-
-const PROBES: Field = Field::lowest(10);
-const SUCCESSES: Field = PROBES.then(10);
-const FAILED: Field = SUCCESSES.then(10);
-const DEADLINE: Field = FAILED.then(14);
-const _: () = assert!(DEADLINE.end() == PAYLOAD.end(), "so must those of the payload");
 
 const CLOSED: u64 = 0;
 const OPEN: u64 = 1;
@@ -47,13 +38,146 @@ const FORCED_OPEN: u64 = 3;
 const FORCED_CLOSED: u64 = 4;
 const DISABLED: u64 = 5;
 
-/// The most probes, and successes, that the word can count.
-pub(super) const MAX_PROBES: u32 = PROBES.max() as u32;
+/// Where the fields of a word are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    payload: Field,
+    reopens: Field,
+    generation: Field,
+    state: Field,
+    probes: Field,
+    successes: Field,
+    /// `None` where no rate of failed probes decides.
+    failed: Option<Field>,
+    deadline: Field,
+    /// The state that counts calls and trips on none, where there is one.
+    disabled: Option<u64>,
+}
 
-/// The most consecutive failures that it can count.
-pub(super) const MAX_FAILURES: u64 = PAYLOAD.max();
+impl Layout {
+    const OF_64: Self = {
+        let payload = Field::lowest(44);
+        let reopens = payload.then(4);
+        let generation = reopens.then(13);
+        let state = generation.then(3);
+        assert!(state.end() == u64::BITS, "fields must tile the word");
+        let probes = Field::lowest(10);
+        let successes = probes.then(10);
+        let failed = successes.then(10);
+        let deadline = failed.then(14);
+        assert!(deadline.end() == payload.end(), "so must those of the payload");
+        Self {
+            payload,
+            reopens,
+            generation,
+            state,
+            probes,
+            successes,
+            failed: Some(failed),
+            deadline,
+            disabled: Some(DISABLED),
+        }
+    };
 
-/// The state of a breaker.
+    const OF_32: Self = {
+        let payload = Field::lowest(21);
+        let reopens = payload.then(3);
+        let generation = reopens.then(5);
+        let state = generation.then(3);
+        assert!(state.end() == u32::BITS, "fields must tile the word");
+        let probes = Field::lowest(5);
+        let successes = probes.then(5);
+        let deadline = successes.then(11);
+        assert!(deadline.end() == payload.end(), "so must those of the payload");
+        Self { payload, reopens, generation, state, probes, successes, failed: None, deadline, disabled: None }
+    };
+
+    /// The most probes, and successes, that the word can count.
+    pub(crate) const fn max_probes(self) -> u32 {
+        self.probes.max() as u32
+    }
+
+    /// The most consecutive failures that it can count.
+    pub(crate) const fn max_failures(self) -> u32 {
+        if self.payload.max() > u32::MAX as u64 { u32::MAX } else { self.payload.max() as u32 }
+    }
+
+    /// The most reopenings that it can count.
+    pub(crate) const fn max_reopens(self) -> u32 {
+        self.reopens.max() as u32
+    }
+
+    /// The bits of the end of a cooldown.
+    pub(crate) const fn until_bits(self) -> u32 {
+        self.payload.bits()
+    }
+
+    /// The bits of the end of a half-open state.
+    pub(crate) const fn deadline_bits(self) -> u32 {
+        self.deadline.bits()
+    }
+}
+
+/// An integer that holds a breaker's state.
+pub(crate) trait Word: Copy + Eq + fmt::Debug {
+    const LAYOUT: Layout;
+
+    /// The integer that threads share.
+    type Atomic: fmt::Debug;
+
+    fn from_bits(bits: u64) -> Self;
+    fn bits(self) -> u64;
+    fn load(atomic: &Self::Atomic) -> Self;
+    fn replace(atomic: &Self::Atomic, old: Self, new: Self) -> bool;
+}
+
+macro_rules! word {
+    ($word:ty, $atomic:ident, $layout:expr) => {
+        impl Word for $word {
+            const LAYOUT: Layout = $layout;
+            type Atomic = $atomic;
+
+            #[inline]
+            fn from_bits(bits: u64) -> Self {
+                bits as Self
+            }
+
+            #[inline]
+            fn bits(self) -> u64 {
+                self.into()
+            }
+
+            #[inline]
+            fn load(atomic: &$atomic) -> Self {
+                // ORDERING: Relaxed, here and below. The word is the whole state and nothing else is published through
+                // it, so the modification order of this one location is all that the compare-and-swap needs.
+                // loom-tests: breaker::probes_are_limited, breaker::late_result_is_discarded,
+                // word32::probes_are_limited, word32::late_result_is_discarded.
+                atomic.load(Ordering::Relaxed)
+            }
+
+            #[inline]
+            fn replace(atomic: &$atomic, old: Self, new: Self) -> bool {
+                // ORDERING: Relaxed, as in `load`; on failure the value read is dropped.
+                atomic.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            }
+        }
+
+        impl StateWord<$word> {
+            const_unless_loom! {
+                /// Closed, with no failures, in the first generation.
+                pub(crate) const fn closed() -> Self {
+                    Self($atomic::new(0))
+                }
+            }
+        }
+    };
+}
+
+word!(u64, AtomicU64, Layout::OF_64);
+word!(u32, AtomicU32, Layout::OF_32);
+
+/// The state of a breaker. There will be no others, so that a `match` on it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum State {
@@ -87,17 +211,17 @@ impl fmt::Display for State {
 
 /// A state with its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Closed { failures: u64 },
-    Open { until: WrappingMicros },
+pub(crate) enum Phase {
+    Closed { failures: u32 },
+    Open { until: u64 },
     HalfOpen(Probes),
     ForcedOpen,
     ForcedClosed,
-    Disabled { failures: u64 },
+    Disabled { failures: u32 },
 }
 
 impl Phase {
-    pub(super) const fn state(self) -> State {
+    pub(crate) const fn state(self) -> State {
         match self {
             Self::Closed { .. } => State::Closed,
             Self::Open { .. } => State::Open,
@@ -111,261 +235,201 @@ impl Phase {
 
 /// The counts of the probes, and when the half-open state ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Probes {
-    pub(super) in_flight: u32,
-    pub(super) succeeded: u32,
-    pub(super) failed: u32,
-    pub(super) deadline: HalfOpenDeadline,
+pub(crate) struct Probes {
+    pub(crate) in_flight: u32,
+    pub(crate) succeeded: u32,
+    pub(crate) failed: u32,
+    pub(crate) deadline: u32,
 }
 
-/// When the half-open state ends, counted in fractions of `max_half_open`; wraps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct HalfOpenDeadline(u64);
-
-impl HalfOpenDeadline {
-    /// Into how many parts `max_half_open` is divided.
-    pub(super) const PARTS: u64 = 4_096;
-
-    /// The beginning of that part.
-    pub(super) const fn at(part: u64) -> Self {
-        Self(part & DEADLINE.max())
-    }
-
-    /// Whether it has passed in the part `now`. One that lies further ahead than so many parts has passed long ago;
-    /// half the circle is as far as it can lie.
-    pub(super) const fn has_passed(self, now: u64, farthest: u64) -> bool {
-        let ahead = self.0.wrapping_sub(now) & DEADLINE.max();
-        ahead == 0 || ahead > farthest || ahead > DEADLINE.max() / 2
-    }
-}
-
-/// A time in microseconds as the word keeps it: it wraps, so only times close to each other can be compared.
+/// Counts state transitions; wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct WrappingMicros(u64);
+pub struct Generation(u32);
 
-impl WrappingMicros {
-    /// How far ahead a time can lie, in microseconds: half the range.
-    pub(super) const FARTHEST: u64 = PAYLOAD.max() / 2;
+impl Generation {
+    /// The most bits that it has in any word.
+    pub(crate) const BITS: u32 = Layout::OF_64.generation.bits();
 
-    pub(super) const fn from_micros(micros: u64) -> Self {
-        Self(micros & PAYLOAD.max())
+    /// The generation of no state: an outcome recorded with it is discarded.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    /// Of the lowest [`BITS`](Self::BITS).
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits as u32)
     }
 
-    pub(super) const fn after(self, micros: u64) -> Self {
-        Self::from_micros(self.0.wrapping_add(micros))
-    }
-
-    /// The microseconds since `earlier`; a time in the past appears as very far ahead.
-    pub(super) const fn since(self, earlier: Self) -> u64 {
-        self.0.wrapping_sub(earlier.0) & PAYLOAD.max()
+    pub(crate) const fn to_bits(self) -> u32 {
+        self.0
     }
 }
 
 /// What the word held when it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Snapshot {
-    pub(super) generation: Generation,
-    /// Transitions from half-open to open since the breaker was last closed.
-    pub(super) reopens: u32,
-    pub(super) phase: Phase,
-}
+pub(crate) struct Snapshot<W>(W);
 
-/// Counts state transitions; wraps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Generation(u64);
-
-impl Generation {
-    pub(super) const BITS: u32 = GENERATION.bits();
-
-    /// The generation of no state: an outcome recorded with it is discarded.
-    pub(super) const NONE: Self = Self(u64::MAX);
-
-    pub(super) const fn from_bits(bits: u64) -> Self {
-        Self(bits & GENERATION.max())
-    }
-
-    pub(super) const fn to_bits(self) -> u64 {
-        self.0
-    }
-
-    const fn next(self) -> Self {
-        Self::from_bits(self.0 + 1)
-    }
-}
-
-impl Snapshot {
-    /// The same state and generation with another payload.
-    #[must_use]
-    pub(super) const fn with(self, phase: Phase) -> Self {
-        Self { phase, ..self }
-    }
-
-    /// The next state, which keeps the number of reopenings.
-    #[must_use]
-    pub(super) const fn transition_to(self, phase: Phase) -> Self {
-        Self { generation: self.generation.next(), phase, ..self }
-    }
-
-    /// The next state, open again after its probes failed.
-    #[must_use]
-    pub(super) const fn reopened(self, until: WrappingMicros) -> Self {
-        let reopens = if self.reopens as u64 == REOPENS.max() { self.reopens } else { self.reopens + 1 };
-        Self { reopens, ..self.transition_to(Phase::Open { until }) }
-    }
-
-    /// The next state, with everything reset.
-    #[must_use]
-    pub(super) const fn start_over(self, phase: Phase) -> Self {
-        Self { reopens: 0, ..self.transition_to(phase) }
-    }
-
-    const fn unpack(word: u64) -> Self {
-        let payload = PAYLOAD.get(word);
-        let phase = match STATE.get(word) {
-            CLOSED => Phase::Closed { failures: payload },
-            OPEN => Phase::Open { until: WrappingMicros(payload) },
+impl<W: Word> Snapshot<W> {
+    #[inline]
+    pub(crate) fn phase(self) -> Phase {
+        let Layout { payload, state, probes, successes, failed, deadline, disabled, .. } = W::LAYOUT;
+        let payload = payload.get(self.0.bits());
+        match state.get(self.0.bits()) {
+            CLOSED => Phase::Closed { failures: payload as u32 },
+            OPEN => Phase::Open { until: payload },
             HALF_OPEN => Phase::HalfOpen(Probes {
-                in_flight: PROBES.get(payload) as u32,
-                succeeded: SUCCESSES.get(payload) as u32,
-                failed: FAILED.get(payload) as u32,
-                deadline: HalfOpenDeadline(DEADLINE.get(payload)),
+                in_flight: probes.get(payload) as u32,
+                succeeded: successes.get(payload) as u32,
+                failed: failed.map_or(0, |failed| failed.get(payload) as u32),
+                deadline: deadline.get(payload) as u32,
             }),
             FORCED_OPEN => Phase::ForcedOpen,
-            FORCED_CLOSED => Phase::ForcedClosed,
-            _ => Phase::Disabled { failures: payload },
-        };
-        Self { generation: Generation(GENERATION.get(word)), reopens: REOPENS.get(word) as u32, phase }
+            state if disabled == Some(state) => Phase::Disabled { failures: payload as u32 },
+            _ => Phase::ForcedClosed,
+        }
     }
 
-    const fn pack(self) -> u64 {
-        let (state, payload) = match self.phase {
-            Phase::Closed { failures } => (CLOSED, failures),
-            Phase::Open { until } => (OPEN, until.0),
+    #[inline]
+    pub(crate) fn generation(self) -> Generation {
+        Generation(W::LAYOUT.generation.get(self.0.bits()) as u32)
+    }
+
+    /// Transitions from half-open to open since the breaker was last closed.
+    #[inline]
+    pub(crate) fn reopens(self) -> u32 {
+        W::LAYOUT.reopens.get(self.0.bits()) as u32
+    }
+
+    #[inline]
+    pub(crate) fn is_closed(self) -> bool {
+        W::LAYOUT.state.get(self.0.bits()) == CLOSED
+    }
+
+    /// Whether it is closed in that generation, without a failure: then a success has nothing to write.
+    #[inline]
+    pub(crate) fn is_closed_without_failure(self, generation: Generation) -> bool {
+        // A closed breaker has no reopens.
+        self.0 == W::from_bits(W::LAYOUT.state.put(CLOSED) | W::LAYOUT.generation.put(generation.0.into()))
+    }
+
+    /// The same state and generation with another payload.
+    #[inline]
+    #[must_use]
+    pub(crate) fn with(self, phase: Phase) -> Self {
+        Self::packed(self.generation().0, self.reopens(), phase)
+    }
+
+    /// The next state, after so many reopenings, up to the most that the word can count.
+    #[inline]
+    #[must_use]
+    pub(crate) fn transition_to(self, reopens: u32, phase: Phase) -> Self {
+        Self::packed(self.generation().0 + 1, reopens.min(W::LAYOUT.max_reopens()), phase)
+    }
+
+    fn packed(generation: u32, reopens: u32, phase: Phase) -> Self {
+        let layout = W::LAYOUT;
+        let (state, payload) = match phase {
+            Phase::Closed { failures } => (CLOSED, failures.into()),
+            Phase::Open { until } => (OPEN, until),
             Phase::HalfOpen(Probes { in_flight, succeeded, failed, deadline }) => (
                 HALF_OPEN,
-                PROBES.put(in_flight as u64)
-                    | SUCCESSES.put(succeeded as u64)
-                    | FAILED.put(failed as u64)
-                    | DEADLINE.put(deadline.0),
+                layout.probes.put(in_flight.into())
+                    | layout.successes.put(succeeded.into())
+                    | layout.failed.map_or(0, |bits| bits.put(failed.into()))
+                    | layout.deadline.put(deadline.into()),
             ),
             Phase::ForcedOpen => (FORCED_OPEN, 0),
             Phase::ForcedClosed => (FORCED_CLOSED, 0),
-            Phase::Disabled { failures } => (DISABLED, failures),
+            Phase::Disabled { failures } => (DISABLED, failures.into()),
         };
-        STATE.put(state) | GENERATION.put(self.generation.0) | REOPENS.put(self.reopens as u64) | PAYLOAD.put(payload)
-    }
-}
-
-/// A snapshot as it stands in the word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Packed(u64);
-
-impl Packed {
-    pub(super) const fn unpack(self) -> Snapshot {
-        Snapshot::unpack(self.0)
+        let (state, payload) = (layout.state.put(state), layout.payload.put(payload));
+        let (generation, reopens) = (layout.generation.put(generation.into()), layout.reopens.put(reopens.into()));
+        Self(W::from_bits(state | generation | reopens | payload))
     }
 }
 
 /// The word itself.
 #[derive(Debug)]
-pub(super) struct StateWord(AtomicU64);
+pub(crate) struct StateWord<W: Word>(W::Atomic);
 
-impl StateWord {
-    const_unless_loom! {
-        /// Closed, with no failures, in the first generation.
-        pub(super) const fn closed() -> Self {
-            Self(AtomicU64::new(0))
-        }
-    }
-
+impl<W: Word> StateWord<W> {
     #[inline]
-    pub(super) fn load(&self) -> Snapshot {
-        // ORDERING: Relaxed, here and below. The word is the whole state and nothing else is published through it, so
-        // the modification order of this one location is all that the compare-and-swap needs.
-        // loom-tests: breaker::probes_are_limited, breaker::late_result_is_discarded.
-        Snapshot::unpack(self.0.load(Ordering::Relaxed))
+    pub(crate) fn load(&self) -> Snapshot<W> {
+        Snapshot(W::load(&self.0))
     }
 
-    /// The generation, if the breaker is closed, for the fast path of a call; otherwise the packed word.
-    #[inline]
-    pub(super) fn closed_generation(&self) -> Result<Generation, Packed> {
-        // ORDERING: Relaxed, as in `load`.
-        let word = self.0.load(Ordering::Relaxed);
-        if STATE.get(word) == CLOSED { Ok(Generation(GENERATION.get(word))) } else { Err(Packed(word)) }
-    }
-
-    /// Whether it is closed in that generation, without a failure: then a success has nothing to write.
-    #[inline]
-    pub(super) fn is_closed_without_failure(&self, generation: Generation) -> bool {
-        // ORDERING: Relaxed, as in `load`. A closed breaker has no reopens.
-        self.0.load(Ordering::Relaxed) == STATE.put(CLOSED) | GENERATION.put(generation.0)
-    }
-
-    /// Puts `new` in the place of `old`, if that is still there.
+    /// Swaps `old` for `new`, unless the word has changed.
     #[inline]
     #[must_use]
-    pub(super) fn replace(&self, old: Snapshot, new: Snapshot) -> bool {
-        // ORDERING: Relaxed, as in `load`; on failure the value read is dropped.
-        self.0.compare_exchange_weak(old.pack(), new.pack(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    pub(crate) fn replace(&self, old: Snapshot<W>, new: Snapshot<W>) -> bool {
+        W::replace(&self.0, old.0, new.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Generation, HalfOpenDeadline, Phase, Probes, Snapshot, WrappingMicros};
+    use super::{Generation, Layout, Phase, Probes, Snapshot, Word};
     use proptest::prelude::*;
 
-    fn phases() -> impl Strategy<Value = Phase> {
+    /// Of fields that are all ones.
+    fn phases(Layout { payload, probes, failed, deadline, disabled, .. }: Layout) -> impl Strategy<Value = Phase> {
+        let counts = 0..=probes.max() as u32;
+        let failed = 0..=failed.map_or(0, |failed| failed.max() as u32);
+        let (until, failures) = (0..=payload.max(), 0..=u32::try_from(payload.max()).unwrap_or(u32::MAX));
         prop_oneof![
-            (0..1u64 << 44).prop_map(|failures| Phase::Closed { failures }),
-            any::<u64>().prop_map(|micros| Phase::Open { until: WrappingMicros::from_micros(micros) }),
-            (0..1024u32, 0..1024u32, 0..1024u32, any::<u64>()).prop_map(|(in_flight, succeeded, failed, part)| {
-                Phase::HalfOpen(Probes { in_flight, succeeded, failed, deadline: HalfOpenDeadline::at(part) })
-            }),
+            failures.clone().prop_map(|failures| Phase::Closed { failures }),
+            until.prop_map(|until| Phase::Open { until }),
+            (counts.clone(), counts, failed, 0..=deadline.max() as u32).prop_map(
+                |(in_flight, succeeded, failed, deadline)| {
+                    Phase::HalfOpen(Probes { in_flight, succeeded, failed, deadline })
+                }
+            ),
             Just(Phase::ForcedOpen),
             Just(Phase::ForcedClosed),
-            (0..1u64 << 44).prop_map(|failures| Phase::Disabled { failures }),
+            failures.prop_map(move |failures| match disabled {
+                Some(_) => Phase::Disabled { failures },
+                None => Phase::Closed { failures },
+            }),
         ]
+    }
+
+    /// A snapshot gives back what it is made of, and no field leaks into another.
+    fn survives_packing<W: Word>(generation: u32, reopens: u32, phase: Phase) {
+        let (generation, reopens) = (generation & W::LAYOUT.generation.max() as u32, reopens & W::LAYOUT.max_reopens());
+        let snapshot = Snapshot::<W>::packed(generation, reopens, phase);
+        assert_eq!(
+            (snapshot.generation(), snapshot.reopens(), snapshot.phase()),
+            (Generation(generation), reopens, phase)
+        );
+        let is_empty = (phase, reopens) == (Phase::Closed { failures: 0 }, 0);
+        assert_eq!(snapshot.is_closed_without_failure(Generation(generation)), is_empty);
+        assert_eq!(snapshot.with(Phase::ForcedOpen).with(phase), snapshot);
     }
 
     proptest! {
         #[test]
-        fn snapshot_survives_packing(phase in phases(), generation: u64, reopens in 0..16u32) {
-            let snapshot = Snapshot { generation: Generation::from_bits(generation), reopens, phase };
-            prop_assert_eq!(Snapshot::unpack(snapshot.pack()), snapshot);
-        }
-
-        #[test]
-        fn times_wrap(micros in any::<u64>(), wait in 0..1u64 << 44) {
-            let now = WrappingMicros::from_micros(micros);
-            prop_assert_eq!(now.after(wait).since(now), wait);
-        }
-
-        #[test]
-        fn half_open_ends_when_its_part_begins(
-            now in 0..u64::MAX / 2,
-            ahead in 0..=4_097u64,
-            parts in 0..16_384u64,
+        fn snapshot_survives_packing(
+            of_64 in phases(Layout::OF_64),
+            of_32 in phases(Layout::OF_32),
+            generation: u32,
+            reopens: u32,
         ) {
-            let has_passed = HalfOpenDeadline::at(now + ahead).has_passed(now + parts, ahead);
-            prop_assert_eq!(has_passed, parts >= ahead);
+            survives_packing::<u64>(generation, reopens, of_64);
+            survives_packing::<u32>(generation, reopens, of_32);
         }
     }
 
-    #[test]
-    fn generations_wrap() {
-        let last = Generation::from_bits(u64::MAX);
-        assert_eq!(last.next(), Generation::from_bits(0));
-    }
-
-    #[test]
-    fn reopens_saturate() {
-        let mut snapshot =
-            Snapshot { generation: Generation::from_bits(0), reopens: 0, phase: Phase::Closed { failures: 0 } };
+    fn generations_wrap_and_reopens_saturate_in<W: Word>() {
+        let last = W::LAYOUT.generation.max() as u32;
+        let mut snapshot = Snapshot::<W>::packed(last, 0, Phase::Closed { failures: 0 });
         for reopens in 1..40 {
-            snapshot = snapshot.reopened(WrappingMicros::from_micros(7));
-            assert_eq!(snapshot.reopens, reopens.min(15));
+            snapshot = snapshot.transition_to(snapshot.reopens() + 1, Phase::Open { until: 7 });
+            assert_eq!(snapshot.generation(), Generation((reopens - 1) & last));
+            assert_eq!(snapshot.reopens(), reopens.min(W::LAYOUT.max_reopens()));
         }
-        assert_eq!(snapshot.start_over(Phase::Closed { failures: 0 }).reopens, 0);
+    }
+
+    #[test]
+    fn generations_wrap_and_reopens_saturate() {
+        generations_wrap_and_reopens_saturate_in::<u64>();
+        generations_wrap_and_reopens_saturate_in::<u32>();
     }
 }

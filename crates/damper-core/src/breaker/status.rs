@@ -21,7 +21,7 @@ pub struct BreakerStatus {
     state: State,
     generation: u32,
     is_metrics_only: bool,
-    consecutive_failures: u64,
+    consecutive_failures: u32,
     calls: u32,
     failed: u32,
     slow: u32,
@@ -35,17 +35,17 @@ impl BreakerStatus {
     /// The status of a breaker whose word was loaded as `snapshot`: the state that a call would find, for how many
     /// microseconds it would be refused, and the counts of the window.
     pub(super) fn new(
-        snapshot: Snapshot,
+        snapshot: Snapshot<u64>,
         state: State,
         left: Option<u64>,
         counts: OutcomeCounts,
         is_metrics_only: bool,
     ) -> Self {
-        let consecutive_failures = match snapshot.phase {
+        let consecutive_failures = match snapshot.phase() {
             Phase::Closed { failures } | Phase::Disabled { failures } => failures,
             _ => 0,
         };
-        let (probes_in_flight, probes_succeeded, probes_failed) = match snapshot.phase {
+        let (probes_in_flight, probes_succeeded, probes_failed) = match snapshot.phase() {
             // After `max_half_open` the next call finds it open, without probes.
             Phase::HalfOpen(Probes { in_flight, succeeded, failed, .. }) if state == State::HalfOpen => {
                 (in_flight, succeeded, failed)
@@ -54,7 +54,7 @@ impl BreakerStatus {
         };
         Self {
             state,
-            generation: snapshot.generation.to_bits() as u32,
+            generation: snapshot.generation().to_bits(),
             is_metrics_only,
             consecutive_failures,
             calls: counts.calls,
@@ -87,7 +87,7 @@ impl BreakerStatus {
 
     /// Failures since the last success while closed or disabled; else 0.
     #[must_use]
-    pub fn consecutive_failures(&self) -> u64 {
+    pub fn consecutive_failures(&self) -> u32 {
         self.consecutive_failures
     }
 

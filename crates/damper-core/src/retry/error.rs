@@ -5,7 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// Why a call gets no further attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum GaveUp {
@@ -46,7 +46,7 @@ impl fmt::Display for GaveUp {
 /// error, which is its `source`.
 ///
 /// Displayed as `gave up after 3 attempts in 1.2 s: retry budget exhausted`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RetryError<E> {
     reason: GaveUp,

@@ -25,7 +25,7 @@ use core::time::Duration;
 /// let failure = failure.map(|failure| failure.retry_after(retry_after));
 /// # assert_eq!(failure, Some(Failure::THROTTLED.retry_after(Some(Duration::from_secs(2)))));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Failure {
     pub(super) kind: FailureKind,
@@ -34,7 +34,7 @@ pub struct Failure {
 }
 
 /// How a retry is spaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) enum FailureKind {
     Transient,
@@ -43,7 +43,7 @@ pub(super) enum FailureKind {
 }
 
 /// What the server said about a retry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) enum ServerHint {
     None,
@@ -131,7 +131,7 @@ impl<T, E, F: Fn(&Result<T, E>) -> Option<Failure>> Retryable<T, E> for F {
 ///
 /// A breaker that is open, a limit and a deadline have refused the call on this side. To try again would only wait
 /// for what they keep from happening. They are found in the chain of an error's sources.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AnyError;
 
 impl AnyError {

@@ -12,12 +12,15 @@
 // | `sectioned` | 64-bit atomics in critical sections |
 // | `model` | the atomics and locks of a model checker |
 // | `field` | `Field`: the fields of a packed word |
+// | `lazy_words` | `LazyWords`: words on the heap that are made at first use |
 // | `signal` | `Signal`: a change that threads wait for |
 // | `affinity` | which of several places a thread uses first |
 
 #[cfg(feature = "std")]
 pub(crate) mod affinity;
 mod field;
+#[cfg(feature = "alloc")]
+mod lazy_words;
 #[cfg(not(any(loom, shuttle)))]
 mod native;
 #[cfg(not(any(loom, shuttle, feature = "std", target_has_atomic = "64")))]
@@ -42,6 +45,8 @@ pub(crate) const IS_MODEL: bool = cfg!(any(loom, shuttle));
 
 pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::{Field, signed};
+#[cfg(feature = "alloc")]
+pub(crate) use lazy_words::LazyWords;
 #[cfg(feature = "std")]
 pub(crate) use signal::Signal;
 

@@ -21,6 +21,7 @@ pub(crate) use portable_atomic::AtomicU64;
 #[cfg(not(target_has_atomic = "64"))]
 use core::sync::atomic::Ordering;
 pub(crate) use core::sync::atomic::{AtomicUsize, fence};
+#[cfg(feature = "std")]
 pub(crate) use crossbeam_utils::Backoff;
 #[cfg(feature = "std")]
 pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
@@ -92,5 +93,24 @@ impl<T> Guarded<T> {
 
     pub(crate) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         critical_section::with(|section| change(&mut self.0.borrow_ref_mut(section)))
+    }
+}
+
+/// Without an operating system a swap mostly fails because of an interrupt, which is over by then: it is tried again at
+/// once.
+#[cfg(not(feature = "std"))]
+pub(crate) struct Backoff;
+
+#[cfg(not(feature = "std"))]
+#[allow(clippy::unused_self, reason = "as crossbeam's, which counts")]
+impl Backoff {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self
+    }
+
+    #[inline]
+    pub(crate) fn spin(&self) {
+        core::hint::spin_loop();
     }
 }

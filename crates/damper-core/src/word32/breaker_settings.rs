@@ -1,25 +1,34 @@
 //! The settings of a breaker in 32 bits, with all that is computed from them.
 
 use super::Word32Error;
-use super::state_word::{COOLDOWNS, DEADLINE_BITS, MOST_FAILURES, MOST_PROBES, UNTIL_BITS};
 use super::times::WrappingTimes;
 use crate::breaker::BreakerConfig;
+use crate::breaker::state_machine::{ProbeLimits, Settings};
+use crate::breaker::state_word::{Layout, Word};
 use crate::time::Scale;
 use core::time::Duration;
 
+const LAYOUT: Layout = u32::LAYOUT;
+
+pub(super) const MOST_FAILURES: u32 = LAYOUT.max_failures();
+pub(super) const MOST_PROBES: u32 = LAYOUT.max_probes();
+
+/// How many cooldowns there can be: the first, and one for each time that probes failed.
+const COOLDOWNS: usize = LAYOUT.max_reopens() as usize + 1;
+
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BreakerSettings32 {
-    pub(super) failure_threshold: u32,
+pub(crate) struct BreakerSettings32 {
+    failure_threshold: u32,
     /// In units, by how many times probes failed.
     cooldowns: [u32; COOLDOWNS],
-    until: WrappingTimes<UNTIL_BITS>,
+    until: WrappingTimes<{ LAYOUT.until_bits() }>,
     /// Microseconds per unit of `until`.
     micros: Scale,
-    deadline: WrappingTimes<DEADLINE_BITS>,
+    deadline: WrappingTimes<{ LAYOUT.deadline_bits() }>,
     /// In units of `deadline`; 0 if there is none.
     max_half_open: u32,
-    pub(super) max_probes: u8,
-    pub(super) successes_to_close: u8,
+    max_probes: u8,
+    successes_to_close: u8,
     pub(super) abandoned_probes_fail: bool,
 }
 
@@ -77,35 +86,58 @@ impl BreakerSettings32 {
             abandoned_probes_fail: config.abandoned_probes_fail(),
         })
     }
+}
 
-    /// The most probes that a decision can need.
-    pub(super) const fn decisive_probes(&self) -> u32 {
-        if self.max_probes > self.successes_to_close { self.max_probes as u32 } else { self.successes_to_close as u32 }
+impl Settings for BreakerSettings32 {
+    type Word = u32;
+
+    /// The tick.
+    type Now = u64;
+
+    type Request = ();
+
+    #[inline]
+    fn failure_threshold(&self) -> Option<u32> {
+        Some(self.failure_threshold)
     }
 
-    /// When the cooldown ends that begins at the tick `now`, after so many times that probes failed.
-    pub(super) fn open_until(&self, reopens: usize, now: u64) -> u32 {
-        self.until.after(now, self.cooldowns[reopens.min(COOLDOWNS - 1)])
+    #[inline]
+    fn probe_limits(&self) -> ProbeLimits {
+        ProbeLimits { most_in_flight: self.max_probes.into(), successes_to_close: self.successes_to_close.into() }
     }
 
-    /// What is left of a cooldown at the tick `now`, in units.
-    pub(super) fn open_left(&self, until: u32, now: u64) -> u32 {
-        self.until.left(until, now)
+    #[inline]
+    fn probe_failure_rate(&self) -> Option<u32> {
+        None
     }
 
-    /// Units of a cooldown in microseconds, rounded up.
-    pub(super) fn micros(&self, units: u32) -> u64 {
+    #[inline]
+    fn open_until(&self, reopens: u32, now: u64, (): ()) -> u64 {
+        self.until.after(now, self.cooldowns[(reopens as usize).min(COOLDOWNS - 1)]).into()
+    }
+
+    #[inline]
+    fn cooldown_left(&self, until: u64, now: u64) -> u64 {
         let Scale { mult, shift } = self.micros;
-        (u64::from(units) * mult + ((1 << shift) - 1)) >> shift
+        match self.until.left(until as u32, now) {
+            0 => 0,
+            // Rounded up, also on a clock that stands still, where a unit is worth nothing.
+            left => ((u64::from(left) * mult).wrapping_sub(1) >> shift).wrapping_add(1),
+        }
     }
 
-    /// When a half-open state ends that begins at the tick `now`.
-    pub(super) fn half_open_until(&self, now: u64) -> u32 {
+    #[inline]
+    fn has_half_open_deadline(&self) -> bool {
+        self.max_half_open > 0
+    }
+
+    #[inline]
+    fn half_open_until(&self, now: u64) -> u32 {
         self.deadline.after(now, self.max_half_open)
     }
 
-    /// Whether `max_half_open`, where there is one, has passed at the tick that `now` reads.
-    pub(super) fn is_half_open_over(&self, deadline: u32, now: impl FnOnce() -> u64) -> bool {
-        self.max_half_open > 0 && self.deadline.left(deadline, now()) == 0
+    #[inline]
+    fn is_half_open_over(&self, deadline: u32, now: u64) -> bool {
+        self.deadline.left(deadline, now) == 0
     }
 }

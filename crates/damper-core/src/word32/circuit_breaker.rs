@@ -1,20 +1,22 @@
 //! The breaker in one word of 32 bits.
 
+use super::Word32Error;
 use super::breaker_settings::BreakerSettings32;
-use super::state_word::{Phase32, Probes32, Snapshot32, StateWord32};
-use super::{Permit32, Word32Error};
-use crate::breaker::permit::FailOnUnwind;
-use crate::breaker::{BreakerConfig, CallError, CircuitOpen, State};
+use crate::breaker::permit::sealed::Breaker;
+use crate::breaker::state_word::{Generation, Phase, Snapshot, StateWord};
+use crate::breaker::transitions::Transitions;
+use crate::breaker::{BreakerConfig, CallError, Cause, CircuitOpen, Permit, State, Verdict};
 use crate::sync::const_unless_loom;
 use crate::time::FixedFrequency;
 use core::fmt;
+use core::time::Duration;
 
 /// A breaker in 32 bits, lock-free where the target has atomics of 32: it opens after consecutive failures, and probes
 /// when its cooldown is over.
 ///
 /// Works as a [`CircuitBreaker`](crate::CircuitBreaker) does, of which it has the settings `failure_threshold`,
 /// `cooldown`, `cooldown_factor`, `max_cooldown`, `max_probes`, `successes_to_close`, `max_half_open` and
-/// `abandoned_probes_fail`; no rates, no listener, no jitter.
+/// `abandoned_probes_fail`; no rates, no listener, no jitter. A server's `Retry-After` extends no cooldown.
 ///
 /// # Range
 ///
@@ -41,7 +43,7 @@ use core::fmt;
 /// assert_eq!(SENSOR.try_acquire().unwrap_err().to_string(), "circuit open, next probe in 31 s"); // rounded up
 /// ```
 pub struct CircuitBreaker32<C> {
-    word: StateWord32,
+    word: StateWord<u32>,
     settings: BreakerSettings32,
     clock: C,
 }
@@ -55,7 +57,7 @@ impl<C: FixedFrequency + Copy> CircuitBreaker32<C> {
         /// [`Word32Error`], which names the setting that does not fit, or that it does not have.
         pub const fn new(config: BreakerConfig, clock: C) -> Result<Self, Word32Error> {
             match BreakerSettings32::new(&config, C::HERTZ, C::MAX_STEP_BACK) {
-                Ok(settings) => Ok(Self { word: StateWord32::closed(), settings, clock }),
+                Ok(settings) => Ok(Self { word: StateWord::<u32>::closed(), settings, clock }),
                 Err(error) => Err(error),
             }
         }
@@ -63,32 +65,24 @@ impl<C: FixedFrequency + Copy> CircuitBreaker32<C> {
 }
 
 impl<C: FixedFrequency> CircuitBreaker32<C> {
-    /// Asks to make one call.
-    ///
-    /// # Errors
-    ///
-    /// [`CircuitOpen`] while the breaker is open, or half-open with its probes out.
-    #[inline]
-    pub fn try_acquire(&self) -> Result<Permit32<'_, C>, CircuitOpen> {
-        Ok(Permit32::new(self, self.admit()?))
-    }
-
     /// Makes one call if the breaker lets it pass. `Err` is a failure, and so is a panic.
     ///
     /// # Errors
     ///
     /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was.
+    #[inline]
     pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>> {
-        let generation = self.admit()?;
-        let guard = FailOnUnwind::recorded_by(|| self.failed(generation));
-        let result = call();
-        guard.over();
-        if result.is_ok() {
-            self.succeeded(generation);
-        } else {
-            self.failed(generation);
-        }
-        result.map_err(CallError::Failed)
+        self.guarded(call, Verdict::of)
+    }
+
+    /// Returns a permit for one call.
+    ///
+    /// # Errors
+    ///
+    /// [`CircuitOpen`] while the breaker is open, or half-open with all its probes in flight.
+    #[inline]
+    pub fn try_acquire(&self) -> Result<Permit<&Self>, CircuitOpen> {
+        Permit::admitted_by(self)
     }
 
     /// Returns the state that a call would find now.
@@ -96,68 +90,53 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
     /// An open breaker whose cooldown is over is half-open, though no probe has passed yet. A breaker that was half-open
     /// for longer than `max_half_open` is open, though no call has found it so yet.
     pub fn state(&self) -> State {
-        match self.word.load().phase() {
-            Phase32::Closed { .. } => State::Closed,
-            Phase32::Open { until } if self.left(until) > 0 => State::Open,
-            Phase32::HalfOpen(probes) if self.is_over(probes) => State::Open,
-            Phase32::Open { .. } | Phase32::HalfOpen(_) => State::HalfOpen,
-            Phase32::ForcedOpen => State::ForcedOpen,
-            Phase32::ForcedClosed => State::ForcedClosed,
-        }
+        self.state_of(self.word.load()).0
     }
 
     /// Opens the breaker until it is [reset](Self::reset).
     pub fn force_open(&self) {
-        self.force(Phase32::ForcedOpen);
+        self.force(Phase::ForcedOpen);
     }
 
     /// Closes the breaker until it is [reset](Self::reset): every call passes, and none is counted.
     pub fn force_closed(&self) {
-        self.force(Phase32::ForcedClosed);
+        self.force(Phase::ForcedClosed);
     }
 
     /// Closes the breaker with nothing counted, and ends every forced state. Results of in-flight calls are discarded.
     pub fn reset(&self) {
-        self.force(Phase32::Closed { failures: 0 });
-    }
-
-    fn force(&self, phase: Phase32) {
-        self.settle(None, |current| current.next(0, phase));
-    }
-
-    /// Lets a call pass, which belongs to the generation that is returned, or refuses it.
-    #[inline]
-    fn admit(&self) -> Result<u32, CircuitOpen> {
-        let current = self.word.load();
-        if current.is_closed() { Ok(current.generation()) } else { self.admit_slow() }
+        self.force(Phase::Closed { failures: 0 });
     }
 
     #[cold]
-    fn admit_slow(&self) -> Result<u32, CircuitOpen> {
-        loop {
-            let current = self.word.load();
-            let (next, is_admitted) = match current.phase() {
-                Phase32::Closed { .. } | Phase32::ForcedClosed => return Ok(current.generation()),
-                Phase32::ForcedOpen => return Err(CircuitOpen::FORCED),
-                Phase32::Open { until } => match self.left(until) {
-                    0 => (current.next(current.reopens(), self.first_probe()), true),
-                    left => return Err(CircuitOpen::for_micros(self.settings.micros(left))),
-                },
-                Phase32::HalfOpen(probes) if self.is_over(probes) => (self.reopened(current), false),
-                Phase32::HalfOpen(Probes32 { in_flight, succeeded, deadline }) => {
-                    // Not more in flight than allowed, nor more than can still be needed.
-                    if in_flight >= self.settings.max_probes.into()
-                        || in_flight + succeeded >= self.settings.decisive_probes()
-                    {
-                        return Err(CircuitOpen::PROBING);
-                    }
-                    (current.with(Phase32::HalfOpen(Probes32 { in_flight: in_flight + 1, succeeded, deadline })), true)
-                }
-            };
-            if self.word.replace(current, next) && is_admitted {
-                return Ok(next.generation());
-            }
+    fn admit_slow(&self, current: Snapshot<u32>) -> Result<Generation, CircuitOpen> {
+        self.admit_or_refuse(current)
+    }
+
+    #[inline]
+    fn succeeded(&self, generation: Generation) {
+        if !self.word.load().is_closed_without_failure(generation) {
+            self.succeeded_slow(generation);
         }
+    }
+
+    #[cold]
+    fn succeeded_slow(&self, generation: Generation) {
+        self.after_success(generation);
+    }
+
+    #[cold]
+    fn failed(&self, generation: Generation) {
+        self.after_failure(generation, Duration::ZERO);
+    }
+}
+
+impl<C: FixedFrequency> Transitions for CircuitBreaker32<C> {
+    type Settings = BreakerSettings32;
+
+    #[inline]
+    fn word_and_settings(&self) -> (&StateWord<u32>, &BreakerSettings32) {
+        (&self.word, &self.settings)
     }
 
     /// Out of line, to be there once.
@@ -166,95 +145,49 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
         self.clock.now()
     }
 
-    fn first_probe(&self) -> Phase32 {
-        let deadline = self.settings.half_open_until(self.now());
-        Phase32::HalfOpen(Probes32 { in_flight: 1, succeeded: 0, deadline })
-    }
+    #[inline]
+    fn cooldown(&self, _: Duration) {}
 
-    /// Whether `max_half_open` has passed, where there is one.
-    fn is_over(&self, probes: Probes32) -> bool {
-        self.settings.is_half_open_over(probes.deadline, || self.now())
-    }
+    #[inline]
+    fn changed(&self, _: Snapshot<u32>, _: Snapshot<u32>, _: Option<Cause>) {}
+}
 
-    /// What is left of the cooldown, in units.
-    fn left(&self, until: u32) -> u32 {
-        self.settings.open_left(until, self.now())
-    }
+impl<C: FixedFrequency> Breaker for CircuitBreaker32<C> {
+    type Ticket = Generation;
 
-    /// The open state, after so many times that probes failed.
-    fn opened(&self, current: Snapshot32, reopens: usize) -> Snapshot32 {
-        current.next(reopens, Phase32::Open { until: self.settings.open_until(reopens, self.now()) })
-    }
-
-    fn reopened(&self, current: Snapshot32) -> Snapshot32 {
-        self.opened(current, current.reopens() + 1)
+    #[inline]
+    fn admit(&self) -> Result<Generation, CircuitOpen> {
+        match self.closed_generation() {
+            Ok(generation) => Ok(generation),
+            Err(current) => self.admit_slow(current),
+        }
     }
 
     #[inline]
-    pub(super) fn succeeded(&self, generation: u32) {
-        if !self.word.load().is_closed_without_failure(generation) {
-            self.succeeded_slow(generation);
+    fn record(&self, generation: Generation, verdict: Verdict) {
+        match verdict {
+            Verdict::Success => self.succeeded(generation),
+            Verdict::Failure | Verdict::RetryAfter(_) => self.failed(generation),
+            Verdict::Ignored => self.released(generation),
         }
     }
 
     #[cold]
-    fn succeeded_slow(&self, generation: u32) {
-        self.settle(Some(generation), |current| match current.phase() {
-            Phase32::Closed { .. } => current.with(Phase32::Closed { failures: 0 }),
-            Phase32::HalfOpen(Probes32 { succeeded, .. })
-                if succeeded + 1 >= self.settings.successes_to_close.into() =>
-            {
-                current.next(0, Phase32::Closed { failures: 0 })
-            }
-            Phase32::HalfOpen(Probes32 { in_flight, succeeded, deadline }) => {
-                let probes = Probes32 { in_flight: in_flight.saturating_sub(1), succeeded: succeeded + 1, deadline };
-                current.with(Phase32::HalfOpen(probes))
-            }
-            _ => current,
-        });
-    }
-
-    #[cold]
-    pub(super) fn failed(&self, generation: u32) {
-        self.settle(Some(generation), |current| match current.phase() {
-            Phase32::Closed { failures } if failures + 1 >= self.settings.failure_threshold => self.opened(current, 0),
-            Phase32::Closed { failures } => current.with(Phase32::Closed { failures: failures + 1 }),
-            Phase32::HalfOpen(_) => self.reopened(current),
-            _ => current,
-        });
-    }
-
-    /// Records that a call came to no verdict: a probe's place becomes free.
-    #[cold]
-    pub(super) fn released(&self, generation: u32) {
-        self.settle(Some(generation), |current| match current.phase() {
-            Phase32::HalfOpen(Probes32 { in_flight, succeeded, deadline }) => current
-                .with(Phase32::HalfOpen(Probes32 { in_flight: in_flight.saturating_sub(1), succeeded, deadline })),
-            _ => current,
-        });
-    }
-
-    /// Records that the permit was dropped without a verdict.
-    pub(super) fn abandoned(&self, generation: u32) {
-        if self.settings.abandoned_probes_fail && matches!(self.word.load().phase(), Phase32::HalfOpen(_)) {
+    fn abandoned(&self, generation: Generation) {
+        if self.settings.abandoned_probes_fail && self.is_probe(generation) {
             self.failed(generation);
         } else {
             self.released(generation);
         }
     }
 
-    /// Replaces the word of this generation, or of any where none is given, by `next` of it. The result of a call of
-    /// another generation is discarded.
-    fn settle(&self, generation: Option<u32>, next: impl Fn(Snapshot32) -> Snapshot32) {
-        loop {
-            let current = self.word.load();
-            if generation.is_some_and(|generation| generation != current.generation()) {
-                return;
-            }
-            let next = next(current);
-            if next == current || self.word.replace(current, next) {
-                return;
-            }
+    fn probe_answered(&self, generation: Generation) -> Generation {
+        if !self.is_probe(generation) {
+            return generation;
+        }
+        match self.after_success(generation) {
+            Some(next) if next.is_closed() => next.generation(),
+            _ => Generation::NONE,
         }
     }
 }

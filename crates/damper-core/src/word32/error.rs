@@ -1,7 +1,7 @@
 //! Which setting does not fit into 32 bits.
 
+use super::breaker_settings::{MOST_FAILURES, MOST_PROBES};
 use super::line::MOST_BURST;
-use super::state_word::{MOST_FAILURES, MOST_PROBES};
 use core::fmt;
 use core::time::Duration;
 

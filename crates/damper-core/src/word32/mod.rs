@@ -15,23 +15,18 @@
 // |---|---|
 // | `rate_limiter` | `RateLimiter32`: the word of a token bucket, and its compare-and-swap |
 // | `line` | `Line32`: the arithmetic of a token bucket whose positions have 32 bits |
-// | `circuit_breaker` | `CircuitBreaker32` |
-// | `permit` | `Permit32` |
-// | `breaker_settings` | `BreakerSettings32`: the settings, and the times computed from them |
+// | `circuit_breaker` | `CircuitBreaker32`; its word and its rules are those of `breaker` |
+// | `breaker_settings` | `BreakerSettings32`: the settings and times of 32 bits |
 // | `times` | `WrappingTimes`: times in few bits |
-// | `state_word` | `StateWord32`: the word of a breaker, its fields, and the compare-and-swap |
 // | `error` | `Word32Error` |
 
 mod breaker_settings;
 mod circuit_breaker;
 mod error;
 mod line;
-mod permit;
 mod rate_limiter;
-mod state_word;
 mod times;
 
 pub use circuit_breaker::CircuitBreaker32;
 pub use error::Word32Error;
-pub use permit::Permit32;
 pub use rate_limiter::RateLimiter32;

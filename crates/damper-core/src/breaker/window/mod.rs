@@ -7,7 +7,7 @@
 
 // | file | type |
 // |---|---|
-// | `mod` | `Window`, which calls are counted, and `WindowError` |
+// | `mod` | `Window`: which calls are counted |
 // | `outcome_window` | `OutcomeWindow`: one of the three below |
 // | `outcome_register` | `OutcomeRegister`: the last 48 calls, or 24 where slow calls count; a shift register in one word |
 // | `outcome_ring` | `OutcomeRing`: the last 4,096 calls; a ring of outcomes, and a head |
@@ -24,12 +24,15 @@ mod time_buckets;
 
 pub(super) use outcome_window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow};
 
+use super::BreakerConfigError;
+#[cfg(feature = "alloc")]
+use crate::time::Human;
 use core::fmt;
+#[cfg(feature = "alloc")]
 use core::time::Duration;
+use outcome_register::OutcomeRegister;
 
-/// Which calls a failure rate or a slow rate is taken of.
-///
-/// A breaker that is given none takes the last 48 calls; the last 24 where slow calls count.
+/// Which calls a failure rate or a slow rate is taken of: a [setting](super::BreakerConfigBuilder::window) of a breaker.
 ///
 /// # Examples
 ///
@@ -39,99 +42,91 @@ use core::time::Duration;
 /// use core::time::Duration;
 /// use damper::{BreakerConfig, CircuitBreaker, Window};
 ///
-/// let half_of_them = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(50).build()?;
-/// let of_calls = CircuitBreaker::new(half_of_them).with_window(Window::last_calls(100)?);
-/// let of_seconds = CircuitBreaker::new(half_of_them).with_window(Window::last(Duration::from_secs(10))?);
-/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// let half_of_them = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(50);
+/// let of_calls = CircuitBreaker::new(half_of_them.window(Window::last_calls(100)).build()?);
+/// let of_seconds = CircuitBreaker::new(half_of_them.window(Window::last(Duration::from_secs(10))).build()?);
+/// # Ok::<(), damper::BreakerConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[must_use]
 pub struct Window(WindowKind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum WindowKind {
     Calls(u32),
     #[cfg(feature = "alloc")]
-    Time {
-        bucket: u64,
-        buckets: u32,
-    },
+    Last(Duration),
+    #[cfg(feature = "alloc")]
+    Interval(Duration),
 }
-
-/// The most calls of a window.
-const MOST_CALLS: u32 = if cfg!(feature = "alloc") { 4_096 } else { outcome_register::CAPACITY / 2 };
 
 /// The longest window in time.
 #[cfg(feature = "alloc")]
 const LONGEST: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 
 impl Window {
-    /// The last `calls` calls, exactly: 1 to 4,096, without the feature `alloc` to 24. More than 24 (or 48, where
-    /// slow calls do not count) take a byte for every two of them (four), allocated with the breaker.
-    ///
-    /// # Errors
-    ///
-    /// [`WindowError::Calls`] if they are none or more.
-    pub const fn last_calls(calls: u32) -> Result<Self, WindowError> {
-        if calls == 0 || calls > MOST_CALLS {
-            Err(WindowError::Calls(calls))
-        } else {
-            Ok(Self(WindowKind::Calls(calls)))
-        }
+    /// The last `calls` calls, exactly: 1 to 4,096, or without the feature `alloc` to 48 (24, where slow calls count).
+    /// More than those 48 (24) take a byte for every four of them (two).
+    pub const fn last_calls(calls: u32) -> Self {
+        Self(WindowKind::Calls(calls))
     }
 
     /// The calls that began within the last `duration`, to a tenth of it; from 10 µs to 100 days. On ten buckets of
     /// time, aligned to the clock, of which one is always incomplete: so nine tenths of the duration to all of it.
-    ///
-    /// # Errors
-    ///
-    /// [`WindowError::Duration`] if it is shorter or longer.
     #[cfg(feature = "alloc")]
-    pub const fn last(duration: Duration) -> Result<Self, WindowError> {
-        Self::of_buckets(duration, 10)
+    pub const fn last(duration: Duration) -> Self {
+        Self(WindowKind::Last(duration))
     }
 
     /// The calls that began in the current interval of that length, aligned to the clock; from 1 µs to 100 days.
     /// What began in an earlier one is not counted any more.
-    ///
-    /// # Errors
-    ///
-    /// [`WindowError::Duration`] if it is shorter or longer.
     #[cfg(feature = "alloc")]
-    pub const fn interval(duration: Duration) -> Result<Self, WindowError> {
-        Self::of_buckets(duration, 1)
+    pub const fn interval(duration: Duration) -> Self {
+        Self(WindowKind::Interval(duration))
     }
 
-    #[cfg(feature = "alloc")]
-    const fn of_buckets(duration: Duration, buckets: u32) -> Result<Self, WindowError> {
-        let micros = duration.as_nanos() / 1_000;
-        if micros < buckets as u128 || duration.as_nanos() > LONGEST.as_nanos() {
-            return Err(WindowError::Duration(duration));
-        }
-        // Below 2^43.
-        Ok(Self(WindowKind::Time { bucket: (micros as u64).div_ceil(buckets as u64), buckets }))
+    /// The most calls that need no memory beside the breaker; `slow` says whether slow calls count.
+    pub(super) const fn in_one_word(slow: bool) -> Self {
+        Self::last_calls(OutcomeRegister::most_calls(slow))
     }
-}
 
-/// Why there is no window of that size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum WindowError {
-    /// The window has no calls, or too many.
-    Calls(u32),
-    /// The window is too short or too long.
-    Duration(Duration),
-}
-
-impl fmt::Display for WindowError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Calls(calls) => write!(f, "a window of {calls} calls, it must be of 1 to {MOST_CALLS}"),
-            Self::Duration(duration) => {
-                write!(f, "a window of {duration:?}, it must be from 10 µs (an interval from 1 µs) to 100 days")
+    /// Checks the range; `slow` says whether slow calls count.
+    pub(super) const fn check(self, slow: bool) -> Result<(), BreakerConfigError> {
+        let most = if cfg!(feature = "alloc") { 4_096 } else { OutcomeRegister::most_calls(slow) };
+        match self.0 {
+            WindowKind::Calls(calls) if calls == 0 || calls > most => {
+                Err(BreakerConfigError::WindowCalls { calls, most })
             }
+            WindowKind::Calls(_) => Ok(()),
+            #[cfg(feature = "alloc")]
+            WindowKind::Last(duration) => check_duration(duration, time_buckets::MOST),
+            #[cfg(feature = "alloc")]
+            WindowKind::Interval(duration) => check_duration(duration, 1),
         }
     }
 }
 
-impl core::error::Error for WindowError {}
+impl fmt::Display for Window {
+    /// `last 100 calls`, `last 10 s` or `intervals of 60 s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            WindowKind::Calls(calls) => write!(f, "last {calls} calls"),
+            #[cfg(feature = "alloc")]
+            WindowKind::Last(duration) => write!(f, "last {}", Human(duration)),
+            #[cfg(feature = "alloc")]
+            WindowKind::Interval(duration) => write!(f, "intervals of {}", Human(duration)),
+        }
+    }
+}
+
+/// A window of so many buckets, of a microsecond or more each.
+#[cfg(feature = "alloc")]
+const fn check_duration(duration: Duration, buckets: u32) -> Result<(), BreakerConfigError> {
+    if duration.as_nanos() < buckets as u128 * 1_000 || duration.as_nanos() > LONGEST.as_nanos() {
+        Err(BreakerConfigError::WindowDuration(duration))
+    } else {
+        Ok(())
+    }
+}

@@ -75,7 +75,7 @@ impl OutcomeRegister {
                 }
             }
             let outcomes = self.shifted(if of == generation { OUTCOMES.get(word) } else { 1 }, outcome);
-            let next = GENERATION.put(generation.to_bits()) | OUTCOMES.put(outcomes);
+            let next = GENERATION.put(generation.to_bits().into()) | OUTCOMES.put(outcomes);
             // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
             if self.word.compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed).is_ok() {
                 return Some(self.count(outcomes));

@@ -29,8 +29,7 @@
 
 use super::{Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
-use crate::sync::{AtomicU64, Backoff, Field, Ordering, fence};
-use alloc::boxed::Box;
+use crate::sync::{AtomicU64, Backoff, Field, LazyWords, Ordering, const_unless_loom, fence};
 
 const LAST: Field = Field::lowest(2);
 const SLOW: Field = LAST.then(13);
@@ -47,10 +46,13 @@ const WORD_LAP: Field = WRITTEN.then(10);
 const SPARE: Field = WORD_LAP.then(16);
 const _: () = assert!(SPARE.end() == u64::BITS, "and so must those of the ring's");
 
+/// A word that was written in no lap.
+const NEVER_WRITTEN: u64 = WORD_LAP.put(u64::MAX);
+
 #[derive(Debug)]
 pub(in crate::breaker) struct OutcomeRing {
     head: AtomicU64,
-    words: Box<[AtomicU64]>,
+    words: LazyWords,
     calls: u32,
     /// Bits of an outcome: 1 or 2.
     width: u32,
@@ -65,16 +67,21 @@ struct OutcomeSlot {
 }
 
 impl OutcomeRing {
-    /// Of so many calls: at most 4,096.
-    pub(super) fn new(calls: u32, slow: bool) -> Self {
-        let width = if slow { 2 } else { 1 };
-        let words = (calls * width).div_ceil(OUTCOMES.bits());
-        Self {
-            head: AtomicU64::new(0),
-            words: (0..words).map(|_| AtomicU64::new(WORD_LAP.put(u64::MAX))).collect(),
-            calls,
-            width,
+    const_unless_loom! {
+        /// Of so many calls: at most 4,096.
+        pub(super) const fn new(calls: u32, slow: bool) -> Self {
+            let width = if slow { 2 } else { 1 };
+            Self { head: AtomicU64::new(0), words: LazyWords::new(Self::count_of_words(calls, width), NEVER_WRITTEN), calls, width }
         }
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        self.words.get(Self::count_of_words(self.calls, self.width), NEVER_WRITTEN)
+    }
+
+    const fn count_of_words(calls: u32, width: u32) -> u32 {
+        (calls * width).div_ceil(OUTCOMES.bits())
     }
 
     pub(super) const fn calls(&self) -> u32 {
@@ -89,13 +96,14 @@ impl OutcomeRing {
         outcome: Outcome,
     ) -> Option<OutcomeCounts> {
         let outcome = outcome.bits() & ((1 << self.width) - 1);
+        let words = self.words();
         let backoff = Backoff::new();
         loop {
             // ORDERING: Acquire pairs with the Release of the swap below: a thread that sees a head sees the ring at
             // least as the thread that wrote the head saw it. loom-tests: breaker_windows::ring_counts_exactly,
             // late_record_leaves_newer_ring_intact.
             let head = self.head.load(Ordering::Acquire);
-            if let Some(next) = self.after(head, generation, &is_current, outcome)? {
+            if let Some(next) = self.after(words, head, generation, &is_current, outcome)? {
                 // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
                 if self.head.compare_exchange_weak(head, next, Ordering::Release, Ordering::Relaxed).is_ok() {
                     return Some(self.count(next));
@@ -110,6 +118,7 @@ impl OutcomeRing {
     #[expect(clippy::option_option, reason = "one is for the caller's loop, the other for its caller")]
     fn after(
         &self,
+        words: &[AtomicU64],
         head: u64,
         generation: Generation,
         is_current: impl Fn() -> bool,
@@ -117,11 +126,11 @@ impl OutcomeRing {
     ) -> Option<Option<u64>> {
         let of = Generation::from_bits(GENERATION.get(head));
         let (kept, replaced) = if of == generation {
-            if !self.write_last(head) {
+            if !self.write_last(words, head) {
                 return Some(None);
             }
             // At most 12 bits.
-            let replaced = if FULL.get(head) == 0 { 0 } else { self.read(self.slot(INDEX.get(head) as u32)) };
+            let replaced = if FULL.get(head) == 0 { 0 } else { self.read(words, self.slot(INDEX.get(head) as u32)) };
             (head & !LAST.put(LAST.max()), replaced)
         } else if !is_current() {
             // A thread that has seen a head of a later generation sees that the breaker is in that generation.
@@ -129,7 +138,7 @@ impl OutcomeRing {
             return None;
         } else {
             // What is in the ring is of before, and not read before it is written anew.
-            (GENERATION.put(generation.to_bits()) | LAP.put(LAP.get(head).wrapping_add(1)), 0)
+            (GENERATION.put(generation.to_bits().into()) | LAP.put(LAP.get(head).wrapping_add(1)), 0)
         };
         // What is replaced was counted, so that no field overflows into the next; unless the head has moved on, and
         // then the swap fails.
@@ -172,22 +181,22 @@ impl OutcomeRing {
     }
 
     #[inline]
-    fn read(&self, slot: OutcomeSlot) -> u64 {
+    fn read(&self, words: &[AtomicU64], slot: OutcomeSlot) -> u64 {
         // ORDERING: Relaxed: the swap of the head succeeds only if nothing but the last outcome was written since the
         // head was loaded.
-        self.words[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)
+        words[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)
     }
 
     /// Writes the last outcome into the ring, unless another thread has; `false` if the head or the word has changed.
     #[inline]
-    fn write_last(&self, head: u64) -> bool {
+    fn write_last(&self, words: &[AtomicU64], head: u64) -> bool {
         let (lap, index) = match (INDEX.get(head) as u32).checked_sub(1) {
             Some(index) => (LAP.get(head), index),
             None if FULL.get(head) == 0 => return true,
             None => (LAP.get(head).wrapping_sub(1), self.calls - 1),
         };
         let slot = self.slot(index);
-        let ring = &self.words[slot.word];
+        let ring = &words[slot.word];
         // ORDERING: Relaxed: the swap compares it again.
         let old = ring.load(Ordering::Relaxed);
         let shift = slot.place * self.width;

@@ -4,7 +4,7 @@ use super::outcome_register::OutcomeRegister;
 #[cfg(feature = "alloc")]
 use super::outcome_ring::OutcomeRing;
 #[cfg(feature = "alloc")]
-use super::time_buckets::TimeBuckets;
+use super::time_buckets::{MOST as MOST_BUCKETS, TimeBuckets};
 use super::{Window, WindowKind};
 use crate::breaker::state_word::Generation;
 use crate::sync::const_unless_loom;
@@ -51,28 +51,20 @@ pub(in crate::breaker) enum OutcomeWindow {
 
 impl OutcomeWindow {
     const_unless_loom! {
-        /// The window of a breaker that is given none.
-        pub(in crate::breaker) const fn by_default(slow: bool) -> Self {
-            Self::Register(OutcomeRegister::new(OutcomeRegister::most_calls(slow), slow))
+        /// Creates an empty window, in its range; `slow` says whether slow calls count.
+        pub(in crate::breaker) const fn new(window: Window, slow: bool) -> Self {
+            match window.0 {
+                #[cfg(feature = "alloc")]
+                WindowKind::Calls(calls) if calls > OutcomeRegister::most_calls(slow) => {
+                    Self::Ring(OutcomeRing::new(calls, slow))
+                }
+                WindowKind::Calls(calls) => Self::Register(OutcomeRegister::new(calls, slow)),
+                #[cfg(feature = "alloc")]
+                WindowKind::Last(duration) => Self::Buckets(TimeBuckets::new(duration, MOST_BUCKETS, slow)),
+                #[cfg(feature = "alloc")]
+                WindowKind::Interval(duration) => Self::Buckets(TimeBuckets::new(duration, 1, slow)),
+            }
         }
-    }
-
-    /// Creates an empty window; `slow` says whether slow calls count.
-    #[cfg_attr(
-        not(feature = "alloc"),
-        expect(clippy::infallible_destructuring_match, reason = "with `alloc` there are more")
-    )]
-    pub(in crate::breaker) fn new(window: Window, slow: bool) -> Self {
-        let calls = match window.0 {
-            WindowKind::Calls(calls) => calls,
-            #[cfg(feature = "alloc")]
-            WindowKind::Time { bucket, buckets } => return Self::Buckets(TimeBuckets::new(bucket, buckets, slow)),
-        };
-        #[cfg(feature = "alloc")]
-        if calls > OutcomeRegister::most_calls(slow) {
-            return Self::Ring(OutcomeRing::new(calls, slow));
-        }
-        Self::Register(OutcomeRegister::new(calls, slow))
     }
 
     /// Records a call of a generation and returns the counts of the window; `None` if they decide nothing, because the

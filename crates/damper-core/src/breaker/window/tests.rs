@@ -18,11 +18,12 @@ fn window_works_after_any_number_of_probes() {
         let config = BreakerConfig::builder()
             .failure_threshold(u32::MAX)
             .failure_rate(50)
+            .window(window)
             .minimum_calls(4)
             .cooldown(Duration::from_millis(1))
             .build()
             .unwrap();
-        let breaker = CircuitBreaker::with_clock(config, &clock).with_window(window.unwrap());
+        let breaker = CircuitBreaker::with_clock(config, &clock);
         let fail = || breaker.try_acquire().unwrap().failure();
         (0..4).for_each(|_| fail());
         for _ in 0..probes {
@@ -63,7 +64,7 @@ fn ring_is_exact_after_its_laps_wrap() {
 /// A call that is recorded long after its bucket was reused for a later time does not clear that.
 #[test]
 fn late_call_leaves_newer_buckets_intact() {
-    let buckets = TimeBuckets::new(1_000, 10, false);
+    let buckets = TimeBuckets::new(Duration::from_millis(10), 10, false);
     let record = |times: &[u64]| {
         let times = core::cell::RefCell::new(times.iter());
         let call = || {

@@ -25,12 +25,12 @@
 
 use super::{CallTimes, Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
-use crate::sync::{AtomicU64, Backoff, Field, Ordering, fence};
-use alloc::boxed::Box;
+use crate::sync::{AtomicU64, Backoff, Field, LazyWords, Ordering, const_unless_loom, fence};
 use core::ops::BitOr;
+use core::time::Duration;
 
 /// The most buckets of a window.
-pub(super) const MOST: usize = 10;
+pub(super) const MOST: u32 = 10;
 
 const SHIFT: Field = Field::lowest(u64::BITS - Generation::BITS);
 const GENERATION: Field = SHIFT.then(Generation::BITS);
@@ -88,21 +88,31 @@ impl BucketLayout {
 #[derive(Debug)]
 pub(in crate::breaker) struct TimeBuckets {
     line: AtomicU64,
-    ring: Box<[AtomicU64]>,
+    ring: LazyWords,
+    buckets: u32,
     /// In microseconds.
     length: u64,
     layout: BucketLayout,
 }
 
 impl TimeBuckets {
-    /// At most `MOST`, of `length` microseconds each.
-    pub(super) fn new(length: u64, buckets: u32, slow: bool) -> Self {
-        Self {
-            line: AtomicU64::new(0),
-            ring: (0..buckets).map(|_| AtomicU64::new(0)).collect(),
-            length,
-            layout: BucketLayout::new(slow),
+    const_unless_loom! {
+        /// At most `MOST`, which together last for `duration`.
+        pub(super) const fn new(duration: Duration, buckets: u32, slow: bool) -> Self {
+            Self {
+                line: AtomicU64::new(0),
+                ring: LazyWords::new(buckets, 0),
+                buckets,
+                // Below 2^43.
+                length: (duration.as_micros() as u64).div_ceil(buckets as u64),
+                layout: BucketLayout::new(slow),
+            }
         }
+    }
+
+    #[inline]
+    fn ring(&self) -> &[AtomicU64] {
+        self.ring.get(self.buckets, 0)
     }
 
     /// How many a single bucket has at the least when there were so many: those that are left when its counts are
@@ -128,12 +138,13 @@ impl TimeBuckets {
         if now.wrapping_sub(number) < self.count_of_buckets() {
             self.count(line, outcome, number, || self.number(call().1.ended, line))?;
         }
-        let words = self.words();
+        let ring = self.ring();
+        let words = Self::words(ring);
         // Mostly nothing has failed, in whichever bucket, and then nothing has to be summed.
         if !self.layout.has_failed_or_slow(words.into_iter().fold(0, BitOr::bitor)) {
             return None;
         }
-        match self.sum(&words, now) {
+        match self.sum(ring, &words, now) {
             (counts, true) => Some(counts),
             _ => None,
         }
@@ -142,7 +153,9 @@ impl TimeBuckets {
     pub(super) fn counts(&self, now: u64) -> (OutcomeCounts, Generation) {
         // ORDERING: Relaxed: no decision depends on it.
         let line = self.line.load(Ordering::Relaxed);
-        (self.sum(&self.words(), self.number(now, line)).0, Generation::from_bits(GENERATION.get(line)))
+        let sum = |ring| self.sum(ring, &Self::words(ring), self.number(now, line)).0;
+        let counts = self.ring.used().map_or_else(OutcomeCounts::default, sum);
+        (counts, Generation::from_bits(GENERATION.get(line)))
     }
 
     /// The number of the bucket of a moment.
@@ -151,7 +164,7 @@ impl TimeBuckets {
     }
 
     fn count_of_buckets(&self) -> u64 {
-        self.ring.len() as u64
+        self.buckets.into()
     }
 
     /// The line of a generation, unless there is a later one.
@@ -170,7 +183,7 @@ impl TimeBuckets {
                 return None;
             }
             let shift = SHIFT.get(line).wrapping_add(2 * self.count_of_buckets());
-            let new = GENERATION.put(generation.to_bits()) | SHIFT.put(shift);
+            let new = GENERATION.put(generation.to_bits().into()) | SHIFT.put(shift);
             match self.line.compare_exchange_weak(line, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return Some(new),
                 Err(newer) => line = newer,
@@ -180,7 +193,7 @@ impl TimeBuckets {
 
     /// Counts a call, unless its generation is over.
     fn count(&self, line: u64, outcome: Outcome, number: u64, now: impl Fn() -> u64) -> Option<()> {
-        let bucket = &self.ring[(number % self.count_of_buckets()) as usize];
+        let bucket = &self.ring()[(number % self.count_of_buckets()) as usize];
         let backoff = Backoff::new();
         loop {
             // ORDERING: Relaxed. The fence pairs with the Release of the swap below: a thread that has loaded a count
@@ -195,7 +208,7 @@ impl TimeBuckets {
             let mut counts = match self.layout.age(number, word) {
                 0 => old,
                 // Used for a later time; unless that is ahead of a moment that is read now: then it is one of long ago.
-                age if age < 0 && old.calls > 0 && -self.layout.age(now(), word) <= MOST as i64 => return Some(()),
+                age if age < 0 && old.calls > 0 && -self.layout.age(now(), word) <= i64::from(MOST) => return Some(()),
                 _ => OutcomeCounts::default(),
             };
             if u64::from(counts.calls) == self.layout.calls.max() {
@@ -213,9 +226,9 @@ impl TimeBuckets {
     }
 
     /// The first pass over the buckets.
-    fn words(&self) -> [u64; MOST] {
-        let mut words = [0; MOST];
-        for (word, bucket) in words.iter_mut().zip(&self.ring) {
+    fn words(ring: &[AtomicU64]) -> [u64; MOST as usize] {
+        let mut words = [0; MOST as usize];
+        for (word, bucket) in words.iter_mut().zip(ring) {
             // ORDERING: Acquire pairs with the Release of the swap in `count`, so that the second pass sees
             // what was counted before what the first one saw.
             // loom-tests: breaker_windows::buckets_show_only_real_rates.
@@ -226,13 +239,13 @@ impl TimeBuckets {
 
     /// The second pass: what the buckets have that end with the number `now`, and whether none of them went on to a
     /// later time since the first.
-    fn sum(&self, words: &[u64; MOST], now: u64) -> (OutcomeCounts, bool) {
+    fn sum(&self, ring: &[AtomicU64], words: &[u64; MOST as usize], now: u64) -> (OutcomeCounts, bool) {
         let mut counts = OutcomeCounts::default();
         let mut is_whole = true;
-        for (&first, bucket) in words.iter().zip(&self.ring) {
+        for (&first, bucket) in words.iter().zip(ring) {
             // ORDERING: Relaxed: nothing is read afterwards.
             let second = bucket.load(Ordering::Relaxed);
-            let is_in_window = |word| (0..self.ring.len() as i64).contains(&self.layout.age(now, word));
+            let is_in_window = |word| (0..i64::from(self.buckets)).contains(&self.layout.age(now, word));
             let counted = |word| if is_in_window(word) { self.layout.unpack(word) } else { OutcomeCounts::default() };
             let (early, late) = (counted(first), counted(second));
             // Then successes in it may be missing, and the others' failures be too many.

@@ -25,7 +25,7 @@ const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// # let _ = config;
 /// # Ok::<(), damper::retry::RetryBudgetError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RetryBudgetConfig {
     pub(super) ratio: Ratio,

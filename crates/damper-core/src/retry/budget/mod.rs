@@ -47,7 +47,7 @@ pub trait Budget {
 }
 
 /// Allows every retry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Unlimited;
 
 impl Budget for Unlimited {

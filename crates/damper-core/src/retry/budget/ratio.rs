@@ -5,7 +5,7 @@ use super::RetryBudgetError;
 const THOUSAND: u32 = 1_000;
 
 /// Retries per call, from 0 to 100, in thousandths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) struct Ratio(u32);
 

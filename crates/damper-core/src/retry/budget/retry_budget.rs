@@ -74,7 +74,7 @@ pub struct RetryBudget<C = DefaultClock> {
 }
 
 /// What is left of deposits, in units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Deposits {
     slice: u64,
     previous: u64,

@@ -20,7 +20,7 @@ const THOUSAND: u32 = 1_000;
 /// assert_eq!(error.to_string(), "max_extra is 2.0, it must be 0.001 to 1.0");
 /// # Ok::<(), damper::retry::HedgeConfigError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct HedgeConfig {
     /// In thousandths.
