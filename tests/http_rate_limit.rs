@@ -407,8 +407,17 @@ async fn every_limiter_stands_behind_a_layer() {
     check(chosen).await;
     let chosen: Box<dyn Limiter + Send + Sync> = Box::new(log());
     check(chosen).await;
-    check(Striped::with_clock(quota, 1, Arc::clone(&clock)).unwrap()).await;
     check(RateLimiter32::new(quota, &TIME).unwrap()).await;
+
+    // Headers show the bucket without what is set aside for stripes.
+    let striped = Striped::with_stripes(Quota::per_hour(3), 1, 1, Arc::clone(&clock)).unwrap();
+    let striped = RateLimitLayer::new(Arc::new(striped));
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        let answer = striped.layer(tower::service_fn(hello::<()>)).oneshot(Request::new(())).await.unwrap();
+        statuses.push(answer.status().as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 429, 429], "the bucket has two tokens, and time brings the third");
 }
 
 /// A burst that refills within a second does not show the rate, so headers state the quota itself, for every kind of
