@@ -3,7 +3,7 @@
 use super::state_machine::{CallDecision, Settings, SnapshotOf, StateMachine};
 use super::state_word::{Generation, Phase, StateWord};
 use super::{Cause, CircuitOpen, State};
-use crate::sync::Backoff;
+use crate::sync::SpinWait;
 use core::time::Duration;
 
 /// A breaker of either width: its word, its settings and its clock. The changes follow from these.
@@ -102,7 +102,7 @@ pub(crate) trait Transitions {
         cause: Option<Cause>,
         next: impl Fn(SnapshotOf<Self::Settings>) -> SnapshotOf<Self::Settings>,
     ) -> Option<SnapshotOf<Self::Settings>> {
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             let current = self.word().load();
             if current.generation() != generation {
@@ -112,7 +112,7 @@ pub(crate) trait Transitions {
             if next == current || self.replace(current, next, cause) {
                 return Some(next);
             }
-            backoff.spin();
+            spin_wait.spin();
         }
     }
 

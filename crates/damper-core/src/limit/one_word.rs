@@ -1,7 +1,7 @@
 //! A word under a live quota: the loop around a decision on it, and the compare-and-swap.
 
 use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, SetQuotaError};
-use crate::sync::{AtomicU64, Backoff, Ordering, const_unless_loom};
+use crate::sync::{AtomicU64, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
 
@@ -73,7 +73,7 @@ impl<L: Line> OneWord<L, Drip> {
     /// Moves the line forward by as many units as `missing` says for its line, word and position; returns them with the
     /// line.
     pub(super) fn refund(&self, clock: &impl Clock, missing: impl Fn(&L, u64, u64) -> u64) -> (L, u64) {
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             let (epoch, line) = self.quota.read(clock);
             // Before the word: if the swap succeeds the offset was the same throughout.
@@ -85,7 +85,7 @@ impl<L: Line> OneWord<L, Drip> {
                 }
             }
             for _ in 0..SPINS {
-                backoff.spin();
+                spin_wait.spin();
             }
         }
     }
@@ -137,7 +137,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
 
     /// Decides by what it observes, until a decision stands: neither the quota nor the word changed meanwhile.
     pub(super) fn decide<T>(&self, clock: &impl Clock, decide: impl Fn(&Observed<L>) -> Step<T>) -> T {
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             let (epoch, line) = self.quota.read(clock);
             if let Some(observed) = self.look(epoch, line, clock) {
@@ -153,7 +153,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
                 }
             }
             for _ in 0..SPINS {
-                backoff.spin();
+                spin_wait.spin();
             }
         }
     }

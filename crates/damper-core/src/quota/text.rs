@@ -100,7 +100,7 @@ impl FromStr for Quota {
     type Err = ParseQuotaError;
 
     fn from_str(text: &str) -> Result<Self, ParseQuotaError> {
-        let mut parts = Words { text, at: 0 };
+        let mut parts = TextParts { text, at: 0 };
         let (at, rate) = parts.next();
         let mut quota = if rate == "unlimited" { Self::UNLIMITED } else { parse_rate(at, rate)? };
         let (mut burst, mut max_debt) = (None, None);
@@ -129,12 +129,12 @@ impl FromStr for Quota {
 }
 
 /// The parts of a text between white space, each with its position.
-struct Words<'a> {
+struct TextParts<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> TextParts<'a> {
     /// Returns the next part; an empty one at the end.
     fn next(&mut self) -> (usize, &'a str) {
         let rest = &self.text[self.at..];

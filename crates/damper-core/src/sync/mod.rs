@@ -28,13 +28,13 @@ mod sectioned;
 #[cfg(feature = "std")]
 mod signal;
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use native::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Backoff, Guarded, Versioned64, fence};
+pub(crate) use native::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Guarded, SpinWait, Versioned64, fence};
 
 #[cfg(any(loom, shuttle))]
 mod model;
 #[cfg(any(loom, shuttle))]
 pub(crate) use model::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicU64 as Versioned64, AtomicUsize, Backoff, Guarded, fence,
+    AtomicBool, AtomicU32, AtomicU64, AtomicU64 as Versioned64, AtomicUsize, Guarded, SpinWait, fence,
 };
 #[cfg(any(loom, shuttle))]
 pub use model::{Flaw, with_flaw, with_loads_as_rmw};

@@ -181,9 +181,9 @@ impl<T> Guarded<T> {
 }
 
 /// Backing off changes no outcome, and crossbeam's spins for ever under a checker.
-pub(crate) struct Backoff;
+pub(crate) struct SpinWait;
 
-impl Backoff {
+impl SpinWait {
     pub(crate) fn new() -> Self {
         Self
     }

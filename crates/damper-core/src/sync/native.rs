@@ -1,4 +1,4 @@
-//! The atomics and locks of the target, and crossbeam's backoff.
+//! The atomics and locks of the target, and crossbeam's `Backoff`.
 
 #[cfg(not(any(feature = "std", target_has_atomic = "64")))]
 pub(crate) use super::sectioned::AtomicU64;
@@ -22,7 +22,7 @@ pub(crate) use portable_atomic::AtomicU64;
 use core::sync::atomic::Ordering;
 pub(crate) use core::sync::atomic::{AtomicUsize, fence};
 #[cfg(feature = "std")]
-pub(crate) use crossbeam_utils::Backoff;
+pub(crate) use crossbeam_utils::Backoff as SpinWait;
 #[cfg(feature = "std")]
 pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -99,11 +99,11 @@ impl<T> Guarded<T> {
 /// Without an operating system a swap mostly fails because of an interrupt, which is over by then: it is tried again at
 /// once.
 #[cfg(not(feature = "std"))]
-pub(crate) struct Backoff;
+pub(crate) struct SpinWait;
 
 #[cfg(not(feature = "std"))]
 #[allow(clippy::unused_self, reason = "as crossbeam's, which counts")]
-impl Backoff {
+impl SpinWait {
     #[inline]
     pub(crate) fn new() -> Self {
         Self

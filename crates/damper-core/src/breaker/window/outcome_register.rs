@@ -14,7 +14,7 @@
 
 use super::{Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
-use crate::sync::{AtomicU64, Backoff, Field, Ordering, const_unless_loom, fence};
+use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom, fence};
 
 /// The bits of outcomes.
 pub(super) const CAPACITY: u32 = 48;
@@ -59,7 +59,7 @@ impl OutcomeRegister {
         is_current: impl Fn() -> bool,
         outcome: Outcome,
     ) -> Option<OutcomeCounts> {
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             // ORDERING: Relaxed: the word is the whole window.
             // loom-tests: breaker_windows::register_counts_exactly.
@@ -80,7 +80,7 @@ impl OutcomeRegister {
             if self.word.compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed).is_ok() {
                 return Some(self.count(outcomes));
             }
-            backoff.spin();
+            spin_wait.spin();
         }
     }
 

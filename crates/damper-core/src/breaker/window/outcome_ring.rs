@@ -29,7 +29,7 @@
 
 use super::{Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
-use crate::sync::{AtomicU64, Backoff, Field, LazyWords, Ordering, const_unless_loom, fence};
+use crate::sync::{AtomicU64, Field, LazyWords, Ordering, SpinWait, const_unless_loom, fence};
 
 const LAST: Field = Field::lowest(2);
 const SLOW: Field = LAST.then(13);
@@ -97,7 +97,7 @@ impl OutcomeRing {
     ) -> Option<OutcomeCounts> {
         let outcome = outcome.bits() & ((1 << self.width) - 1);
         let words = self.words();
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             // ORDERING: Acquire pairs with the Release of the swap below: a thread that sees a head sees the ring at
             // least as the thread that wrote the head saw it. loom-tests: breaker_windows::ring_counts_exactly,
@@ -109,7 +109,7 @@ impl OutcomeRing {
                     return Some(self.count(next));
                 }
             }
-            backoff.spin();
+            spin_wait.spin();
         }
     }
 

@@ -25,7 +25,7 @@
 
 use super::{CallTimes, Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
-use crate::sync::{AtomicU64, Backoff, Field, LazyWords, Ordering, const_unless_loom, fence};
+use crate::sync::{AtomicU64, Field, LazyWords, Ordering, SpinWait, const_unless_loom, fence};
 use core::ops::BitOr;
 use core::time::Duration;
 
@@ -194,7 +194,7 @@ impl TimeBuckets {
     /// Counts a call, unless its generation is over.
     fn count(&self, line: u64, outcome: Outcome, number: u64, now: impl Fn() -> u64) -> Option<()> {
         let bucket = &self.ring()[(number % self.count_of_buckets()) as usize];
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             // ORDERING: Relaxed. The fence pairs with the Release of the swap below: a thread that has loaded a count
             // of a later line sees that line.
@@ -221,7 +221,7 @@ impl TimeBuckets {
             if bucket.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed).is_ok() {
                 return Some(());
             }
-            backoff.spin();
+            spin_wait.spin();
         }
     }
 

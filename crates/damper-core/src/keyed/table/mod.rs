@@ -31,7 +31,7 @@ pub(super) use slots::{SLOTS_PER_KEY, WAYS};
 
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
-use crate::sync::{Backoff, Guarded, const_unless_loom};
+use crate::sync::{Guarded, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
 use shared::SharedBuckets;
@@ -244,7 +244,7 @@ impl<A> Table<A> {
     /// Vacates all slots and makes all shared buckets full.
     pub(super) fn clear(&self) {
         for slot in self.slots.iter() {
-            let backoff = Backoff::new();
+            let spin_wait = SpinWait::new();
             while slot.owner().is_some() {
                 let word = slot.word();
                 // A newcomer that takes the slot right now comes after the clear.
@@ -259,7 +259,7 @@ impl<A> Table<A> {
                     }
                     break;
                 }
-                backoff.spin();
+                spin_wait.spin();
             }
         }
         self.shared.clear();
@@ -357,7 +357,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         clock: &impl Clock,
         decide: impl Fn(usize, &A::Line, u64, u64) -> (u64, T),
     ) -> Option<T> {
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             let (slot, word) = self.slots.slot_of(key)?;
             if let Some((line, at, full)) = self.look(word, clock) {
@@ -368,7 +368,7 @@ impl<A: KeyedAlgorithm> Table<A> {
                     return Some(answer);
                 }
             }
-            backoff.spin();
+            spin_wait.spin();
         }
     }
 
@@ -426,7 +426,7 @@ impl<A: KeyedAlgorithm> Table<A> {
     pub(super) fn move_to(&self, key: Fingerprint, clock: &impl Clock, tier: impl FnOnce() -> usize) {
         self.lock_of(key).write(|_| {
             let tier = tier();
-            let backoff = Backoff::new();
+            let spin_wait = SpinWait::new();
             while let Some((slot, word)) = self.slots.slot_of(key) {
                 if word.tier() == tier {
                     return;
@@ -440,7 +440,7 @@ impl<A: KeyedAlgorithm> Table<A> {
                 if new.is_current(epoch) && slot.replace(word, moved) {
                     return;
                 }
-                backoff.spin();
+                spin_wait.spin();
             }
         });
     }

@@ -10,7 +10,7 @@ use super::slots::{Set, Slot, SlotWord, WAYS};
 use super::{Receipt, Source, Table, TakeResult};
 use crate::limit::{Denied, KeyedAlgorithm, Owed};
 use crate::quota::Line;
-use crate::sync::Backoff;
+use crate::sync::SpinWait;
 use crate::time::Clock;
 
 /// What becomes of a key that has no slot, when every slot that it could have is another's that still owes something.
@@ -141,7 +141,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         clock: &impl Clock,
         counts: &mut Counts,
     ) -> Option<TakeResult> {
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             if self.slots.slot_of(key).is_some() {
                 return None;
@@ -149,7 +149,7 @@ impl<A: KeyedAlgorithm> Table<A> {
             if let Some(taken) = self.try_take_first(key, share, tier, n, clock, counts) {
                 return Some(taken);
             }
-            backoff.spin();
+            spin_wait.spin();
         }
     }
 

@@ -36,7 +36,7 @@ use super::fingerprint::Fingerprint;
 use super::locks::{Counts, Locks};
 use crate::limit::{KeyedAlgorithm, Owed, SHARED_LEVEL_BITS};
 use crate::quota::Line;
-use crate::sync::{AtomicU64, Backoff, Field, Guarded, Ordering, const_unless_loom};
+use crate::sync::{AtomicU64, Field, Guarded, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
@@ -268,7 +268,7 @@ impl SharedBuckets {
         tiers: &Tiers,
         clock: &impl Clock,
     ) -> (Owed, u64) {
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             let (quota, (epoch, mut line)) = tiers.read::<A::Line>(tier, clock);
             let word = self.word(share, tier);
@@ -277,7 +277,7 @@ impl SharedBuckets {
                 let full = word.full::<A>(&line, at, clock);
                 return (A::owed(&line, full, at, clock), word.tag());
             }
-            backoff.spin();
+            spin_wait.spin();
         }
     }
 
@@ -293,7 +293,7 @@ impl SharedBuckets {
         clock: &impl Clock,
         decide: impl Fn(&A::Line, u64, SharedDebt) -> (Option<SharedWord>, T),
     ) -> T {
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             let others = self.debt_in_other_tiers::<A>(share, tier, tiers, clock);
             let (quota, (epoch, mut line)) = tiers.read::<A::Line>(tier, clock);
@@ -308,7 +308,7 @@ impl SharedBuckets {
                 }
                 return answer;
             }
-            backoff.spin();
+            spin_wait.spin();
         }
     }
 

@@ -20,7 +20,7 @@ use super::rate_limiter::{Algorithm, Taken, sealed};
 use super::windows::WindowLine;
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Alignment, Line, LiveQuota, Quota, SetQuotaError};
-use crate::sync::{AtomicU64, Backoff, Ordering};
+use crate::sync::{AtomicU64, Ordering, SpinWait};
 use crate::time::{Clock, Ticks};
 use core::fmt;
 use ring::{Stamp, StampRing, TokenNumber, age, age_of, freed, restamped, stamped};
@@ -103,21 +103,21 @@ impl SlidingLog {
 
     fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         let mut healed = false;
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             match self.try_check(n, clock) {
-                Attempt::Done(answer) => return answer,
-                Attempt::FromTheFuture(_) if !healed => {
+                LogCheck::Done(answer) => return answer,
+                LogCheck::FromTheFuture(_) if !healed => {
                     self.heal(clock);
                     healed = true;
                 }
-                Attempt::FromTheFuture(denied) => return Err(denied),
-                Attempt::Again => backoff.spin(),
+                LogCheck::FromTheFuture(denied) => return Err(denied),
+                LogCheck::Again => spin_wait.spin(),
             }
         }
     }
 
-    fn try_check(&self, n: u32, clock: &impl Clock) -> Attempt {
+    fn try_check(&self, n: u32, clock: &impl Clock) -> LogCheck {
         let (epoch, mut line) = self.quota.read::<WindowLine>(clock);
         // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees what was seen of the
         // slots when it was put there, and takes no stamp for a later one that has the same two bits. loom-tests:
@@ -127,13 +127,13 @@ impl SlidingLog {
         if n == 0 || line.is_unlimited() {
             let at = line.reading(clock.now());
             if !self.quota.is_current(epoch) {
-                return Attempt::Again;
+                return LogCheck::Again;
             }
             let remaining =
                 if line.is_unlimited() { u32::MAX } else { self.ring.free(line.window(), at, place, self.ring.len()) };
             let resets_in = self.resets_in(&line, at, place);
             let allowed = Allowed::counted_by(line.frequency(), remaining, resets_in);
-            return Attempt::Done(Ok((allowed, Taken::NOWHERE)));
+            return LogCheck::Done(Ok((allowed, Taken::NOWHERE)));
         }
         let limit = self.ring.len();
         // Of what is more than the limit, the limit is looked at.
@@ -155,7 +155,7 @@ impl SlidingLog {
                 }
                 Stamp::Older | Stamp::Newer => {
                     self.stamp_on_behalf(word, next, head, epoch, &line, clock);
-                    return Attempt::Again;
+                    return LogCheck::Again;
                 }
             };
             if newest.is_none_or(|newest| age(stamp, newest) > 0) {
@@ -165,13 +165,13 @@ impl SlidingLog {
         // The slots first, then the clock: then only a clock that stepped back finds a stamp far ahead of it.
         let at = line.reading(clock.now());
         if !self.quota.is_current(epoch) {
-            return Attempt::Again;
+            return LogCheck::Again;
         }
         let age = newest.map_or(window, |newest| age(at, newest));
         if n as usize <= limit && age >= window {
             if given_back.is_some_and(|stamp| !is_one_moment || self::age(at, stamp) != 0) {
                 self.take_off_stamps(head, place, wanted, at, &line);
-                return Attempt::Again;
+                return LogCheck::Again;
             }
             let end = self.ring.after(place, wanted);
             let new = end.after(head);
@@ -179,14 +179,14 @@ impl SlidingLog {
             // sequence. Relaxed on failure: the value read is dropped. loom-tests:
             // sliding_log::last_token_is_taken_once, sliding_log::head_publishes_the_slots.
             if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
-                return Attempt::Again;
+                return LogCheck::Again;
             }
             for mine in (0..wanted).map(|n| self.ring.after(place, n)) {
                 self.ring.stamp(mine, at, window);
             }
             let remaining = self.ring.free(line.window(), at, end, limit - wanted);
             let allowed = Allowed::counted_by(line.frequency(), remaining, line.wait(line.window()));
-            return Attempt::Done(Ok((allowed, Taken { at: new })));
+            return LogCheck::Done(Ok((allowed, Taken { at: new })));
         }
         // Wherever the head is by now, the tokens after these are back no earlier.
         let wait = if n as usize > limit { Ticks::ZERO } else { line.wait((window - age) as u64) };
@@ -196,9 +196,9 @@ impl SlidingLog {
         let resets_in = self.resets_in(&line, at, place);
         let denied = Denied::counted_by(line.frequency(), remaining, resets_in, wait);
         if age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) {
-            return Attempt::FromTheFuture(denied);
+            return LogCheck::FromTheFuture(denied);
         }
-        Attempt::Done(Err(denied))
+        LogCheck::Done(Err(denied))
     }
 
     /// Whether a check of `n` tokens would be refused now; `None` if others came between. A token that was
@@ -331,7 +331,7 @@ impl SlidingLog {
 }
 
 /// What came of one look at the log.
-enum Attempt {
+enum LogCheck {
     Done(Result<(Allowed, Taken), Denied>),
     /// Refused by a stamp that can only be from before the clock stepped back.
     FromTheFuture(Denied),
@@ -375,12 +375,12 @@ impl Algorithm for SlidingLog {
     }
 
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
-        let backoff = Backoff::new();
+        let spin_wait = SpinWait::new();
         loop {
             if let Some(answer) = self.try_refusal(n, clock) {
                 return answer.err();
             }
-            backoff.spin();
+            spin_wait.spin();
         }
     }
 

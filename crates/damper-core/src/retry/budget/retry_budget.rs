@@ -2,7 +2,7 @@
 
 use super::{Budget, RetryBudgetConfig};
 use crate::limit::{Algorithm, TokenBucket};
-use crate::sync::{AtomicU64, Backoff as SpinWait, Field, Ordering, const_unless_loom};
+use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom};
 use crate::time::{Clock, DefaultClock, LazyMicros, Micros};
 
 /// ```text
@@ -162,7 +162,7 @@ impl<C: Clock> RetryBudget<C> {
     #[inline]
     fn update(&self, change: impl Fn(Deposits) -> Option<Deposits>) -> bool {
         let slice = self.micros.read(&self.clock).micros / self.slice;
-        let backoff = SpinWait::new();
+        let spin_wait = SpinWait::new();
         // ORDERING: Relaxed, here and below: the word is the whole state, and nothing is published through it. loom-tests:
         // retry_budget::a_deposit_is_withdrawn_once, retry_budget::no_deposit_is_lost.
         let mut word = self.word.load(Ordering::Relaxed);
@@ -172,7 +172,7 @@ impl<C: Clock> RetryBudget<C> {
                 Ok(_) => return true,
                 Err(present) => word = present,
             }
-            backoff.spin();
+            spin_wait.spin();
         }
     }
 }
