@@ -48,7 +48,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::keyed::*;
     use damper::limit::*;
     use damper::quota::*;
-    use damper::retry::*;
     use damper::store::*;
     use damper::time::*;
     use damper::word32::*;
@@ -117,7 +116,33 @@ fn types_of_the_core_have_the_traits_users_expect() {
         CircuitBreaker32<OnTimer>: shared,
         Permit<&'static CircuitBreaker32<OnTimer>>: shared,
         Word32Error: value error,
-        // retry
+        // deadline
+        Deadline: shared cloned,
+        DeadlineExceeded: key error,
+        // time
+        Monotonic: shared cloned defaulted,
+        StdClock: shared cloned defaulted,
+        CoarseClock: shared defaulted,
+        CoarseTicker: shared,
+        CoarseTickerError: shared error,
+        ManualClock: shared defaulted,
+        ExtendedTimer<fn() -> u32>: debug,
+        Seed: shared cloned defaulted,
+        SeedHasher: shared cloned,
+    }
+    #[cfg(feature = "tokio")]
+    table! {
+        TokioSleep: shared cloned defaulted,
+        AcquireFuture<'static, Monotonic, TokioSleep>: debug,
+    }
+}
+
+#[test]
+fn types_of_retries_have_the_traits_users_expect() {
+    use damper::Monotonic;
+    use damper::retry::*;
+
+    table! {
         Retry: shared cloned,
         RetryRun<'static, Monotonic, Unlimited, AnyError, ()>: debug,
         RetryFuture<'static, Monotonic, Unlimited, AnyError, (), (), fn(Duration) -> Ready<()>, ()>: debug,
@@ -144,24 +169,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         HedgeConfig: key defaulted,
         HedgeConfigBuilder: shared cloned,
         HedgeConfigError: value error,
-        // deadline
-        Deadline: shared cloned,
-        DeadlineExceeded: key error,
-        // time
-        Monotonic: shared cloned defaulted,
-        StdClock: shared cloned defaulted,
-        CoarseClock: shared defaulted,
-        CoarseTicker: shared,
-        CoarseTickerError: shared error,
-        ManualClock: shared defaulted,
-        ExtendedTimer<fn() -> u32>: debug,
-        Seed: shared cloned defaulted,
-        SeedHasher: shared cloned,
-    }
-    #[cfg(feature = "tokio")]
-    table! {
-        TokioSleep: shared cloned defaulted,
-        AcquireFuture<'static, Monotonic, TokioSleep>: debug,
     }
 }
 

@@ -193,7 +193,7 @@ fn reading_behind_another_keeps_deposits() {
 fn references_and_arcs_are_the_same_budget() {
     let clock = ManualClock::new();
     let budget = std::sync::Arc::new(RetryBudget::with_clock(config(0.0, 0, 2), &clock));
-    assert!((&*budget).try_withdraw() && budget.clone().try_withdraw() && !budget.try_withdraw());
+    assert!((&budget).try_withdraw() && budget.clone().try_withdraw() && !budget.try_withdraw());
 }
 
 #[test]
@@ -239,9 +239,9 @@ fn throttle_counts_as_grpc_does() {
     ];
     for (step, (is_success, may_retry, thousandths)) in steps.into_iter().enumerate() {
         if is_success {
-            throttle.succeeded()
+            throttle.succeeded();
         } else {
-            throttle.failed()
+            throttle.failed();
         }
         assert_eq!(throttle.thousandths(), thousandths, "step {step}");
         if let Some(may_retry) = may_retry {
