@@ -49,7 +49,7 @@ impl Upstream {
         // As the numerical recipes have it.
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.requests.set(self.requests.get() + 1);
-        let latency = if (self.random >> 33) % 100 == 0 { self.slow } else { self.fast };
+        let latency = if (self.random >> 33).is_multiple_of(100) { self.slow } else { self.fast };
         async move {
             sleep(latency).await;
             Ok(())
@@ -57,9 +57,16 @@ impl Upstream {
     }
 }
 
-fn percentile(mut latencies: Vec<Duration>, part: f64) -> Duration {
+/// What one call in a thousand exceeds.
+fn p999(mut latencies: Vec<Duration>) -> Duration {
     latencies.sort_unstable();
-    latencies[(latencies.len() as f64 * part) as usize]
+    latencies[latencies.len() * 999 / 1_000]
+}
+
+/// Answers after 10 ms.
+async fn answer() -> io::Result<()> {
+    sleep(10 * MILLISECOND).await;
+    Ok(())
 }
 
 /// The bars: p99.9 falls by nine tenths, for at most 2 % extra requests and 10.
@@ -78,7 +85,7 @@ async fn hedging_cuts_the_tail_for_few_extra_requests() {
                 latencies.push(began.elapsed());
             }
         }
-        let p999 = percentile(latencies, 0.999);
+        let p999 = p999(latencies);
         let extra = upstream.requests.get() - CALLS;
         assert!(p999 <= Duration::from_millis(100), "p99.9 is {p999:?}, and 1 s without hedges");
         assert!(extra * 50 <= CALLS + 10 * 50, "{extra} extra requests");
@@ -108,7 +115,7 @@ async fn nothing_is_hedged_before_enough_calls_were_seen() {
     let hedge = hedge(HedgeConfig::DEFAULT);
     for call in 0..200 {
         assert_eq!(hedge.delay(), None, "after {call} calls");
-        hedge.run(|_| async { Ok::<_, io::Error>(sleep(10 * MILLISECOND).await) }).await.expect("it succeeds");
+        hedge.run(|_| answer()).await.expect("it succeeds");
     }
     sleep(Duration::from_millis(250)).await;
     let delay = hedge.delay().expect("200 calls");
@@ -211,7 +218,7 @@ async fn extra_requests_are_counted() {
 async fn dropped_calls_count_as_slow() {
     let hedge = hedge(HedgeConfig::DEFAULT);
     for _ in 0..300 {
-        hedge.run(|_| async { Ok::<_, io::Error>(sleep(10 * MILLISECOND).await) }).await.expect("it succeeds");
+        hedge.run(|_| answer()).await.expect("it succeeds");
     }
     for _ in 0..30 {
         let call = hedge.run(|_| pending::<io::Result<()>>());
