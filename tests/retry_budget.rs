@@ -34,6 +34,10 @@ fn config(ratio: f64, floor: u32, reserve: u32) -> RetryBudgetConfig {
     builder.ttl(TTL).build().expect("in range")
 }
 
+fn thousandths(ratio: f64) -> u64 {
+    (ratio * 1_000.0).round() as u64
+}
+
 /// When calls began and retries were allowed, in milliseconds.
 #[derive(Default)]
 struct History {
@@ -76,13 +80,16 @@ impl History {
             let earlier = calls_before(from.saturating_sub(before));
             for (last, &until) in self.retries.iter().enumerate().skip(first) {
                 let calls = calls_before(until + 1) - earlier;
-                let retries = (last - first + 1) as f64;
-                // Tokens are produced by the tick, and one may be a tick early.
-                let bound = f64::from(reserve)
-                    + f64::from(floor) * ((until - from) as f64 / 1_000.0 + 1e-6)
-                    + ratio * calls as f64
-                    + 1e-6;
-                prop_assert!(retries <= bound, "{retries} retries from {from} to {until} ms, bound {bound}");
+                let retries = 1_000 * (last - first + 1) as u64;
+                // In thousandths, as the ratio is. Tokens are produced by the tick, and one may be a tick early.
+                let bound = 1_000 * u64::from(reserve)
+                    + u64::from(floor) * (until - from)
+                    + thousandths(ratio) * calls as u64
+                    + 1;
+                prop_assert!(
+                    retries <= bound,
+                    "{retries} thousandths of retries from {from} to {until} ms, bound {bound}"
+                );
             }
         }
         Ok(())
@@ -111,7 +118,7 @@ proptest! {
     fn budget_allows_all_that_was_deposited(ratio in ratios(), events in events()) {
         let clock = ManualClock::new();
         let budget = RetryBudget::with_clock(config(ratio, 0, 0), &clock);
-        let thousandths = (ratio * 1_000.0).round() as u64;
+        let thousandths = thousandths(ratio);
         // Deposits by slice, in thousandths of a retry.
         let (mut now, mut slice, mut previous, mut current) = (clock.now() / 1_000_000, 0, 0u64, 0u64);
         for event in events {
@@ -193,7 +200,8 @@ fn reading_behind_another_keeps_deposits() {
 fn references_and_arcs_are_the_same_budget() {
     let clock = ManualClock::new();
     let budget = std::sync::Arc::new(RetryBudget::with_clock(config(0.0, 0, 2), &clock));
-    assert!((&budget).try_withdraw() && budget.clone().try_withdraw() && !budget.try_withdraw());
+    let shared: &dyn Budget = &budget;
+    assert!(shared.try_withdraw() && budget.clone().try_withdraw() && !budget.try_withdraw());
 }
 
 #[test]
