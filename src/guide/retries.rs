@@ -1,0 +1,119 @@
+//! Trying again: how often, when, at whose cost, and until when.
+//!
+//! # A retry is load
+//!
+//! A server that fails under its load gets three times that load from clients that try three times. So a [`Retry`] has
+//! a number of attempts for each call, and a [`RetryBudget`] for all calls together: here a fifth of the calls may be
+//! made once more, at least 10 a second, and 100 at once after a quiet time.
+//!
+#![cfg_attr(feature = "std", doc = "```")]
+#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! use damper::retry::GaveUp;
+//! use damper::{Backoff, Deadline, Retry, RetryBudget};
+//! use std::time::Duration;
+//!
+//! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // one for each server, shared by all who call it
+//!
+//! fn fetch() -> Result<String, std::io::Error> {
+//!     Err(std::io::ErrorKind::ConnectionRefused.into())
+//! }
+//!
+//! let retry = Retry::new(3)
+//!     .backoff(Backoff::exponential(Duration::from_millis(5)))
+//!     .budget(&BUDGET)
+//!     .deadline(Deadline::after(Duration::from_secs(2)));
+//! let error = retry.call(|_attempt| fetch()).unwrap_err();
+//! assert_eq!((error.reason(), error.attempts()), (GaveUp::Attempts, 3));
+//! println!("{error}"); // gave up after 3 attempts in 9 ms: no attempts left
+//! ```
+//!
+//! `call` blocks; [`run`](crate::Retry::run) does the same with futures, awaited as they are with the feature `tokio`, or
+//! [sleeping by](crate::retry::RetryRun::sleeping_by) the timer of any runtime. In firmware,
+//! [`call_sleeping_by`](crate::Retry::call_sleeping_by) takes the timer's delay.
+//!
+//! # Which budget
+//!
+//! | | [`RetryBudget`] | [`RetryBucket`](crate::retry::RetryBucket) | [`RetryThrottle`](crate::retry::RetryThrottle) |
+//! |---|---|---|---|
+//! | before an incident | calls of the last seconds have saved up for it | only the reserve | full |
+//! | in an outage | a part of the calls, then the floor | a part of the calls, and the floor | none, until successes outweigh failures |
+//! | after it | as before | as before | successes have to come first |
+//! | over any time `T` | reserve + floor · T + ratio · calls in T and one ttl before | without "one ttl before" | no bound by calls |
+//!
+//! Take the first. The second is for a bound that has to hold for short times too, the third for the same rule as gRPC clients
+//! in other languages.
+//!
+//! # The order of it all
+//!
+//! ```text
+//! call ─▶ deadline ─▶ breaker ─▶ retry ─▶ hedge ─▶ limit ─▶ timeout of one attempt ─▶ server
+//! ```
+//!
+//! - **The deadline is outermost**, because it is the caller's: attempts and waits share what is left of it.
+//! - **The breaker is outside of the retry.** A call that used up its attempts is one failure, and an open breaker ends a call
+//!   without a single backoff. Inside it would count every attempt, and trip on a call or two.
+//! - **The limit is inside**, so that it sees what the server sees: every attempt.
+//! - **A refusal of your own is never tried again**: an open circuit, a limit, a deadline. They are found in the chain of an
+//!   error's sources, by [`AnyError::judge`](crate::retry::AnyError::judge). Trying again would only wait for what they prevent.
+//!
+//! Nothing is cached, neither answers nor failures.
+//!
+//! # What the server says
+//!
+//! A classifier adds the server's wait to a [`Failure`](crate::retry::Failure): the retry comes no earlier, and up to a tenth later,
+//! so that a hundred clients that were told "60 s" do not come back together. What is longer than
+//! [five minutes](crate::Retry::max_hint), or than what is left of the deadline, ends the call at once.
+//!
+#![cfg_attr(feature = "std", doc = "```")]
+#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! use damper::Retry;
+//! use damper::retry::{AnyError, Failure};
+//! use std::time::Duration;
+//!
+//! struct Answer {
+//!     status: u16,
+//!     retry_after: Option<Duration>,
+//! }
+//!
+//! let retry = Retry::new(3).when(|result: &Result<Answer, std::io::Error>| match result {
+//!     Ok(Answer { status: 429, retry_after }) => Some(Failure::THROTTLED.retry_after(*retry_after)),
+//!     Ok(Answer { status: 502..=504, retry_after }) => Some(Failure::TRANSIENT.retry_after(*retry_after)),
+//!     Ok(_) => None,
+//!     Err(error) => Some(AnyError::judge(error)),
+//! });
+//! let answer = retry.call(|_| Ok(Answer { status: 200, retry_after: None }));
+//! assert!(answer.is_ok_and(|answer| answer.status == 200));
+//! ```
+//!
+//! # A slow server, and a slow call
+//!
+//! Where one call in a hundred is slow for no reason of its own, a second attempt beside it answers first: a
+//! [`Hedge`](crate::retry::Hedge) makes it once the first takes longer than all but a few calls do. Simulated with 1 % of the
+//! calls at 1 s and the others at 10 ms, the slowest of a thousand calls take 20 ms, for 1 % more requests. Only calls
+//! that may be made twice can be hedged.
+//!
+//! # A second server
+//!
+//! While the circuit is open, another server may do:
+//!
+#![cfg_attr(feature = "std", doc = "```")]
+#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! use damper::{CallError, CircuitBreaker};
+//!
+//! # fn from_first() -> Result<&'static str, std::fmt::Error> { Ok("first") }
+//! # fn from_second() -> Result<&'static str, std::fmt::Error> { Ok("second") }
+//! let first = CircuitBreaker::default();
+//! let second = CircuitBreaker::default();
+//! first.force_open();
+//! let answer = match first.call(from_first) {
+//!     Err(CallError::Open(_)) => second.call(from_second),
+//!     answer => answer,
+//! };
+//! assert_eq!(answer, Ok("second"));
+//! ```
+//!
+//! Only on `Open`: a call that failed may have been done, and a second server must not do it again unless it may be done
+//! twice.
+//!
+//! [`Retry`]: crate::Retry
+//! [`RetryBudget`]: crate::RetryBudget
