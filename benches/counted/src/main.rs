@@ -16,6 +16,7 @@ mod breakers;
 mod keys;
 mod layers;
 mod limits;
+mod retries;
 mod still;
 
 use std::process::ExitCode;
@@ -45,7 +46,7 @@ fn nothing() -> Call {
 }
 
 fn all() -> impl Iterator<Item = &'static Row> {
-    [limits::ROWS, keys::ROWS, breakers::ROWS, layers::ROWS].into_iter().flatten()
+    [limits::ROWS, keys::ROWS, breakers::ROWS, retries::ROWS, layers::ROWS].into_iter().flatten()
 }
 
 /// A call that does not answer true at first: before anybody counts, it is made until it does.
