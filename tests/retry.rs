@@ -164,10 +164,11 @@ fn hint_beyond_the_longest_ends_the_call() {
     let clock = ManualClock::new();
     let retry = Retry::with_clock(9, &clock, 1);
     let hint = Duration::from_secs(301);
+    let gave_up = GaveUp::Hint { wait: hint, longest: Duration::from_secs(300) };
     for failure in [Failure::TRANSIENT.retry_after(Some(hint)), Failure::TRANSIENT.pushback(hint)] {
-        assert_eq!(retry.begin().failed(&retry, failure), Err(GaveUp::Hint(hint)));
+        assert_eq!(retry.begin().failed(&retry, failure), Err(gave_up));
     }
-    assert_eq!(GaveUp::Hint(hint).to_string(), "the server asked for a wait of 301 s");
+    assert_eq!(gave_up.to_string(), "the server asked for a wait of 301 s, the longest is 300 s");
 }
 
 #[test]
@@ -177,6 +178,76 @@ fn hint_beyond_the_deadline_ends_the_call_with_the_hint() {
     let hint = Duration::from_secs(2);
     let gave_up = retry.begin().failed(&retry, Failure::TRANSIENT.retry_after(Some(hint))).unwrap_err();
     assert_eq!(gave_up, GaveUp::Deadline { hint: Some(hint) });
+}
+
+/// A hint that fits is kept to, also where its spread does not fit.
+#[test]
+fn hint_that_the_deadline_leaves_is_spread_within_it() {
+    for seed in 0..100 {
+        let clock = ManualClock::new();
+        let deadline = Deadline::with_clock(Duration::from_millis(2_010), &clock);
+        let retry = Retry::with_clock(9, &clock, seed).backoff(exact()).deadline(deadline);
+        let wait = retry.begin().failed(&retry, Failure::TRANSIENT.retry_after(Some(2 * SECOND))).expect("it fits");
+        assert!((Duration::from_secs(2)..Duration::from_millis(2_010)).contains(&wait), "{wait:?}");
+    }
+    // The backoff is what does not fit, and not the hint.
+    let clock = ManualClock::new();
+    let deadline = Deadline::with_clock(SECOND, &clock);
+    let retry = Retry::with_clock(9, &clock, 1).backoff(Backoff::constant(5 * SECOND).jitter(Jitter::None));
+    let retry = retry.deadline(deadline);
+    let hint = Failure::TRANSIENT.retry_after(Some(Duration::from_millis(10)));
+    assert_eq!(retry.begin().failed(&retry, hint), Err(GaveUp::Deadline { hint: None }));
+}
+
+/// A sleep that takes longer than asked for.
+#[test]
+fn no_attempt_begins_after_the_deadline() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(9, &clock, 1).backoff(exact()).deadline(Deadline::with_clock(SECOND, &clock));
+    let mut attempts = 0;
+    let failed = retry.call_sleeping_by(
+        |wait| clock.advance(wait + 10 * SECOND),
+        |_| {
+            attempts += 1;
+            Err::<(), _>(timeout())
+        },
+    );
+    let error = failed.unwrap_err();
+    assert_eq!((error.reason(), error.attempts(), attempts), (GaveUp::Deadline { hint: None }, 1, 1));
+    assert_eq!(error.error().map(io::Error::kind), Some(io::ErrorKind::TimedOut));
+}
+
+#[test]
+fn call_without_an_attempt_is_not_counted() {
+    struct Calls(Cell<u32>);
+    impl Budget for Calls {
+        fn began(&self) {
+            self.0.set(self.0.get() + 1);
+        }
+        fn try_withdraw(&self) -> bool {
+            true
+        }
+    }
+    let clock = ManualClock::new();
+    let calls = Calls(Cell::new(0));
+    let retry = Retry::with_clock(9, &clock, 1).budget(&calls);
+    _ = retry.begin_by(Deadline::with_clock(Duration::ZERO, &clock));
+    assert_eq!(calls.0.get(), 0);
+    _ = retry.begin();
+    assert_eq!(calls.0.get(), 1);
+}
+
+/// The inner retry ran out of time before an attempt had failed.
+#[test]
+fn spent_deadline_of_an_inner_retry_is_not_retried() {
+    let clock = ManualClock::new();
+    let inner = Retry::with_clock(3, &clock, 1).deadline(Deadline::with_clock(Duration::ZERO, &clock));
+    let outer = Retry::with_clock(3, &clock, 2);
+    let failed = outer.call_sleeping_by(
+        |wait| clock.advance(wait),
+        |_| inner.call_sleeping_by(|wait| clock.advance(wait), |_| Ok::<(), io::Error>(())),
+    );
+    assert_eq!(failed.unwrap_err().reason(), GaveUp::NotRetryable);
 }
 
 #[test]
@@ -200,7 +271,8 @@ fn pushback_is_exact_and_starts_the_backoff_over() {
     assert_eq!(attempts.failed(&retry, Failure::TRANSIENT.pushback(SECOND)), Ok(SECOND));
     assert_eq!(attempts.failed(&retry, Failure::TRANSIENT.pushback(Duration::ZERO)), Ok(Duration::ZERO));
     assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(Duration::from_millis(100)));
-    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT.declined()), Err(GaveUp::Declined));
+    let declined = Failure::TRANSIENT.declined().retry_after(Some(SECOND)).pushback(SECOND);
+    assert_eq!(attempts.failed(&retry, declined), Err(GaveUp::Declined));
 }
 
 /// `throttle_end_to_end_go` of gRPC's facts.
@@ -293,7 +365,7 @@ proptest! {
                         GaveUp::NotRetryable => prop_assert!(text.contains("Fatal")),
                         GaveUp::Declined => prop_assert!(text.contains("Never")),
                         GaveUp::Attempts => prop_assert_eq!(retries + 1, max_attempts.max(1)),
-                        GaveUp::Hint(hint) => prop_assert!(hint > Duration::from_secs(300)),
+                        GaveUp::Hint { wait, .. } => prop_assert!(wait > Duration::from_secs(300)),
                         GaveUp::Deadline { .. } => prop_assert!(left <= Duration::from_secs(330)),
                         _ => prop_assert_eq!(before, 0),
                     }

@@ -196,6 +196,19 @@ fn reading_behind_another_keeps_deposits() {
     assert!(budget.try_withdraw() && budget.try_withdraw() && !budget.try_withdraw());
 }
 
+/// By several slices: a thread that was stopped after it had read the clock.
+#[test]
+fn reading_far_behind_another_keeps_deposits() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(60));
+    let budget = RetryBudget::with_clock(config(1.0, 0, 0), &clock);
+    (0..2).for_each(|_| budget.began());
+    clock.step_back(Duration::from_secs(59));
+    budget.began();
+    clock.advance(Duration::from_secs(59));
+    assert_eq!((0..5).filter(|_| budget.try_withdraw()).count(), 3);
+}
+
 #[test]
 fn references_and_arcs_are_the_same_budget() {
     let clock = ManualClock::new();

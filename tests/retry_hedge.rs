@@ -1,8 +1,8 @@
 //! Hedged calls, on tokio's paused clock.
 #![cfg(feature = "tokio")]
 
-use damper::retry::{Budget, Hedge, HedgeConfig};
-use damper::{CircuitBreaker, Clock};
+use damper::retry::{Budget, Failure, Hedge, HedgeConfig};
+use damper::{CircuitBreaker, Clock, ManualClock, Quota, RateLimiter};
 use std::cell::Cell;
 use std::future::pending;
 use std::io;
@@ -69,7 +69,7 @@ async fn answer() -> io::Result<()> {
     Ok(())
 }
 
-/// The bars: p99.9 falls by nine tenths, for at most 2 % extra requests and 10.
+/// p99.9 falls from 1 s to 21 ms, for 1.1 % more requests at the most. (The bars are nine tenths, and 2 % and 10.)
 #[tokio::test(start_paused = true)]
 async fn hedging_cuts_the_tail_for_few_extra_requests() {
     const CALLS: usize = 20_000;
@@ -87,8 +87,8 @@ async fn hedging_cuts_the_tail_for_few_extra_requests() {
         }
         let p999 = p999(latencies);
         let extra = upstream.requests.get() - CALLS;
-        assert!(p999 <= Duration::from_millis(100), "p99.9 is {p999:?}, and 1 s without hedges");
-        assert!(extra * 50 <= CALLS + 10 * 50, "{extra} extra requests");
+        assert!(p999 <= Duration::from_millis(21), "p99.9 is {p999:?}, and 1 s without hedges");
+        assert!(extra * 90 <= CALLS, "{extra} extra requests: at most 1.1 %");
         assert!(extra * 100 >= CALLS / 2, "{extra} extra requests: of 1 % slow calls most are hedged");
     }
 }
@@ -172,6 +172,65 @@ async fn refusals_of_our_own_are_not_hedged() {
         .await;
     assert!(refused.unwrap_err().is_open());
     assert_eq!(attempts.get(), 1);
+}
+
+/// A limit on this side of a hedge refuses the second attempt: the first goes on.
+#[tokio::test(start_paused = true)]
+async fn refused_hedge_leaves_the_first_attempt_alone() {
+    let limiter = RateLimiter::with_clock(Quota::per_hour(1), ManualClock::new());
+    let hedge = hedge(fixed(MILLISECOND, 5));
+    let began = Instant::now();
+    let first = hedge
+        .run(|attempt| {
+            let permitted = limiter.check();
+            async move {
+                permitted.map_err(io::Error::other)?;
+                sleep(50 * MILLISECOND).await;
+                Ok::<_, io::Error>(attempt)
+            }
+        })
+        .await;
+    assert_eq!((first.expect("the first"), began.elapsed()), (1, 50 * MILLISECOND));
+}
+
+/// Over its limit, or asking for a wait: the server gets no other attempt.
+#[tokio::test(start_paused = true)]
+async fn attempts_end_where_the_server_asks_for_a_wait() {
+    let hint = Some(Duration::from_secs(60));
+    for failure in [Failure::THROTTLED, Failure::TRANSIENT.retry_after(hint), Failure::TRANSIENT.declined()] {
+        let hedge =
+            hedge(fixed(MILLISECOND, 5)).when(move |result: &io::Result<()>| result.is_err().then_some(failure));
+        let attempts = Cell::new(0);
+        let failed = hedge
+            .run(|attempt| {
+                attempts.set(attempt);
+                async { Err(io::ErrorKind::TimedOut.into()) }
+            })
+            .await;
+        assert_eq!((failed.unwrap_err().kind(), attempts.get()), (io::ErrorKind::TimedOut, 1));
+    }
+}
+
+/// The histogram goes on after a clock that stepped back by an hour.
+#[tokio::test(start_paused = true)]
+async fn hedges_survive_a_clock_that_steps_back() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(2 * 3_600));
+    let hedge = Hedge::with_clock(HedgeConfig::DEFAULT, &clock);
+    for step_back in [Duration::ZERO, Duration::from_secs(3_600)] {
+        clock.step_back(step_back);
+        for _ in 0..200 {
+            hedge
+                .run(|_| {
+                    clock.advance(10 * MILLISECOND);
+                    async { Ok::<_, io::Error>(()) }
+                })
+                .await
+                .expect("it succeeds");
+        }
+        clock.advance(250 * MILLISECOND);
+        assert!(hedge.delay().is_some(), "after a step back of {step_back:?}");
+    }
 }
 
 /// No budget, and nothing under way: the failure is returned.

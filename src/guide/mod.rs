@@ -6,7 +6,7 @@
 //! | [`waiting`] | check, wait, lease or stripe |
 //! | [`algorithms`] | which algorithm, what it costs, what its worst moment lets through |
 //! | [`breakers`] | when to trip, what counts as a failure, where retries go |
-//! | [`retries`] | how often to try again, when, at whose cost; in which order with breakers, limits and deadlines |
+//! | [`retries`] | how many retries, when, within which budget; in which order with breakers, limits and deadlines |
 //! | [`keys`] | one limit per key: how large, and what a key should be |
 //! | [`full_table`] | what happens when the table of a keyed limiter is full |
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |

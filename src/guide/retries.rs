@@ -1,10 +1,10 @@
-//! Trying again: how often, when, at whose cost, and until when.
+//! Retries: how many, when, within which budget and deadline.
 //!
 //! # A retry is load
 //!
 //! A server that fails under its load gets three times that load from clients that try three times. So a [`Retry`] has
-//! a number of attempts for each call, and a [`RetryBudget`] for all calls together: here a fifth of the calls may be
-//! made once more, at least 10 a second, and 100 at once after a quiet time.
+//! a number of attempts for each call, and a [`RetryBudget`] for all calls together: here retries for a fifth of the
+//! calls, 10 a second beside them, and 100 at once after a quiet time.
 //!
 #![cfg_attr(feature = "std", doc = "```")]
 #![cfg_attr(not(feature = "std"), doc = "```text")]
@@ -12,7 +12,7 @@
 //! use damper::{Backoff, Deadline, Retry, RetryBudget};
 //! use std::time::Duration;
 //!
-//! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // one for each server, shared by all who call it
+//! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // one for each server, shared by all its callers
 //!
 //! fn fetch() -> Result<String, std::io::Error> {
 //!     Err(std::io::ErrorKind::ConnectionRefused.into())
@@ -43,7 +43,7 @@
 //! Take the first. The second is for a bound that has to hold for short times too, the third for the same rule as gRPC clients
 //! in other languages.
 //!
-//! # The order of it all
+//! # In which order
 //!
 //! ```text
 //! call ─▶ deadline ─▶ breaker ─▶ retry ─▶ hedge ─▶ limit ─▶ timeout of one attempt ─▶ server
@@ -54,15 +54,16 @@
 //!   without a single backoff. Inside it would count every attempt, and trip on a call or two.
 //! - **The limit is inside**, so that it sees what the server sees: every attempt.
 //! - **A refusal of your own is never tried again**: an open circuit, a limit, a deadline. They are found in the chain of an
-//!   error's sources, by [`AnyError::judge`](crate::retry::AnyError::judge). Trying again would only wait for what they prevent.
+//!   error's sources, by [`AnyError::judge`](crate::retry::AnyError::judge).
 //!
-//! Nothing is cached, neither answers nor failures.
+//! damper caches neither responses nor failures.
 //!
 //! # What the server says
 //!
-//! A classifier adds the server's wait to a [`Failure`](crate::retry::Failure): the retry comes no earlier, and up to a tenth later,
-//! so that a hundred clients that were told "60 s" do not come back together. What is longer than
-//! [five minutes](crate::Retry::max_hint), or than what is left of the deadline, ends the call at once.
+//! A classifier adds the server's wait to a [`Failure`](crate::retry::Failure). The retry comes no earlier, and later by up to a
+//! tenth of it or the backoff's first delay, whichever is longer: so a hundred clients that were told "60 s" do not come
+//! back together. A wait of more than [five minutes](crate::Retry::max_hint), or more than the deadline leaves, ends the call
+//! at once.
 //!
 #![cfg_attr(feature = "std", doc = "```")]
 #![cfg_attr(not(feature = "std"), doc = "```text")]

@@ -42,7 +42,7 @@ pub struct Attempts<C = DefaultClock> {
     had_free_retry: bool,
 }
 
-/// Which attempt of a call this is, and until when it may take: what an operation that is retried gets.
+/// The number of an attempt, and the deadline of its call: the argument of an operation that is retried.
 #[derive(Clone, Copy)]
 pub struct Attempt<C = DefaultClock> {
     number: u32,
@@ -112,24 +112,20 @@ impl<C: Clock + Clone> Attempts<C> {
     ///
     /// Why there is no other attempt: the call has ended.
     pub fn failed<B: Budget, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
+        let is_declined = failure.hint == ServerHint::Never;
+        if failure.may_retry() || is_declined {
+            retry.budget_ref().failed();
+        }
         if !failure.may_retry() {
             return Err(GaveUp::NotRetryable);
         }
-        retry.budget_ref().failed();
-        if failure.hint == ServerHint::Never {
+        if is_declined {
             return Err(GaveUp::Declined);
         }
         if self.number >= retry.max_attempts() {
             return Err(GaveUp::Attempts);
         }
         let wait = self.wait(retry, failure)?;
-        let hint = match failure.hint {
-            ServerHint::NotBefore(wait) | ServerHint::Exactly(wait) => Some(wait),
-            ServerHint::None | ServerHint::Never => None,
-        };
-        if self.deadline.remaining() <= wait {
-            return Err(GaveUp::Deadline { hint });
-        }
         let is_free = failure.is_unprocessed && !self.had_free_retry;
         if is_free {
             self.had_free_retry = true;
@@ -140,28 +136,38 @@ impl<C: Clock + Clone> Attempts<C> {
         Ok(wait)
     }
 
-    /// The wait before the next attempt.
+    /// The wait before the next attempt, which ends before the deadline.
     fn wait<B, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
+        let hint = match failure.hint {
+            ServerHint::NotBefore(wait) | ServerHint::Exactly(wait) => Some(wait),
+            ServerHint::None | ServerHint::Never => None,
+        };
+        let longest = retry.longest_hint();
+        if let Some(wait) = hint.filter(|wait| *wait > longest) {
+            return Err(GaveUp::Hint { wait, longest });
+        }
+        let left = if self.deadline.is_never() { None } else { Some(self.deadline.remaining()) };
+        let is_too_long = |wait: Duration| left.is_some_and(|left| wait >= left);
+        let no_time = GaveUp::Deadline { hint: hint.filter(|hint| is_too_long(*hint)) };
         if let ServerHint::Exactly(wait) = failure.hint {
-            if wait > retry.longest_hint() {
-                return Err(GaveUp::Hint(wait));
-            }
             (self.retries, self.previous) = (0, 0);
-            return Ok(wait);
+            return if is_too_long(wait) { Err(no_time) } else { Ok(wait) };
         }
         let backoff = match failure.kind {
             FailureKind::Throttled => retry.throttled_backoff(),
             FailureKind::Transient | FailureKind::Fatal => *retry.backoff_ref(),
         };
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
         let previous = if self.previous == 0 { backoff.base().as_nanos() as u64 } else { self.previous };
         self.previous = backoff.draw(self.retries, previous, self.random.next());
         let wait = Duration::from_nanos(self.previous);
-        match failure.hint {
-            ServerHint::NotBefore(hint) if hint > retry.longest_hint() => Err(GaveUp::Hint(hint)),
-            ServerHint::NotBefore(hint) => Ok(wait.max(hint).saturating_add(self.spread(hint, backoff.base()))),
-            ServerHint::None | ServerHint::Exactly(_) | ServerHint::Never => Ok(wait),
+        let Some(hint) = hint else { return if is_too_long(wait) { Err(no_time) } else { Ok(wait) } };
+        let wait = wait.max(hint);
+        if is_too_long(wait) {
+            return Err(no_time);
         }
+        let room = left.map_or(Duration::MAX, |left| left - wait).saturating_sub(Duration::from_nanos(1));
+        Ok(wait.saturating_add(self.spread(hint, backoff.base()).min(room)))
     }
 
     /// Draws by how much later than the server said, so that all who were told the same time do not come at once.

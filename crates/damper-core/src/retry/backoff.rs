@@ -92,7 +92,7 @@ impl Backoff {
     ///
     /// [`BackoffError`], if the factor is out of this range.
     pub const fn factor(mut self, factor: f64) -> Result<Self, BackoffError> {
-        // What is no number is in no range.
+        // NaN fails this test too.
         if !(factor >= 1.0 && factor <= (MAX_FACTOR / THOUSAND) as f64) {
             return Err(BackoffError { factor });
         }
@@ -100,7 +100,7 @@ impl Backoff {
         Ok(self)
     }
 
-    /// Sets the longest delay. Default: 20 s. No wait is longer, whatever the jitter.
+    /// Sets the longest delay. Default: 20 s. No wait is longer, whatever the jitter, unless a server asks for it.
     #[must_use]
     pub const fn max_delay(mut self, longest: Duration) -> Self {
         self.longest = nanos(longest);
@@ -128,7 +128,7 @@ impl Backoff {
 
     /// Returns the waits before one retry after the other, without an end.
     ///
-    /// Whoever gives the same seed gets the same waits: a test, or two devices by mistake.
+    /// The same seed gives the same waits: good for a test, bad for two devices.
     #[must_use]
     pub const fn delays(self, seed: u64) -> Delays {
         Delays { backoff: self, retry: 0, previous: self.base, random: SplitMix::new(seed) }

@@ -15,11 +15,16 @@ pub enum GaveUp {
     Declined,
     /// All attempts are used up.
     Attempts,
-    /// The server asked for a longer wait than [is waited for](super::Retry::max_hint): this one.
-    Hint(Duration),
+    /// The server asked for a longer wait than [is waited for](super::Retry::max_hint).
+    Hint {
+        /// The wait that the server asked for.
+        wait: Duration,
+        /// The longest wait that the policy allows.
+        longest: Duration,
+    },
     /// The deadline has passed, or would have before the next attempt.
     Deadline {
-        /// The wait that the server had asked for, if it did.
+        /// The wait that the server asked for, if the deadline does not leave that.
         hint: Option<Duration>,
     },
     /// The budget allows no retry now.
@@ -32,7 +37,9 @@ impl fmt::Display for GaveUp {
             Self::NotRetryable => f.write_str("not retryable"),
             Self::Declined => f.write_str("the server asked for no retry"),
             Self::Attempts => f.write_str("no attempts left"),
-            Self::Hint(wait) => write!(f, "the server asked for a wait of {}", Human(*wait)),
+            Self::Hint { wait, longest } => {
+                write!(f, "the server asked for a wait of {}, the longest is {}", Human(*wait), Human(*longest))
+            }
             Self::Deadline { hint: None } => f.write_str("no time left"),
             Self::Deadline { hint: Some(wait) } => {
                 write!(f, "the server asked for a wait of {}, which the deadline does not leave", Human(*wait))
@@ -42,8 +49,10 @@ impl fmt::Display for GaveUp {
     }
 }
 
+impl core::error::Error for GaveUp {}
+
 /// The error of a call that was given up: why, after how many attempts and how much time, and the last attempt's own
-/// error, which is its `source`.
+/// error, which is its `source`. Without one, the source is the [reason](GaveUp).
 ///
 /// Displayed as `gave up after 3 attempts in 1.2 s: retry budget exhausted`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,13 +87,13 @@ impl<E> RetryError<E> {
         self.elapsed
     }
 
-    /// Returns the last error of an attempt; `None` if the deadline passed before an attempt had failed.
+    /// Returns the last error that an attempt returned; `None` if the deadline passed before there was one.
     #[must_use]
     pub const fn error(&self) -> Option<&E> {
         self.error.as_ref()
     }
 
-    /// Returns the last error of an attempt; `None` if the deadline passed before an attempt had failed.
+    /// Returns the last error that an attempt returned; `None` if the deadline passed before there was one.
     #[must_use]
     pub fn into_error(self) -> Option<E> {
         self.error
@@ -101,6 +110,6 @@ impl<E> fmt::Display for RetryError<E> {
 
 impl<E: core::error::Error + 'static> core::error::Error for RetryError<E> {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.error.as_ref().map(|error| error as _)
+        Some(self.error.as_ref().map_or(&self.reason, |error| error as _))
     }
 }

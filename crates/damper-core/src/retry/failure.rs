@@ -1,5 +1,6 @@
 //! What the outcome of an attempt says about another one.
 
+use super::GaveUp;
 use crate::breaker::{CircuitOpen, source_of};
 use crate::deadline::DeadlineExceeded;
 use crate::limit::{Denied, LimitSetDenied};
@@ -72,7 +73,7 @@ impl Failure {
     /// No retry comes earlier, and retries that were told the same time are spread out after it.
     #[must_use]
     pub const fn retry_after(mut self, wait: Option<Duration>) -> Self {
-        if let Some(wait) = wait {
+        if let (Some(wait), false) = (wait, matches!(self.hint, ServerHint::Never)) {
             self.hint = ServerHint::NotBefore(wait);
         }
         self
@@ -82,11 +83,14 @@ impl Failure {
     /// backoff starts over after it.
     #[must_use]
     pub const fn pushback(mut self, wait: Duration) -> Self {
-        self.hint = ServerHint::Exactly(wait);
+        if !matches!(self.hint, ServerHint::Never) {
+            self.hint = ServerHint::Exactly(wait);
+        }
         self
     }
 
-    /// Adds that the server asked for no retry. For a [budget](super::Budget) it is a failure like any other.
+    /// Adds that the server asked for no retry, whatever else it said. For a [budget](super::Budget) it is a failure like any
+    /// other.
     #[must_use]
     pub const fn declined(mut self) -> Self {
         self.hint = ServerHint::Never;
@@ -94,11 +98,18 @@ impl Failure {
     }
 
     /// Adds that no server can have processed the call: it did not leave, or was refused unseen (HTTP/2's
-    /// `REFUSED_STREAM`). The first retry of a call for this reason takes nothing from the budget.
+    /// `REFUSED_STREAM`). The first retry of a call for this reason takes nothing from the budget: where no connection can be
+    /// made, each call may try twice.
     #[must_use]
     pub const fn unprocessed(mut self) -> Self {
         self.is_unprocessed = true;
         self
+    }
+
+    /// Whether another attempt may start beside or after this one without any wait.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub(super) const fn may_start_at_once(&self) -> bool {
+        matches!((self.kind, self.hint), (FailureKind::Transient, ServerHint::None))
     }
 
     /// Returns whether another attempt may help at all.
@@ -129,8 +140,9 @@ impl<T, E, F: Fn(&Result<T, E>) -> Option<Failure>> Retryable<T, E> for F {
 
 /// Takes every error for transient, but refusals of damper's own for fatal: the default.
 ///
-/// A breaker that is open, a limit and a deadline have refused the call on this side. To try again would only wait
-/// for what they keep from happening. They are found in the chain of an error's sources.
+/// An open breaker, a limit and a deadline refuse a call before it reaches the server, so another attempt tells nothing new
+/// about the server. Such refusals are found in the chain of an error's sources. So is an inner [`Retry`](super::Retry) whose
+/// deadline passed; its other errors are transient. Do not nest retries: the attempts of both multiply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AnyError;
 
@@ -160,6 +172,7 @@ impl AnyError {
                 || error.is::<Denied>()
                 || error.is::<LimitSetDenied>()
                 || error.is::<DeadlineExceeded>()
+                || error.is::<GaveUp>()
             {
                 return Failure::FATAL;
             }

@@ -29,7 +29,7 @@ pin_project! {
         sleep: S,
         // Some while the call is under way.
         attempts: Option<Attempts<C>>,
-        // The error of the previous attempt.
+        // The last error of an attempt.
         error: Option<E>,
         #[pin]
         attempt: Option<F>,
@@ -78,7 +78,7 @@ where
                             return Poll::Ready(result);
                         }
                         Judgement::Again(wait, error) => {
-                            *this.error = error;
+                            *this.error = error.or(this.error.take());
                             this.sleeping.set(Some(this.sleep.sleep(wait)));
                         }
                     }
@@ -101,6 +101,12 @@ where
                     if let Some(wait) = this.sleeping.as_mut().as_pin_mut() {
                         ready!(wait.poll(context));
                         this.sleeping.set(None);
+                        // It may have slept for longer.
+                        if attempts.deadline().is_expired() {
+                            let error = this.retry.out_of_time(attempts, this.error.take());
+                            *this.attempts = None;
+                            return Poll::Ready(Err(error));
+                        }
                     }
                     this.attempt.set(Some((this.operation)(attempts.attempt())));
                     if !attempts.deadline().is_never() {

@@ -29,7 +29,7 @@ const THROTTLED_BASE: Duration = Duration::from_secs(1);
 /// use core::time::Duration;
 /// use damper::{Backoff, Deadline, Retry, RetryBudget};
 ///
-/// static BUDGET: RetryBudget = RetryBudget::DEFAULT; // 20 % of first attempts, 10 a second at least
+/// static BUDGET: RetryBudget = RetryBudget::DEFAULT; // for 20 % of first attempts, and 10 a second
 ///
 /// # async fn fetch(_: &str) -> Result<String, std::io::Error> { Ok("page".to_owned()) }
 /// # #[tokio::main(flavor = "current_thread")]
@@ -49,11 +49,22 @@ pub struct Retry<C = DefaultClock, B = Unlimited, V = AnyError> {
     backoff: Backoff,
     throttled_base: Duration,
     max_hint: Duration,
-    seed: Option<u64>,
+    seed: Seeding,
     deadline: Deadline<C>,
     budget: B,
     retryable: V,
     clock: C,
+}
+
+/// Where the seed of a call's jitter comes from.
+#[derive(Clone, Copy)]
+enum Seeding {
+    #[cfg(feature = "std")]
+    Random,
+    /// From what tells this caller from others.
+    Caller(u64),
+    /// From the clock alone.
+    Fixed(u64),
 }
 
 #[cfg(feature = "std")]
@@ -61,20 +72,28 @@ impl Retry {
     /// Makes at most so many attempts, the first included; 0 is 1. Every error is [tried again](AnyError), without a budget
     /// and without a deadline.
     pub const fn new(max_attempts: u32) -> Self {
-        Self::of(max_attempts, None, crate::time::Monotonic, crate::time::Monotonic)
+        Self::of(max_attempts, Seeding::Random, crate::time::Monotonic, crate::time::Monotonic)
+    }
+}
+
+/// Three attempts.
+#[cfg(feature = "std")]
+impl Default for Retry {
+    fn default() -> Self {
+        Self::new(3)
     }
 }
 
 impl<C: Clock + Clone> Retry<C> {
-    /// Makes at most so many attempts on a clock of your own. The seed tells this caller's jitter from that of others: a
-    /// serial number, or random.
+    /// Makes at most so many attempts on a clock of your own. The seed makes this caller's jitter differ from that of others:
+    /// a serial number, or random.
     pub fn with_clock(max_attempts: u32, clock: C, seed: u64) -> Self {
-        Self::of(max_attempts, Some(seed), clock.clone(), clock)
+        Self::of(max_attempts, Seeding::Caller(seed), clock.clone(), clock)
     }
 }
 
 impl<C: Clock> Retry<C> {
-    const fn of(max_attempts: u32, seed: Option<u64>, clock: C, deadline_clock: C) -> Self {
+    const fn of(max_attempts: u32, seed: Seeding, clock: C, deadline_clock: C) -> Self {
         Self {
             max_attempts: if max_attempts == 0 { 1 } else { max_attempts },
             backoff: Backoff::DEFAULT,
@@ -147,7 +166,7 @@ impl<C, B, V> Retry<C, B, V> {
     /// Sets the seed of the jitter, for tests: calls that begin at the same tick of the clock then wait for the same times.
     /// Default: random, another one for each call.
     pub const fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
+        self.seed = Seeding::Fixed(seed);
         self
     }
 
@@ -192,8 +211,12 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
     /// Begins a call with a deadline of its own, or that of the policy if it passes earlier.
     #[must_use]
     pub fn begin_by(&self, deadline: Deadline<C>) -> Attempts<C> {
-        self.budget.began();
-        Attempts::new(&self.clock, deadline.earlier(self.deadline.clone()), self.draw_seed())
+        let deadline = deadline.earlier(self.deadline.clone());
+        // Else it makes no attempt.
+        if !deadline.is_expired() {
+            self.budget.began();
+        }
+        Attempts::new(&self.clock, deadline, self.draw_seed())
     }
 
     /// Calls until an attempt succeeds or the call is given up. Blocks the thread, and sleeps on it.
@@ -244,11 +267,19 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
         if attempts.deadline().is_expired() {
             return Err(RetryError::new(GaveUp::Deadline { hint: None }, 0, Duration::ZERO, None));
         }
+        let mut last = None;
         loop {
             let outcome = operation(attempts.attempt());
             match self.judge(&mut attempts, outcome) {
                 Judgement::Over(result) => return result,
-                Judgement::Again(wait, _) => sleep(wait),
+                Judgement::Again(wait, error) => {
+                    sleep(wait);
+                    last = error.or(last);
+                }
+            }
+            // It may have slept for longer.
+            if attempts.deadline().is_expired() {
+                return Err(self.out_of_time(&attempts, last));
             }
         }
     }
@@ -287,15 +318,23 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
         RetryError::new(reason, attempts.number(), attempts.elapsed(self), error)
     }
 
+    /// The deadline passed during the wait before the present attempt, which was not begun.
+    #[cold]
+    pub(super) fn out_of_time<E>(&self, attempts: &Attempts<C>, error: Option<E>) -> RetryError<E> {
+        RetryError::new(GaveUp::Deadline { hint: None }, attempts.number() - 1, attempts.elapsed(self), error)
+    }
+
     /// A seed for one call.
     fn draw_seed(&self) -> u64 {
         match self.seed {
-            Some(seed) => random::scatter(seed, self.clock.now()),
+            Seeding::Fixed(seed) => random::scatter(seed, self.clock.now()),
             #[cfg(feature = "std")]
-            None => random::draw(),
-            // `with_clock` has set one.
-            #[cfg(not(feature = "std"))]
-            None => 0,
+            Seeding::Random => random::draw(),
+            Seeding::Caller(seed) => {
+                // Calls that begin at the same tick run on different stacks, or in different places of one.
+                let place = core::ptr::from_ref(&seed).addr() as u64;
+                random::scatter(seed ^ random::scatter(place, 0), self.clock.now())
+            }
         }
     }
 }

@@ -122,7 +122,7 @@ impl Settings for BreakerSettings32 {
         match self.until.left(until as u32, now) {
             0 => 0,
             // Rounded up, also on a clock that stands still, where a unit is worth nothing.
-            left => ((u64::from(left) * mult).wrapping_sub(1) >> shift).wrapping_add(1),
+            left => ((u64::from(left) * mult).saturating_sub(1) >> shift) + 1,
         }
     }
 

@@ -15,7 +15,7 @@ pin_project! {
     /// # Cancel safety
     ///
     /// Dropped before the response, it drops the observer, which learns no verdict. A panic, in the service's
-    /// future or in the completion, is reported to the observer and reaches the caller.
+    /// future or in the completion's `verdict` and `failed`, is reported to the observer and reaches the caller.
     ///
     /// # Examples
     ///

@@ -68,7 +68,7 @@ const LONGEST: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 
 impl Window {
     /// The last `calls` calls, exactly: 1 to 4,096, or without the feature `alloc` to 48 (24, where slow calls count).
-    /// More than those 48 (24) take a byte for every four of them (two).
+    /// More than those 48 (24) take a byte for every four of them (two), which the breaker allocates at its first outcome.
     pub const fn last_calls(calls: u32) -> Self {
         Self(WindowKind::Calls(calls))
     }

@@ -35,7 +35,7 @@ pub struct RetryBudgetConfig {
 }
 
 impl RetryBudgetConfig {
-    /// A fifth of the calls, at least 10 retries a second, a reserve of 100; deposits live for 10 s.
+    /// Retries for a fifth of the calls, 10 a second beside them, a reserve of 100; deposits live for 10 s.
     pub const DEFAULT: Self = Self { ratio: Ratio::DEFAULT, ttl: Duration::from_secs(10), floor: 10, reserve: 100 };
 
     /// Starts from the default settings.
@@ -43,7 +43,7 @@ impl RetryBudgetConfig {
         RetryBudgetConfigBuilder { config: Self::DEFAULT, ratio: 0.2 }
     }
 
-    /// The bucket that gives what calls do not.
+    /// The quota of the floor and the reserve.
     pub(super) const fn bucket(&self) -> Quota {
         Quota::per_second(self.floor).burst(self.reserve)
     }

@@ -15,7 +15,7 @@ impl Ratio {
 
     /// Rounds a number to thousandths.
     pub(super) const fn new(ratio: f64) -> Result<Self, RetryBudgetError> {
-        // What is no number is in no range.
+        // NaN fails this test too.
         if !(ratio >= 0.0 && ratio <= 100.0) {
             return Err(RetryBudgetError::Ratio(ratio));
         }

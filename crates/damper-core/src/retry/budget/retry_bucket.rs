@@ -10,7 +10,7 @@ use crate::time::{Clock, DefaultClock};
 ///
 /// In any interval `T` the retries are at most `reserve + floor · T + ratio · (calls that began in T)`, whatever the
 /// threads. That is stricter than a [`RetryBudget`](super::RetryBudget): what calls bring while the bucket is full is
-/// lost, so nothing is saved up before an incident but the reserve.
+/// lost, so nothing is saved up before an incident but the reserve. With a reserve of 0 no retry is ever allowed.
 ///
 /// # Examples
 ///

@@ -29,7 +29,8 @@ const _: () = assert!(SLICE.end() == u64::BITS, "fields must tile the word");
 /// reserve + floor · T + ratio · (calls that began in T and in one ttl before)
 /// ```
 ///
-/// whatever the threads. So a server that fails under its load sees at most that part of it again. A busy client can
+/// whatever the threads, beside [one free retry](crate::retry::Failure::unprocessed) of each call that never reached the server. So
+/// a server that fails under its load sees at most that part of it again. A busy client can
 /// retry what fails at once, as with Finagle's `RetryBudget` and tower's `TpsBudget`, which this is like; an idle one
 /// has the reserve.
 ///
@@ -59,8 +60,9 @@ const _: () = assert!(SLICE.end() == u64::BITS, "fields must tile the word");
 ///
 /// # Range
 ///
-/// Slices of half a ttl repeat after 65,536 (91 hours with the default): a budget that nobody asked in between may then
-/// find what it held. Two slices hold at least 16,777 retries each; what calls deposit beyond that is dropped.
+/// Slices of half a ttl repeat after 65,536 (91 hours with the default). After exactly that long without a call, give or
+/// take 16 slices, old deposits count once more. A slice holds at least 16,777 retries; deposits beyond that are dropped. A
+/// thread that is stopped for more than 16 slices between reading the clock and depositing may clear the deposits of others.
 #[derive(Debug)]
 pub struct RetryBudget<C = DefaultClock> {
     word: AtomicU64,
@@ -72,6 +74,9 @@ pub struct RetryBudget<C = DefaultClock> {
     bucket: TokenBucket,
     clock: C,
 }
+
+/// By how many slices a reading may be behind that of another thread.
+const MOST_BEHIND: u64 = 16;
 
 /// What is left of deposits, in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,8 +94,8 @@ impl Deposits {
         match slice.wrapping_sub(SLICE.get(word)) & SLICE.max() {
             0 => Self { slice, previous, current },
             1 => Self { slice, previous: current, current: 0 },
-            // This thread's clock is behind that of another, or it was stopped since it read it.
-            passed if passed == SLICE.max() => Self { slice: SLICE.get(word), previous, current },
+            // This thread's clock is behind another's, or the thread was stopped after it had read the clock.
+            passed if passed > SLICE.max() - MOST_BEHIND => Self { slice: SLICE.get(word), previous, current },
             _ => Self { slice, previous: 0, current: 0 },
         }
     }

@@ -97,7 +97,7 @@ impl HedgeConfigBuilder {
         self
     }
 
-    /// Sets the shortest delay before another attempt. Default: 1 ms.
+    /// Sets the shortest delay before another attempt, where it is not [fixed](Self::fixed_delay). Default: 1 ms.
     pub const fn min_delay(mut self, delay: Duration) -> Self {
         self.config.min_delay = delay;
         self
@@ -116,7 +116,7 @@ impl HedgeConfigBuilder {
     /// [`HedgeConfigError`], which names the first setting that is out of its range.
     pub const fn build(self) -> Result<HedgeConfig, HedgeConfigError> {
         let mut config = self.config;
-        // What is no number is in no range.
+        // NaN fails this test too.
         if !(self.max_extra >= 0.001 && self.max_extra <= 1.0) {
             return Err(HedgeConfigError::MaxExtra(self.max_extra));
         }

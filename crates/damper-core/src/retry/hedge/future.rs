@@ -1,7 +1,7 @@
 //! Makes the attempts of one hedged call.
 
 use super::Hedge;
-use crate::retry::{Budget, Retryable};
+use crate::retry::{Budget, Failure, Retryable};
 use crate::time::{Clock, Sleep};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -50,7 +50,7 @@ struct HedgedCall<R> {
     /// When it began, in microseconds of the hedge's clock.
     began: u64,
     delay: Option<Duration>,
-    /// The attempts that were begun.
+    /// The attempts that were begun; the most, once there are to be no others.
     attempts: u32,
     /// The last outcome that another attempt might have mended.
     failed: Option<R>,
@@ -59,6 +59,16 @@ struct HedgedCall<R> {
 impl<R> HedgedCall<R> {
     fn elapsed<C: Clock, B: Budget, V>(&self, hedge: &Hedge<C, B, V>) -> Duration {
         Duration::from_micros(hedge.now().saturating_sub(self.began))
+    }
+
+    /// Keeps the outcome of an attempt that failed. Returns whether the next one may start at once.
+    fn fail<C: Clock, B: Budget, V>(&mut self, outcome: R, failure: Failure, hedge: &Hedge<C, B, V>) -> bool {
+        self.failed = Some(outcome);
+        let may_start = failure.may_start_at_once();
+        if !may_start {
+            self.attempts = hedge.config().max_attempts();
+        }
+        may_start
     }
 
     /// Records how long the first attempt has taken without an answer: a call that fails fast says nothing about how long
@@ -111,7 +121,7 @@ where
                     Some(_) => call.record_if_slow(hedge),
                 }
                 match failure {
-                    Some(failure) if failure.may_retry() => (call.failed, is_due) = (Some(outcome), true),
+                    Some(failure) if failure.may_retry() => is_due |= call.fail(outcome, failure, hedge),
                     _ => end = Some(outcome),
                 }
             }
@@ -122,8 +132,9 @@ where
                     Poll::Ready(outcome) => {
                         drop(this.others.swap_remove(index));
                         match hedge.retryable().failure(&outcome) {
-                            Some(failure) if failure.may_retry() => (call.failed, is_due) = (Some(outcome), true),
-                            _ => end = Some(outcome),
+                            // A hedge that is refused does not end the call while the first attempt is in flight.
+                            Some(failure) => is_due |= call.fail(outcome, failure, hedge),
+                            None => end = Some(outcome),
                         }
                     }
                 }

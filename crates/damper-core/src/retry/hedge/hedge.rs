@@ -22,10 +22,14 @@ const CAPACITY: u32 = 10 * THOUSAND;
 /// requests are at most that part of the calls, and 10: so when everything becomes slow, hedges do not make it slower.
 ///
 /// A success ends the call and drops the other attempts. A failure that another attempt may mend starts the next one at
-/// once. The last failure is the call's.
+/// once, unless the server asked for a wait or is over a limit: then there are no further attempts. A refusal of damper's
+/// own ends the call if it is the first attempt's; a hedge that is refused leaves the first attempt alone. The last failure
+/// is the call's.
 ///
-/// Share one `Hedge` by reference or in an `Arc`, one for each kind of call: the latencies of all are in one histogram, of 20
-/// KiB. Put it inside of a [`Retry`](crate::Retry), and give both the same [budget](Hedge::budget): a hedge is a retry, too.
+/// A hedge has no deadline of its own: that of the [`Retry`](crate::Retry) around it holds for all attempts.
+///
+/// Share one `Hedge` by reference or in an `Arc`, one for each kind of call: the latencies of all are in one histogram, of 18
+/// kB. Put it inside of a [`Retry`](crate::Retry), and give both the same [budget](Hedge::budget): a hedge is a retry, too.
 ///
 /// # Examples
 ///

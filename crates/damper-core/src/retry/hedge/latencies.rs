@@ -59,7 +59,7 @@ impl Latencies {
         let number = now / SLICE;
         let slice = &self.slices[(number % SLICES as u64) as usize];
         if slice.is_of(number) {
-            // ORDERING: Relaxed: a count among counts. loom-tests: hedge::every_latency_is_counted.
+            // ORDERING: Relaxed: a count publishes nothing. loom-tests: hedge::every_latency_is_counted.
             slice.cells[cell_of(latency)].fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -68,7 +68,7 @@ impl Latencies {
     /// cell; 0 if there were too few calls.
     pub(super) fn percentile(&self, now: u64, exceeding: u64) -> u64 {
         let due = now / REFRESH + 1;
-        // ORDERING: Relaxed, here and below: the number is the whole value, and an old one is as good.
+        // ORDERING: Relaxed, here and below: each number is the whole value, and an older one does no harm.
         let refreshed = self.refreshed.load(Ordering::Relaxed);
         if refreshed != due
             && self.refreshed.compare_exchange(refreshed, due, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -109,17 +109,19 @@ impl Latencies {
 impl LatencySlice {
     /// Whether this slice is that of the number, after clearing it if it is an older one's.
     fn is_of(&self, number: u64) -> bool {
-        let epoch = self.epoch.load(Ordering::Relaxed);
+        // ORDERING: Acquire pairs with the Release below: this thread's count comes after the clearing.
+        let epoch = self.epoch.load(Ordering::Acquire);
         if epoch == number << 1 {
             return true;
         }
-        // One that is being cleared, or a clock that is behind another thread's. An unused one is older than all.
-        let is_older = epoch == u64::MAX - 1 || epoch >> 1 < number;
+        // A slice that is far ahead was never used, or is from before the clock stepped back. One that is a little ahead is
+        // that of a thread whose clock is ahead.
+        let ahead = (epoch >> 1).wrapping_sub(number) as i64;
+        let is_older = ahead < 0 || ahead >= SLICES as i64;
         if epoch & CLEARING != 0 || !is_older {
             return false;
         }
-        // ORDERING: Relaxed: what is cleared is published below. Whoever claims it clears it alone, so that nobody who is late
-        // clears what others have recorded since. loom-tests:
+        // ORDERING: Relaxed: the Release below publishes what is cleared. Only the thread that claims a slice clears it. loom-tests:
         // hedge::old_latencies_are_cleared.
         let claimed = number << 1 | CLEARING;
         if self.epoch.compare_exchange(epoch, claimed, Ordering::Relaxed, Ordering::Relaxed).is_err() {
