@@ -73,6 +73,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         LeasingBucket: shared,
         Striped: shared,
         LimitSet<2>: shared,
+        Pausable<RateLimiter>: shared,
         Lease<&'static RateLimiter<LeasingBucket>>: shared,
         Acquire<'static, Monotonic>: shared,
         Reservation<'static, Monotonic>: shared,
