@@ -100,6 +100,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         // breaker
         CircuitBreaker: shared defaulted,
         KeyedCircuitBreaker<String>: shared,
+        KeyListener<String>: shared,
         Permit<&'static CircuitBreaker>: shared,
         Run<&'static CircuitBreaker, Ready<Result<(), ()>>, fn(&Result<(), ()>) -> Verdict>: debug,
         BreakerConfig: key defaulted,
