@@ -137,6 +137,20 @@ fn far_pauses_saturate() {
     }
 }
 
+/// The tick at which the clock wraps is the word of a limiter that was never paused: the pause ends a tick later.
+#[test]
+fn pause_may_end_where_the_clock_wraps() {
+    let clock = ManualClock::new();
+    clock.set_ticks(u64::MAX - 9);
+    let polite = Pausable::with_clock(limiter(&clock), &clock);
+    polite.pause_for(Duration::from_nanos(10));
+    for left in (1..=11).rev() {
+        assert_eq!(pause_named(polite.check().unwrap_err()), Some(Duration::from_nanos(left)));
+        clock.advance_ticks(1);
+    }
+    assert!(polite.check().is_ok());
+}
+
 #[test]
 fn pause_on_a_stopped_clock_does_not_end() {
     let clock = ManualClock::with_frequency(0);
