@@ -1,9 +1,13 @@
 //! A breaker for every key through its public API.
 #![cfg(feature = "std")]
 
-use damper::{BreakerConfig, CallError, KeyedCircuitBreaker, ManualClock, State, Window};
+use damper::{
+    BreakerConfig, CallError, CircuitBreaker, KeyedCircuitBreaker, ManualClock, OnStateChange, State, StateChange,
+    Verdict, Window,
+};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -220,4 +224,119 @@ fn futures_and_permits_work_on_keyed_breakers() {
     assert_eq!(task.join().unwrap(), Err(CallError::Failed("down")));
     assert_eq!(hosts.get_or_create("two").state(), State::Open);
     assert!(format!("{hosts:?}").contains("capacity: 16"));
+}
+
+#[test]
+fn verdicts_of_ones_own_decide_per_key() {
+    let clock = ManualClock::new();
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 16, &clock).unwrap();
+    let unless_missing = |result: &Result<(), u16>| match result {
+        Err(404) => Verdict::Success,
+        result => Verdict::of(result),
+    };
+    assert_eq!(hosts.call_with("one", || Err(404), unless_missing), Err(CallError::Failed(404)));
+    assert_eq!(block_on(hosts.run_with("one", async { Err(404) }, unless_missing)), Err(CallError::Failed(404)));
+    assert_eq!(hosts.get_or_create("one").state(), State::Closed);
+    assert_eq!(hosts.call_with("one", || Err(500), unless_missing), Err(CallError::Failed(500)));
+    assert!(hosts.call_with("one", || Ok(()), unless_missing).unwrap_err().is_open());
+    assert_eq!(block_on(hosts.run_with("two", async { Err(500) }, unless_missing)), Err(CallError::Failed(500)));
+    assert!(block_on(hosts.run_with("two", async { Ok(()) }, unless_missing)).unwrap_err().is_open());
+    let long = |_: &Result<(), &str>| Verdict::RetryAfter(Duration::from_secs(60));
+    _ = hosts.call_with("three", || Err("busy"), long);
+    let open = hosts.get_or_create("three").try_acquire().unwrap_err();
+    assert_eq!(open.retry_after(), Some(Duration::from_secs(60)));
+}
+
+#[test]
+fn callback_gets_every_change_with_its_key() {
+    let clock = ManualClock::new();
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let hosts = {
+        let changes = Arc::clone(&changes);
+        KeyedCircuitBreaker::<String, _>::with_clock(config(), 64, &clock)
+            .unwrap()
+            .on_state_change(move |change, host| changes.lock().unwrap().push(format!("{host}: {change}")))
+    };
+    let fail = |host: &str| _ = hosts.call(host, || Err::<(), _>("down"));
+    fail("one");
+    fail("two");
+    clock.advance(Duration::from_secs(30));
+    hosts.call("two", || Ok::<_, ()>(())).unwrap();
+    hosts.get_or_create("three").force_open();
+    assert_eq!(
+        changes.lock().unwrap().as_slice(),
+        [
+            "one: circuit closed -> open: consecutive failures",
+            "two: circuit closed -> open: consecutive failures",
+            "two: circuit open -> half-open: cooldown over",
+            "two: circuit half-open -> closed: probes succeeded",
+            "three: circuit closed -> forced open: asked for",
+        ]
+    );
+    assert_eq!(hosts.store().capacity(), 64);
+    // The forced one is worth keeping, also with a listener.
+    for number in 0..10_000 {
+        hosts.call(&number.to_string(), || Ok::<_, ()>(())).unwrap();
+    }
+    assert_eq!(hosts.store().get("three").unwrap().state(), State::ForcedOpen);
+    assert_eq!(changes.lock().unwrap().len(), 5, "an eviction is no change");
+}
+
+/// Counts the listeners that there are.
+struct Counted(Arc<AtomicUsize>);
+
+impl OnStateChange for Counted {
+    fn on_state_change(&self, _: StateChange) {}
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn listener_is_made_and_dropped_with_its_breaker() {
+    let (alive, made) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let hosts = {
+        let (alive, made) = (Arc::clone(&alive), Arc::clone(&made));
+        KeyedCircuitBreaker::<String>::new(config(), 10).unwrap().with_listeners(move |host| {
+            alive.fetch_add(1, Ordering::Relaxed);
+            made.lock().unwrap().push(host.clone());
+            Counted(Arc::clone(&alive))
+        })
+    };
+    for host in ["one", "two", "one", "one"] {
+        hosts.call(host, || Ok::<_, ()>(())).unwrap();
+    }
+    assert_eq!(made.lock().unwrap().as_slice(), ["one", "two"]);
+    for number in 0..100 {
+        hosts.call(&number.to_string(), || Ok::<_, ()>(())).unwrap();
+    }
+    assert_eq!((made.lock().unwrap().len(), alive.load(Ordering::Relaxed)), (102, 10));
+    drop(hosts);
+    assert_eq!(alive.load(Ordering::Relaxed), 0);
+}
+
+/// A listener may use the breakers, also the one that changed.
+#[test]
+fn callback_may_use_other_breakers() {
+    static HOSTS: std::sync::OnceLock<
+        KeyedCircuitBreaker<u32, damper::Monotonic, damper::time::Seed, damper::breaker::KeyListener<u32>>,
+    > = std::sync::OnceLock::new();
+    let hosts = HOSTS.get_or_init(|| {
+        KeyedCircuitBreaker::<u32>::new(config(), 10).unwrap().on_state_change(|_, &host| {
+            if host < 5 {
+                HOSTS.get().unwrap().get_or_create(&(host + 1)).force_open();
+            }
+        })
+    });
+    _ = hosts.call(&0, || Err::<(), _>("down"));
+    assert_eq!(hosts.get_or_create(&5).state(), State::ForcedOpen);
+}
+
+#[test]
+fn breakers_without_listeners_are_no_larger() {
+    let hosts = KeyedCircuitBreaker::<String>::new(config(), 10).unwrap();
+    assert_eq!(size_of_val(&*hosts.get_or_create("one")), size_of::<CircuitBreaker>());
 }

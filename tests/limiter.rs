@@ -7,7 +7,7 @@ mod models {
 }
 
 use damper::{
-    Denied, FixedWindow, LeakyBucket, LeasingBucket, LimitSet, Limiter, Quota, RateLimiter, RateLimiter32,
+    Denied, FixedWindow, LeakyBucket, LeasingBucket, LimitSet, Limiter, Pausable, Quota, RateLimiter, RateLimiter32,
     SlidingCounter, SlidingLog, Striped, TokenBucket,
 };
 use models::timer::Timer;
@@ -63,10 +63,22 @@ fn limiters<'a>(limit: u32, clock: &'a Millis, other: &'a RateLimiter<TokenBucke
         subject("set of buckets", Bucket, LimitSet::with_clock(set, clock)),
         subject("set of windows", Windows, LimitSet::with_algorithms(windows, clock)),
         subject("32 bits", Bucket, RateLimiter32::new(quota, clock).unwrap()),
+        subject(
+            "pausable",
+            Bucket,
+            paused_before(Pausable::with_clock(RateLimiter::with_clock(quota, clock), clock), clock),
+        ),
         subject("reference", Bucket, other),
         subject("arc", Bucket, Arc::new(RateLimiter::with_clock(quota, clock))),
         subject("box", Bucket, Box::new(RateLimiter::with_clock(quota, clock))),
     ]
+}
+
+/// Pauses a limiter, until the pause is over.
+fn paused_before<'a, L>(limiter: Pausable<L, &'a Millis>, clock: &'a Millis) -> Pausable<L, &'a Millis> {
+    limiter.pause_for(Duration::from_millis(10));
+    clock.advance(10);
+    limiter
 }
 
 /// Stripes hold tokens that were taken of the bucket, which refills meanwhile: the quota's burst is the whole of both.

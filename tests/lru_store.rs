@@ -7,8 +7,9 @@ mod models {
     pub(crate) mod seed;
 }
 
+use damper::retry::{Budget, RetryBudgetConfig};
 use damper::time::Seed;
-use damper::{BreakerConfig, KeyedCircuitBreaker, LruStore};
+use damper::{BreakerConfig, KeyedCircuitBreaker, LruStore, RetryBudget};
 use models::lru::{Random, hits_of_exact_lru, zipf};
 use models::second_chance::SecondChanceModel;
 use models::seed::seed;
@@ -436,4 +437,32 @@ proptest! {
         let left: Vec<_> = store.iter().map(|(key, value)| (key, *value)).collect();
         prop_assert_eq!(left, model.entries.iter().map(|entry| (entry.key, entry.value)).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn every_key_has_its_own_retry_budget() {
+    let config = RetryBudgetConfig::builder().floor(0).reserve(2).build().unwrap();
+    let budgets = LruStore::<String, RetryBudget>::new(ONE_SHARD).unwrap();
+    let budget = |host: &str| budgets.get_or_insert_with(host, || RetryBudget::new(config));
+    for host in ["one", "two"] {
+        let withdrawn = [(); 3].map(|()| budget(host).try_withdraw());
+        assert_eq!(withdrawn, [true, true, false], "{host}");
+    }
+    let held = budget("one");
+    for number in 0..10 * ONE_SHARD {
+        budget(&number.to_string());
+    }
+    assert_eq!(budgets.len(), ONE_SHARD);
+    assert!(!held.try_withdraw() && budget("one").try_withdraw(), "an evicted budget comes back whole");
+}
+
+#[test]
+fn value_is_made_of_the_key() {
+    let lengths = LruStore::<String, usize>::new(ONE_SHARD).unwrap();
+    assert_eq!(*lengths.get_or_insert_with_key("four", String::len), 4);
+    assert_eq!(*lengths.get_or_insert_with_key("four", |_| unreachable!("it is there")), 4);
+    assert!(
+        catch_unwind(|| LruStore::<String, ()>::new(1).unwrap().get_or_insert_with_key("no", |_| panic!("no")))
+            .is_err()
+    );
 }

@@ -72,6 +72,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         LeasingBucket: shared,
         Striped: shared,
         LimitSet<2>: shared,
+        Pausable<RateLimiter>: shared,
         Lease<&'static RateLimiter<LeasingBucket>>: shared,
         Acquire<'static, Monotonic>: shared,
         Reservation<'static, Monotonic>: shared,
@@ -98,6 +99,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         // breaker
         CircuitBreaker: shared defaulted,
         KeyedCircuitBreaker<String>: shared,
+        KeyListener<String>: shared,
         Permit<&'static CircuitBreaker>: shared,
         Run<&'static CircuitBreaker, Ready<Result<(), ()>>, fn(&Result<(), ()>) -> Verdict>: debug,
         BreakerConfig: key defaulted,

@@ -5,6 +5,7 @@
 //! | `waits/queue` | who waits, and who gives up, against a slow model of a queue |
 //! | `waits/paced` | streams and sinks |
 //! | `waits/blocking` | threads that block |
+//! | `waits/per_key` | a store of limiters, each with its waiters |
 //! | `waits/tokio_time` | tokio's timer |
 //! | `waits/virtual_time` | the runtime of these tests |
 
@@ -13,6 +14,8 @@ mod waits {
     mod blocking;
     #[cfg(feature = "futures")]
     mod paced;
+    #[cfg(feature = "std")]
+    mod per_key;
     mod queue;
     #[cfg(feature = "tokio")]
     mod tokio_time;

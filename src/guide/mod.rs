@@ -3,7 +3,7 @@
 //! | page | answers |
 //! |---|---|
 //! | [`rates`] | which rate, which burst, what a refusal says, what happens in debt and in a change |
-//! | [`waiting`] | check, wait, lease or stripe |
+//! | [`waiting`] | check, wait, lease or stripe; waiting per host, and for a server that asks for a pause |
 //! | [`algorithms`] | which algorithm, what it costs, what its worst moment lets through |
 //! | [`breakers`] | when to trip, what counts as a failure, where retries go |
 //! | [`retries`] | how many retries, when, within which budget; in which order with breakers, limits and deadlines |

@@ -49,6 +49,45 @@
 //!
 //! `pace` and `pace_sink` (feature `futures`) make the items of a stream or sink wait.
 //!
+//! # Waiting for each host's tokens
+//!
+//! A [`KeyedLimiter`](crate::KeyedLimiter) cannot be waited for: its 48 bytes a key have no queue. A client that calls many hosts and waits
+//! takes a limiter per host, in an [`LruStore`](crate::LruStore):
+//!
+#![cfg_attr(feature = "std", doc = "```")]
+#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! use core::time::Duration;
+//! use damper::{LruStore, Quota, RateLimiter};
+//!
+//! let hosts = LruStore::<String, RateLimiter>::new(1024)?.keep_if(|limiter| limiter.peek().used() > 0);
+//! let limiter = hosts.get_or_insert_with("api.example.com", || RateLimiter::new(Quota::per_second(10)));
+//! limiter.acquire(1).within(Duration::from_secs(2)).wait()?; // or `.await`
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Memory is bounded: some 400 bytes a host, for the hosts that were called last. `keep_if` evicts full limiters first, so
+//! that a flood of other hosts brings nobody a fresh burst, and no waiter a second queue. Where all limiters of a shard owe
+//! tokens, one goes nevertheless, and [`kept_evictions`](crate::LruStore::kept_evictions) counts it.
+//!
+//! # Keeping to a server's Retry-After
+//!
+//! [`Pausable`](crate::Pausable) stops a limiter for all its callers. A pause moves no waiter, so sleep it out first:
+//!
+//! ```
+//! use core::time::Duration;
+//! use damper::{ManualClock, Pausable, Quota, RateLimiter};
+//!
+//! let clock = ManualClock::new();
+//! let polite = Pausable::with_clock(RateLimiter::with_clock(Quota::per_second(10), &clock), &clock);
+//! polite.pause_for(Duration::from_secs(2)); // the server said `Retry-After: 2`
+//! assert_eq!(polite.check().unwrap_err().retry_after(), Some(Duration::from_secs(2)));
+//!
+//! clock.advance(polite.pause_left()); // sleep
+//! let slot = polite.limiter().reserve(1)?;
+//! # _ = slot;
+//! # Ok::<(), damper::Denied>(())
+//! ```
+//!
 //! # A lease is a budget
 //!
 //! Of the burst, a budget is set aside when the limiter is built: so many tokens the leases may hold together, and the

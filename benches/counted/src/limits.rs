@@ -4,7 +4,8 @@ use crate::still::still;
 use crate::{Call, Row, prepared, rows};
 use damper::limit::{FixedWindow, LeakyBucket, SlidingCounter, SlidingLog};
 use damper::{
-    Clock, LeakyQueue, LeasingBucket, LimitSet, ManualClock, Quota, RateLimiter, RateLimiter32, Striped, TokenBucket,
+    Clock, LeakyQueue, LeasingBucket, LimitSet, ManualClock, Pausable, Quota, RateLimiter, RateLimiter32, Striped,
+    TokenBucket,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -25,6 +26,9 @@ pub(crate) const ROWS: &[Row] = rows![
     retry_after - check_denied,
     lease,
     striped,
+    pausable_allowed,
+    pausable_after_pause,
+    pausable_paused,
     layered_allowed,
     layered_denied,
     leaky_bucket,
@@ -129,6 +133,25 @@ fn lease() -> Call {
 fn striped() -> Call {
     let limiter = Striped::with_stripes(PLENTY, 2 * HELD, 2, still!()).expect("less than the burst");
     Box::new(move || limiter.check().is_ok())
+}
+
+fn pausable_allowed() -> Call {
+    let limiter = Pausable::with_clock(RateLimiter::with_clock(PLENTY, still!()), still!());
+    Box::new(move || limiter.check().is_ok())
+}
+
+fn pausable_after_pause() -> Call {
+    let clock = Arc::new(ManualClock::new());
+    let limiter = Pausable::with_clock(RateLimiter::with_clock(PLENTY, still!()), Arc::clone(&clock));
+    limiter.pause_for(Duration::from_secs(1));
+    clock.advance(Duration::from_secs(1));
+    Box::new(move || limiter.check().is_ok())
+}
+
+fn pausable_paused() -> Call {
+    let limiter = Pausable::with_clock(RateLimiter::with_clock(PLENTY, still!()), still!());
+    limiter.pause_for(Duration::from_secs(1));
+    Box::new(move || limiter.check().is_err())
 }
 
 fn layered_allowed() -> Call {

@@ -1,11 +1,12 @@
 //! A breaker for every key.
 
 use super::run::ClassifyFn;
-use super::{BreakerConfig, CallError, CircuitBreaker, Run};
+use super::{BreakerConfig, CallError, CircuitBreaker, OnStateChange, Run, StateChange, Verdict};
 use crate::capacity::CapacityError;
 use crate::store::LruStore;
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::fmt;
@@ -27,7 +28,7 @@ use core::hash::{BuildHasher, Hash};
 /// the store is flooded with hosts. A low threshold makes such a flood cheap; a capacity well above the number of hosts that you
 /// call makes it expensive.
 ///
-/// For breakers that differ, or that have listeners, take an [`LruStore`] and create each as you like.
+/// For breakers that differ, take an [`LruStore`] and create each as you like.
 ///
 /// # Examples
 ///
@@ -45,11 +46,15 @@ use core::hash::{BuildHasher, Hash};
 /// assert_eq!(hosts.call("api.example.com", || Ok::<_, &str>("pong")), Ok("pong"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct KeyedCircuitBreaker<K, C = DefaultClock, S = Seed> {
-    store: LruStore<K, CircuitBreaker<C>, S>,
+pub struct KeyedCircuitBreaker<K, C = DefaultClock, S = Seed, L = ()> {
+    store: LruStore<K, CircuitBreaker<C, L>, S>,
     config: BreakerConfig,
     clock: C,
+    listener_of: ListenerOf<K, L>,
 }
+
+/// Makes the listener of a key's breaker.
+type ListenerOf<K, L> = Box<dyn Fn(&K) -> L + Send + Sync>;
 
 #[cfg(feature = "std")]
 impl<K: Hash + Eq> KeyedCircuitBreaker<K> {
@@ -88,20 +93,101 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
         clock: C,
         hasher: S,
     ) -> Result<Self, CapacityError> {
-        let is_worth_keeping = |breaker: &CircuitBreaker<C>| breaker.status().is_worth_keeping();
-        let store = LruStore::with_hasher(capacity, hasher)?.keep_if(is_worth_keeping);
-        Ok(Self { store, config, clock })
+        Ok(Self::listened_to(LruStore::with_hasher(capacity, hasher)?, config, clock, Box::new(|_| ())))
+    }
+
+    /// Registers a callback for the state changes of all breakers, which gets the key; to be called before the first use.
+    ///
+    /// It is called as the callback of one breaker is, see [`CircuitBreaker::on_state_change`]. Each breaker has a copy of
+    /// its key. An evicted breaker makes no change, and neither does the closed one that takes its place.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::{BreakerConfig, KeyedCircuitBreaker};
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (sender, changes) = channel();
+    /// let config = BreakerConfig::builder().failure_threshold(1).build()?;
+    /// let hosts = KeyedCircuitBreaker::<String>::new(config, 1024)?
+    ///     .on_state_change(move |change, host| _ = sender.send(format!("{host}: {change}")));
+    /// _ = hosts.call("down.example.com", || Err::<(), _>("timed out"));
+    /// assert_eq!(changes.try_recv()?, "down.example.com: circuit closed -> open: consecutive failures");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_state_change<F>(self, callback: F) -> KeyedCircuitBreaker<K, C, S, KeyListener<K>>
+    where
+        K: Clone + 'static,
+        F: Fn(StateChange, &K) + Send + Sync + 'static,
+    {
+        let callback: Arc<KeyCallback<K>> = Arc::new(callback);
+        self.with_listeners(move |key| KeyListener { key: key.clone(), callback: Arc::clone(&callback) })
+    }
+
+    /// Gives each breaker a listener of its own, which `listener_of` makes for its key; to be called before the first use.
+    ///
+    /// For listeners that keep something per breaker: such a listener is dropped with its breaker. `listener_of` is called
+    /// outside the store's locks, once for each breaker that is created. Breakers that were there before are dropped.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use core::sync::atomic::{AtomicU32, Ordering};
+    /// use damper::{BreakerConfig, KeyedCircuitBreaker, OnStateChange, StateChange};
+    ///
+    /// /// Logs how often a host's breaker changed its state.
+    /// struct Flapping {
+    ///     host: String,
+    ///     changes: AtomicU32,
+    /// }
+    ///
+    /// impl OnStateChange for Flapping {
+    ///     fn on_state_change(&self, _: StateChange) {
+    ///         let changes = 1 + self.changes.fetch_add(1, Ordering::Relaxed);
+    ///         println!("{}: {changes} changes", self.host);
+    ///     }
+    /// }
+    ///
+    /// let hosts = KeyedCircuitBreaker::<String>::new(BreakerConfig::DEFAULT, 1024)?
+    ///     .with_listeners(|host| Flapping { host: host.clone(), changes: AtomicU32::new(0) });
+    /// # assert_eq!(hosts.call("api.example.com", || Ok::<_, &str>("pong")), Ok("pong"));
+    /// # Ok::<(), damper::CapacityError>(())
+    /// ```
+    pub fn with_listeners<L: OnStateChange>(
+        self,
+        listener_of: impl Fn(&K) -> L + Send + Sync + 'static,
+    ) -> KeyedCircuitBreaker<K, C, S, L> {
+        let Self { store, config, clock, .. } = self;
+        KeyedCircuitBreaker::listened_to(store.emptied(), config, clock, Box::new(listener_of))
+    }
+}
+
+impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCircuitBreaker<K, C, S, L> {
+    fn listened_to(
+        store: LruStore<K, CircuitBreaker<C, L>, S>,
+        config: BreakerConfig,
+        clock: C,
+        listener_of: ListenerOf<K, L>,
+    ) -> Self {
+        let store = store.keep_if(|breaker| breaker.status().is_worth_keeping());
+        Self { store, config, clock, listener_of }
     }
 
     /// The breaker of this key, which is made if there is none; as [`LruStore::get_or_insert_with`]. For permits, and
-    /// for calls with a verdict of your own.
+    /// for what breakers are controlled by.
     #[inline]
-    pub fn get_or_create<Q>(&self, key: &Q) -> Arc<CircuitBreaker<C>>
+    pub fn get_or_create<Q>(&self, key: &Q) -> Arc<CircuitBreaker<C, L>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.store.get_or_insert_with(key, || self.closed())
+        self.store.get_or_insert_with_key(key, |key| {
+            CircuitBreaker::with_clock(self.config, self.clock.clone()).with_listener((self.listener_of)(key))
+        })
     }
 
     /// Makes one call if the breaker of this key lets it pass; `Err` is a failure. As [`CircuitBreaker::call`].
@@ -118,13 +204,34 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
         self.get_or_create(key).call(call)
     }
 
+    /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned. As
+    /// [`CircuitBreaker::call_with`].
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever the
+    /// verdict.
+    #[inline]
+    pub fn call_with<Q, T, E>(
+        &self,
+        key: &Q,
+        call: impl FnOnce() -> Result<T, E>,
+        classify: impl FnOnce(&Result<T, E>) -> Verdict,
+    ) -> Result<T, CallError<E>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.get_or_create(key).call_with(call, classify)
+    }
+
     /// Awaits a future if the breaker of this key lets it pass; `Err` is a failure. As [`CircuitBreaker::run`], and it
     /// borrows nothing.
     ///
     /// # Errors
     ///
     /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was.
-    pub fn run<Q, T, E, F>(&self, key: &Q, future: F) -> Run<Arc<CircuitBreaker<C>>, F, ClassifyFn<T, E>>
+    pub fn run<Q, T, E, F>(&self, key: &Q, future: F) -> Run<Arc<CircuitBreaker<C, L>>, F, ClassifyFn<T, E>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -133,23 +240,82 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
         Run::of_result(self.get_or_create(key), future)
     }
 
-    /// Where the breakers are: to look at all of them, to find one without making it, to remove some.
-    #[must_use]
-    pub fn store(&self) -> &LruStore<K, CircuitBreaker<C>, S> {
-        &self.store
+    /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned. As
+    /// [`CircuitBreaker::run_with`], and it borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was, whatever the
+    /// verdict.
+    ///
+    /// # Examples
+    ///
+    /// A page that is not found is not the server's failure:
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), damper::CapacityError> {
+    /// use damper::{BreakerConfig, KeyedCircuitBreaker, State, Verdict};
+    ///
+    /// let hosts = KeyedCircuitBreaker::<String>::new(BreakerConfig::DEFAULT, 1024)?;
+    /// for _ in 0..10 {
+    ///     let not_found = async { Err::<(), _>(404) };
+    ///     let response = hosts.run_with("api.example.com", not_found, |result| match result {
+    ///         Err(404) => Verdict::Success,
+    ///         result => Verdict::of(result),
+    ///     });
+    ///     assert!(response.await.is_err());
+    /// }
+    /// assert_eq!(hosts.get_or_create("api.example.com").state(), State::Closed);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_with<Q, T, E, F, V>(&self, key: &Q, future: F, classify: V) -> Run<Arc<CircuitBreaker<C, L>>, F, V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        F: Future<Output = Result<T, E>>,
+        V: FnOnce(&Result<T, E>) -> Verdict,
+    {
+        Run::new(self.get_or_create(key), future, classify)
     }
 
-    fn closed(&self) -> CircuitBreaker<C> {
-        CircuitBreaker::with_clock(self.config, self.clock.clone())
+    /// Where the breakers are: to look at all of them, to find one without making it, to remove some.
+    #[must_use]
+    pub fn store(&self) -> &LruStore<K, CircuitBreaker<C, L>, S> {
+        &self.store
     }
 }
 
-impl<K, C: fmt::Debug, S> fmt::Debug for KeyedCircuitBreaker<K, C, S> {
+impl<K, C: fmt::Debug, S, L> fmt::Debug for KeyedCircuitBreaker<K, C, S, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedCircuitBreaker")
             .field("config", &self.config)
             .field("capacity", &self.store.capacity())
             .field("clock", &self.clock)
             .finish_non_exhaustive()
+    }
+}
+
+/// A callback for the state changes of all breakers.
+type KeyCallback<K> = dyn Fn(StateChange, &K) + Send + Sync;
+
+/// Calls the callback of [`KeyedCircuitBreaker::on_state_change`] with the key of a breaker.
+pub struct KeyListener<K> {
+    key: K,
+    callback: Arc<KeyCallback<K>>,
+}
+
+impl<K> OnStateChange for KeyListener<K> {
+    fn on_state_change(&self, change: StateChange) {
+        (self.callback)(change, &self.key);
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for KeyListener<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyListener").field("key", &self.key).finish_non_exhaustive()
     }
 }

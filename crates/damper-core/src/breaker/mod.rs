@@ -24,7 +24,7 @@
 // | `state_change` | `StateChange`, `Cause`, `OnStateChange` |
 // | `config` | `BreakerConfig`, its builder and its error |
 // | `error` | `CircuitOpen` and `CallError` |
-// | `keyed_circuit_breaker` | `KeyedCircuitBreaker`: one breaker per key |
+// | `keyed_circuit_breaker` | `KeyedCircuitBreaker`: one breaker per key; `KeyListener`, which knows the key |
 
 // First, so that the documentation begins with how to create a breaker.
 mod circuit_breaker;
@@ -50,7 +50,7 @@ pub use config::{BreakerConfig, BreakerConfigBuilder, BreakerConfigError};
 pub(crate) use error::source_of;
 pub use error::{CallError, CircuitOpen};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use keyed_circuit_breaker::KeyedCircuitBreaker;
+pub use keyed_circuit_breaker::{KeyListener, KeyedCircuitBreaker};
 pub use permit::{BreakerRef, Permit, Verdict};
 pub use run::Run;
 pub use state_change::{Cause, OnStateChange, StateChange};

@@ -65,28 +65,21 @@ use super::{Denied, Usage};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A limiter of your own around another: it refuses until a server that is overloaded wants to be called again.
+/// A limiter of your own around another: it counts what is refused.
 ///
 /// ```
 /// # extern crate damper_core as damper;
-/// use core::sync::atomic::{AtomicU64, Ordering};
-/// use core::time::Duration;
-/// use damper::{Clock, Denied, Limiter, ManualClock, Quota, RateLimiter, Usage};
+/// use core::sync::atomic::{AtomicUsize, Ordering};
+/// use damper::{Denied, Limiter, ManualClock, Quota, RateLimiter, Usage};
 ///
-/// struct Pausable<L, C> {
+/// struct Counted<L> {
 ///     limiter: L,
-///     /// Of nanoseconds.
-///     clock: C,
-///     until: AtomicU64,
+///     refused: AtomicUsize,
 /// }
 ///
-/// impl<L: Limiter, C: Clock> Limiter for Pausable<L, C> {
+/// impl<L: Limiter> Limiter for Counted<L> {
 ///     fn try_acquire(&self, n: u32) -> Result<(), Denied> {
-///         match self.until.load(Ordering::Relaxed).saturating_sub(self.clock.now()) {
-///             0 => self.limiter.try_acquire(n),
-///             _ if n == 0 => Ok(()),
-///             pause => Err(Denied::after(Duration::from_nanos(pause))),
-///         }
+///         self.limiter.try_acquire(n).inspect_err(|_| _ = self.refused.fetch_add(1, Ordering::Relaxed))
 ///     }
 ///
 ///     fn usage(&self) -> Usage {
@@ -94,16 +87,15 @@ use super::{Denied, Usage};
 ///     }
 /// }
 ///
-/// let clock = ManualClock::new();
-/// let limiter = RateLimiter::with_clock(Quota::per_second(10), &clock);
-/// let polite = Pausable { limiter, clock: &clock, until: AtomicU64::new(0) };
-/// assert!(polite.try_acquire(1).is_ok());
-/// polite.until.fetch_max(clock.now() + 2_000_000_000, Ordering::Relaxed); // Retry-After: 2
-/// assert_eq!(polite.try_acquire(1).unwrap_err().to_string(), "rate limit exceeded, retry in 2 s");
+/// let limiter = RateLimiter::with_clock(Quota::per_second(10), ManualClock::new());
+/// let counted = Counted { limiter, refused: AtomicUsize::new(0) };
+/// assert!(counted.try_acquire(10).is_ok());
+/// assert!(counted.try_acquire(1).is_err());
+/// assert_eq!(counted.refused.into_inner(), 1);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a limiter that decides without a key",
-    note = "`RateLimiter`, `RateLimiter32`, `Striped`, `LimitSet`, and references, `Box`es and `Arc`s of them are",
+    note = "`RateLimiter`, `RateLimiter32`, `Striped`, `LimitSet`, `Pausable`, and references, `Box`es and `Arc`s of them are",
     note = "a `KeyedLimiter` decides for a key, and a `Lease` for the one thread that holds it"
 )]
 pub trait Limiter {

@@ -14,6 +14,7 @@
 // | `waiting` | waiting until tokens are there, in order |
 // | `lease`, `striped` | tokens that are taken many at a time, and spent where no other thread looks |
 // | `limit_set` | several limits in one decision |
+// | `pausable` | a limiter that a server's `Retry-After` stops |
 // | `answer`, `usage` | what a decision and a look return |
 
 mod answer;
@@ -23,6 +24,7 @@ mod lease;
 mod limit_set;
 mod limiter;
 mod one_word;
+mod pausable;
 mod per_key;
 mod rate_limiter;
 mod sliding_counter;
@@ -41,6 +43,7 @@ pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{BudgetError, Lease, LeaseError, LeasingBucket, LeasingRef};
 pub use limit_set::{LimitSet, LimitSetDenied, LimitSetQuotaError};
 pub use limiter::Limiter;
+pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
 pub(crate) use per_key::{LEVEL_BITS, Owed, SHARED_LEVEL_BITS};
 pub use rate_limiter::{Algorithm, RateLimiter};

@@ -52,6 +52,12 @@ impl Usage {
         Self { remaining: self.remaining.saturating_add(tokens).min(self.limit()), ..self }
     }
 
+    /// Counts everything as used for at least `rest`; `None` is for ever.
+    pub(super) fn paused_for(self, rest: Option<Duration>) -> Self {
+        let resets_in = self.resets_in.zip(rest).map(|(reset, rest)| reset.max(rest));
+        Self { remaining: 0, resets_in, ..self }
+    }
+
     /// Returns the quota that this is the usage of. Its burst is without what is set aside for leases or stripes.
     pub fn quota(&self) -> Quota {
         self.quota

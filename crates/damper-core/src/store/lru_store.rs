@@ -85,6 +85,21 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// assert!(hosts.get("www.example.com").is_none());
 /// # Ok::<(), damper::CapacityError>(())
 /// ```
+///
+/// A retry budget per host. A budget that was evicted comes back with its whole reserve, so give the store room for more
+/// hosts than you call:
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::{LruStore, Retry, RetryBudget};
+///
+/// let budgets = LruStore::<String, RetryBudget>::new(1024)?;
+/// let retry = Retry::new(3).budget(budgets.get_or_insert_with("api.example.com", RetryBudget::default));
+/// let answer = retry.call(|_attempt| "42".parse::<u32>());
+/// assert_eq!(answer, Ok(42));
+/// # Ok::<(), damper::CapacityError>(())
+/// ```
 pub struct LruStore<K, V, S = Seed> {
     /// A power of two of them.
     shards: Box<[Shard<K, V>]>,
@@ -134,6 +149,11 @@ impl<K, V, S> LruStore<K, V, S> {
         let (each, left) = (capacity / shards, capacity % shards);
         let ring = |shard| CachePadded::new(Guarded::new(SecondChance::new(each + usize::from(shard < left))));
         Self { shards: (0..shards).map(ring).collect(), capacity, keep_if: None, hasher }
+    }
+
+    /// Returns an empty store of values of another type, with the capacity and the hasher of this one.
+    pub(crate) fn emptied<W>(self) -> LruStore<K, W, S> {
+        LruStore::of(self.capacity, self.hasher)
     }
 
     /// The same store, before its first use, with a predicate that says which values stay longest. Default: none does.
@@ -246,11 +266,23 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
+        self.get_or_insert_with_key(key, |_| make())
+    }
+
+    /// As [`get_or_insert_with`](Self::get_or_insert_with), where the value is made of the key.
+    #[inline]
+    pub fn get_or_insert_with_key<Q>(&self, key: &Q, make: impl FnOnce(&K) -> V) -> Arc<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
         let hash = self.hasher.hash_one(key);
         if let Some(value) = self.shard(hash).read(|ring| ring.get(hash, key).map(Arc::clone)) {
             return value;
         }
-        self.insert(Entry::new(hash, key.to_owned(), Arc::new(make())))
+        let key = key.to_owned();
+        let value = Arc::new(make(&key));
+        self.insert(Entry::new(hash, key, value))
     }
 
     /// Inserts an entry, unless somebody was faster.

@@ -1,0 +1,310 @@
+//! A limiter that a server's `Retry-After` stops.
+
+use super::{Algorithm, Allowed, Denied, LimitSet, Limiter, RateLimiter, Usage};
+use crate::sync::{AtomicU64, Ordering, const_unless_loom};
+use crate::time::{Clock, DefaultClock, FixedFrequency, Frequency, Ticks};
+use crate::word32::RateLimiter32;
+use core::time::Duration;
+
+/// The longest pause in ticks. In nanoseconds that is 146 years.
+const LONGEST: u64 = 1 << 62;
+
+/// What `until` holds before the first pause.
+const NEVER_PAUSED: u64 = 0;
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// A [`Limiter`] that can be paused: until the pause is over, it refuses.
+///
+/// Put it in front of a server that answers `429 Too Many Requests` or `503 Service Unavailable` with a `Retry-After`:
+/// the first caller who gets such a response pauses the limiter, and all others wait as well instead of asking for
+/// themselves. Share it by reference, in a `static` or an `Arc`.
+///
+/// A pause only grows. One that would end earlier than the present pause changes nothing, and there is no way to end one
+/// early, because another caller may have been told to wait longer. While the limiter is paused, its tokens stay where
+/// they are and refill. The refusal names the rest of the pause; the limiter itself is asked only after it, and may refuse
+/// then.
+///
+/// Before the first pause a check costs one load more than the limiter's own; after it, one more reading of the clock. The
+/// limiter inside knows nothing of pauses: callers that use it directly are not stopped.
+///
+/// # Clocks
+///
+/// The end of a pause is exact to the clock's tick. A clock that steps back, or wraps, lengthens no pause beyond the
+/// longest one so far and the clock's [`max_step_back`](Clock::max_step_back): an end that lies further ahead than that
+/// has passed. So a larger step back ends a pause early. On a clock that stands still (a frequency of 0) no pause
+/// ends.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::{ManualClock, Pausable, Quota, RateLimiter};
+///
+/// let clock = ManualClock::new();
+/// let limiter = RateLimiter::with_clock(Quota::per_second(10), &clock);
+/// let polite = Pausable::with_clock(limiter, &clock);
+/// assert_eq!(polite.check()?.remaining(), 9);
+///
+/// polite.pause_for(Duration::from_secs(2)); // Retry-After: 2
+/// polite.pause_for(Duration::from_secs(1)); // is over earlier, and changes nothing
+/// assert_eq!(polite.check().unwrap_err().to_string(), "rate limit exceeded, retry in 2 s");
+///
+/// clock.advance(Duration::from_secs(2));
+/// assert!(polite.check().is_ok());
+/// # Ok::<(), damper::Denied>(())
+/// ```
+///
+/// Around a limiter that others use too:
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::{Pausable, Quota, RateLimiter};
+///
+/// static SEARCHES: RateLimiter = RateLimiter::new(Quota::per_second(10));
+/// static POLITE: Pausable<&RateLimiter> = Pausable::new(&SEARCHES);
+/// assert!(POLITE.check().is_ok());
+/// ```
+#[derive(Debug)]
+pub struct Pausable<L, C = DefaultClock> {
+    limiter: L,
+    /// The tick at which the pause ends, or [`NEVER_PAUSED`].
+    until: AtomicU64,
+    /// The longest pause so far, in ticks.
+    longest: AtomicU64,
+    clock: C,
+}
+
+#[cfg(feature = "std")]
+impl<L> Pausable<L> {
+    const_unless_loom! {
+        /// Wraps a limiter, which is not paused, on the [default clock](DefaultClock).
+        #[must_use]
+        pub const fn new(limiter: L) -> Self {
+            Self::with_clock(limiter, crate::time::Monotonic)
+        }
+    }
+}
+
+impl<L, C: Clock> Pausable<L, C> {
+    const_unless_loom! {
+        /// Wraps a limiter, which is not paused, on a clock of your own. A reference to a clock is a clock too.
+        ///
+        /// It need not be the limiter's clock.
+        #[must_use]
+        pub const fn with_clock(limiter: L, clock: C) -> Self {
+            Self { limiter, until: AtomicU64::new(NEVER_PAUSED), longest: AtomicU64::new(0), clock }
+        }
+    }
+
+    /// Returns the limiter that is paused.
+    pub const fn limiter(&self) -> &L {
+        &self.limiter
+    }
+
+    /// Refuses from now on until `pause` has passed, unless the present pause ends later.
+    ///
+    /// The pause is rounded up to the clock's tick, and saturates at 2^62 ticks (146 years of nanoseconds).
+    pub fn pause_for(&self, pause: Duration) {
+        let ticks = ticks_in(pause, self.clock.frequency());
+        if ticks == 0 {
+            return;
+        }
+        // ORDERING: Relaxed: `until`, stored below with Release, publishes it. It only grows.
+        let mut longest = self.longest.load(Ordering::Relaxed);
+        while longest < ticks {
+            match self.longest.compare_exchange_weak(longest, ticks, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(present) => longest = present,
+            }
+        }
+        // ORDERING: Acquire, also where the swap fails, as in `rest`. loom-tests: pausable::longer_pause_is_kept.
+        let mut until = self.until.load(Ordering::Acquire);
+        loop {
+            // After `until`, as in `rest_until`. loom-tests: pausable::pause_that_ends_later_stands.
+            let now = self.clock.now();
+            if self.ahead(until, now) >= ticks {
+                return;
+            }
+            // Where that is the tick that says that there was no pause, it ends a tick later.
+            let next = now.wrapping_add(ticks).max(NEVER_PAUSED + 1);
+            // ORDERING: Release pairs with the Acquire load in `rest`; publishes `longest`. loom-tests:
+            // pausable::longer_of_two_pauses_stands, pausable::longer_pause_leaves_no_gap.
+            match self.until.compare_exchange_weak(until, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(present) => until = present,
+            }
+        }
+    }
+
+    /// Refuses until `instant`, unless the present pause ends later.
+    #[cfg(feature = "std")]
+    pub fn pause_until(&self, instant: std::time::Instant) {
+        self.pause_for(instant.saturating_duration_since(std::time::Instant::now()));
+    }
+
+    /// Returns the rest of the pause, rounded up to nanoseconds: zero where the limiter is not paused, and
+    /// [`Duration::MAX`] where the clock stands still.
+    #[must_use]
+    pub fn pause_left(&self) -> Duration {
+        self.rest().map_or(Duration::ZERO, |rest| rest.duration(self.frequency()).unwrap_or(Duration::MAX))
+    }
+
+    /// The rest of the pause, if there is one.
+    #[inline]
+    fn rest(&self) -> Option<Ticks> {
+        // ORDERING: Acquire pairs with the Release swaps in `pause_for`, so that `longest` is no shorter than this pause.
+        // loom-tests: pausable::longer_pause_leaves_no_gap.
+        let until = self.until.load(Ordering::Acquire);
+        if until == NEVER_PAUSED { None } else { self.rest_until(until) }
+    }
+
+    #[cold]
+    fn rest_until(&self, until: u64) -> Option<Ticks> {
+        // After `until`: by an earlier reading a pause that began since would lie too far ahead, as if the clock had stepped
+        // back. loom-tests: pausable::pause_that_grows_while_it_is_read_still_stands.
+        match self.ahead(until, self.clock.now()) {
+            0 => None,
+            ticks => Some(Ticks::new(ticks)),
+        }
+    }
+
+    /// How many ticks after `now` the pause ends; 0 if it has ended.
+    fn ahead(&self, until: u64, now: u64) -> u64 {
+        let ahead = until.wrapping_sub(now);
+        // One tick for the end that `pause_for` moves. An end in the past lies more than half the circle ahead.
+        let skew = self.clock.max_step_back().saturating_add(1);
+        // ORDERING: Relaxed: `until` was read before with Acquire, which orders it.
+        let farthest = self.longest.load(Ordering::Relaxed).saturating_add(skew).min(i64::MAX as u64);
+        if until == NEVER_PAUSED || ahead > farthest { 0 } else { ahead }
+    }
+
+    fn frequency(&self) -> Frequency {
+        Frequency::from_hertz(self.clock.frequency())
+    }
+
+    /// Returns the refusal of `n` tokens while the limiter is paused.
+    #[inline]
+    fn refusal(&self, n: u32) -> Option<Denied> {
+        let rest = if n == 0 { None } else { self.rest() };
+        rest.map(|rest| Denied::counted_by(self.frequency(), 0, rest, rest))
+    }
+}
+
+impl<L, C: Clock> Pausable<L, C> {
+    /// Takes one token if there is one and the limiter is not paused. As the limiter's own `check`.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which tells when to come back: with the rest of the pause, or else the limiter's own.
+    #[inline]
+    pub fn check(&self) -> Result<Allowed, Denied>
+    where
+        L: Checked,
+    {
+        self.check_n(1)
+    }
+
+    /// Takes `n` tokens if all of them are there and the limiter is not paused, else none. As the limiter's own `check_n`.
+    ///
+    /// No tokens are always allowed.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which tells when to come back: with the rest of the pause, or else the limiter's own, which tells too
+    /// that `n` exceeds the burst.
+    #[inline]
+    pub fn check_n(&self, n: u32) -> Result<Allowed, Denied>
+    where
+        L: Checked,
+    {
+        match self.refusal(n) {
+            Some(denied) => Err(denied),
+            None => self.limiter.take(n),
+        }
+    }
+}
+
+impl<L: Limiter, C: Clock> Limiter for Pausable<L, C> {
+    #[inline]
+    fn try_acquire(&self, n: u32) -> Result<(), Denied> {
+        match self.refusal(n) {
+            Some(denied) => Err(denied),
+            None => self.limiter.try_acquire(n),
+        }
+    }
+
+    /// Returns how much of the limit is used: all of it while the limiter is paused.
+    fn usage(&self) -> Usage {
+        let usage = self.limiter.usage();
+        match self.rest() {
+            Some(rest) => usage.paused_for(rest.duration(self.frequency())),
+            None => usage,
+        }
+    }
+}
+
+/// The ticks in a duration, rounded up, at most [`LONGEST`]. A clock that stands still has one tick, which never comes.
+fn ticks_in(duration: Duration, frequency: u64) -> u64 {
+    if frequency == 0 {
+        return u64::from(!duration.is_zero());
+    }
+    let ticks = duration.as_nanos().saturating_mul(u128::from(frequency)).div_ceil(NANOS_PER_SECOND);
+    u64::try_from(ticks).unwrap_or(LONGEST).min(LONGEST)
+}
+
+/// A limiter whose check returns what is left.
+#[diagnostic::on_unimplemented(
+    message = "a check of `{Self}` does not return `Allowed`",
+    note = "`try_acquire` of the trait `Limiter` works with every limiter"
+)]
+pub trait Checked {
+    #[doc(hidden)]
+    fn take(&self, n: u32) -> Result<Allowed, Denied>;
+}
+
+impl<A: Algorithm, C: Clock> Checked for RateLimiter<A, C> {
+    #[inline]
+    fn take(&self, n: u32) -> Result<Allowed, Denied> {
+        self.check_n(n)
+    }
+}
+
+impl<C: FixedFrequency> Checked for RateLimiter32<C> {
+    #[inline]
+    fn take(&self, n: u32) -> Result<Allowed, Denied> {
+        self.check_n(n)
+    }
+}
+
+impl<const N: usize, A: Algorithm, C: Clock> Checked for LimitSet<N, A, C> {
+    #[inline]
+    fn take(&self, n: u32) -> Result<Allowed, Denied> {
+        self.check_n(n).map_err(|refused| refused.denied())
+    }
+}
+
+/// Implements [`Checked`] for a pointer.
+macro_rules! checked_by_pointer {
+    ($(#[$attribute:meta])* $pointer:ty) => {
+        $(#[$attribute])*
+        impl<L: Checked + ?Sized> Checked for $pointer {
+            #[inline]
+            fn take(&self, n: u32) -> Result<Allowed, Denied> {
+                (**self).take(n)
+            }
+        }
+    };
+}
+
+checked_by_pointer!(&L);
+checked_by_pointer!(
+    #[cfg(feature = "alloc")]
+    alloc::boxed::Box<L>
+);
+checked_by_pointer!(
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    alloc::sync::Arc<L>
+);
