@@ -14,7 +14,8 @@ use core::time::Duration;
 ///
 /// # Examples
 ///
-/// ```
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
 /// # extern crate damper_core as damper;
 /// use damper::retry::{Failure, GaveUp, Retry};
 ///

@@ -153,7 +153,8 @@ impl AnyError {
     ///
     /// For a closure of one's own:
     ///
-    /// ```
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
     /// # extern crate damper_core as damper;
     /// use damper::retry::{AnyError, Failure, Retry};
     ///

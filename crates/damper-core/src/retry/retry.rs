@@ -146,7 +146,8 @@ impl<C, B, V> Retry<C, B, V> {
     ///
     /// # Examples
     ///
-    /// ```
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
     /// # extern crate damper_core as damper;
     /// use damper::Retry;
     /// use damper::retry::Failure;
