@@ -167,7 +167,7 @@ impl<C: Clock + Clone> Attempts<C> {
         if is_too_long(wait) {
             return Err(no_time);
         }
-        let room = left.map_or(Duration::MAX, |left| left - wait).saturating_sub(Duration::from_nanos(1));
+        let room = left.map_or(Duration::MAX, |left| left.saturating_sub(wait)).saturating_sub(Duration::from_nanos(1));
         Ok(wait.saturating_add(self.spread(hint, backoff.base()).min(room)))
     }
 
