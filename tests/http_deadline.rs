@@ -305,7 +305,7 @@ async fn client_subtracts_the_margin() {
 
 #[tokio::test]
 async fn client_without_a_timeout_only_passes_deadlines_on() {
-    let layer = client(LONG).without_timeout();
+    let layer = ClientDeadlineLayer::propagating().header(TIMEOUT, TimeoutUnit::Milliseconds);
     assert_eq!(sent_timeout(layer.clone(), request(None)).await.unwrap(), None);
     let mut with_deadline = request(None);
     with_deadline.extensions_mut().insert(Deadline::after(Duration::from_secs(1)));

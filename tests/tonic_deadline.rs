@@ -240,10 +240,9 @@ async fn deadlines_are_propagated_as_the_vectors_say() {
         run += 1;
         let millis = |name: &str| step.get(name).and_then(serde_json::Value::as_u64).map(Duration::from_millis);
         let elapsed = millis("elapsed_ms").unwrap();
-        let layer = ClientDeadlineLayer::new(LONG);
         let layer = match millis("local_default_ms") {
             Some(own) => ClientDeadlineLayer::new(own),
-            None => layer.without_timeout(),
+            None => ClientDeadlineLayer::propagating(),
         };
         let sent = Arc::new(Mutex::new(None));
         let recorded = Arc::clone(&sent);

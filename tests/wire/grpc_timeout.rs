@@ -44,7 +44,7 @@ proptest! {
         let unit = unit(&value);
         let read = decode(value).unwrap();
         prop_assert!(read >= timeout);
-        prop_assert!((read - timeout).as_nanos() < unit);
+        prop_assert!(read.saturating_sub(timeout).as_nanos() < unit);
     }
 
     #[test]

@@ -19,6 +19,10 @@ use http::{HeaderValue, header::CONTENT_TYPE};
 #[cfg(feature = "tonic")]
 use tonic::{Code, Status};
 
+/// How the content types of gRPC-Web begin.
+#[cfg(feature = "tonic")]
+const GRPC_WEB: &[u8] = b"application/grpc-web";
+
 /// The protocol of a request.
 #[derive(Clone, Debug)]
 pub(super) enum Protocol {
@@ -97,9 +101,8 @@ impl Protocol {
     #[cold]
     pub(super) fn trailers(&self, exceeded: DeadlineExceeded) -> Option<HeaderMap> {
         let Self::Grpc { content_type } = self else { return None };
-        const WEB: &[u8] = b"application/grpc-web";
         let content_type = content_type.as_ref().map_or(&[][..], HeaderValue::as_bytes);
-        if content_type.get(..WEB.len()).is_some_and(|start| start.eq_ignore_ascii_case(WEB)) {
+        if content_type.get(..GRPC_WEB.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC_WEB)) {
             return None;
         }
         let mut trailers = HeaderMap::new();

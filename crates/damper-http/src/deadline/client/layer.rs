@@ -71,6 +71,13 @@ impl ClientDeadlineLayer<TokioSleep> {
     pub fn new(timeout: Duration) -> Self {
         Self::sleeping_by(timeout, TokioSleep)
     }
+
+    /// Creates a layer without a timeout of its own: it passes on the deadlines of requests that have one. It sleeps by
+    /// tokio's timer.
+    #[must_use]
+    pub fn propagating() -> Self {
+        Self::propagating_by(TokioSleep)
+    }
 }
 
 impl<S> ClientDeadlineLayer<S> {
@@ -80,11 +87,10 @@ impl<S> ClientDeadlineLayer<S> {
         Self { timeouts: Timeouts::new(Some(timeout)), margin: Duration::ZERO, sleep }
     }
 
-    /// Removes the client's own timeout: only requests that have a deadline get one.
+    /// Creates a layer without a timeout of its own, which sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
     #[must_use]
-    pub fn without_timeout(mut self) -> Self {
-        self.timeouts.default = None;
-        self
+    pub fn propagating_by(sleep: S) -> Self {
+        Self { timeouts: Timeouts::new(None), margin: Duration::ZERO, sleep }
     }
 
     /// Sets the header in which the server gets what is left, as a whole number. Default: none.

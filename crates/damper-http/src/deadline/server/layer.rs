@@ -25,6 +25,9 @@ use http::HeaderName;
 /// in `grpc-timeout`, and the answer is the status `DEADLINE_EXCEEDED`, in the trailers of a body that has begun. Without a
 /// valid timeout the server's own holds, so that a client can shorten it and never lengthen it.
 ///
+/// Around a router it holds for all routes, around a handler for that one. Leave out those whose responses are meant to
+/// last, such as server-sent events.
+///
 /// # Work that must go on
 ///
 /// The handler's future is dropped at the deadline, as it is when the client goes away. Spawn what must go on, such as an
