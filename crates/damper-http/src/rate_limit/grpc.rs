@@ -25,6 +25,7 @@ pub(crate) fn is_grpc(head: &Head<'_>) -> bool {
 }
 
 /// Returns whether a content type is one of gRPC.
+#[inline]
 #[must_use]
 pub fn is_grpc_type(content_type: &[u8]) -> bool {
     content_type.split_at_checked(GRPC.len()).is_some_and(|(start, rest)| {
