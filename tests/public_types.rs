@@ -178,6 +178,7 @@ fn types_of_retries_have_the_traits_users_expect() {
 #[test]
 fn types_of_http_have_the_traits_users_expect() {
     use damper::http::*;
+    use damper::time::TokioSleep;
     use damper::wire::*;
     type Service = fn(http::Request<()>) -> Ready<Result<http::Response<()>, core::convert::Infallible>>;
 
@@ -212,6 +213,15 @@ fn types_of_http_have_the_traits_users_expect() {
         AtBodyEnd: shared cloned defaulted,
         BodyErrors: shared cloned defaulted,
         BodyEnd<'static>: debug,
+        // deadlines
+        DeadlineLayer<TokioSleep>: shared cloned,
+        ServerDeadline<Service, TokioSleep>: shared cloned,
+        ServerDeadlineFuture<Ready<()>, TokioSleep>: debug,
+        ClientDeadlineLayer<TokioSleep>: shared cloned,
+        ClientDeadline<Service, TokioSleep>: shared cloned,
+        ClientDeadlineFuture<Ready<()>, TokioSleep>: debug,
+        DeadlineBody<(), TokioSleep>: shared,
+        TimeoutUnit: key,
         // requests and responses
         Head<'static>: shared cloned,
         ResponseHead<'static>: shared cloned,

@@ -1,7 +1,7 @@
 //! Retries: the decision against a slow model, and what callers see.
 
 use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryThrottle, Unlimited};
-use damper::{Backoff, CircuitBreaker, Deadline, ManualClock, Quota, RateLimiter, Retry, RetryError};
+use damper::{Backoff, BreakerConfig, CircuitBreaker, Deadline, ManualClock, Quota, RateLimiter, Retry, RetryError};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -77,7 +77,7 @@ fn no_attempts_are_one() {
 fn refusals_of_our_own_are_never_retried() {
     let clock = ManualClock::new();
     let retry = Retry::with_clock(5, &clock, 1);
-    let breaker = CircuitBreaker::default();
+    let breaker = CircuitBreaker::with_clock(BreakerConfig::DEFAULT, &clock);
     breaker.force_open();
     let limiter = RateLimiter::with_clock(Quota::per_second(1).burst(0), &clock);
     let deadline = Deadline::with_clock(Duration::ZERO, &clock);

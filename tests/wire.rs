@@ -4,6 +4,7 @@
 mod wire {
     mod date_model;
     mod forgery;
+    mod grpc_timeout;
     mod model;
     mod proxies;
     mod rate_limit;

@@ -13,6 +13,7 @@
 //! | `crowded` | a table that is too small, by each policy and algorithm | the envelope of each key, or of all slots |
 //! | `store` | the store of anything | a ring, a map |
 //! | `forwarding` | whom a request is from | lists of bits, and the truth |
+//! | `grpc_timeout` | `grpc-timeout`, written and read | durations, and the grammar |
 //! | `retry_after` | seconds and dates of `Retry-After` | a calendar that counts days |
 //! | `settings` | every setting of everything | what is allowed by the documentation |
 //!
@@ -30,6 +31,7 @@ mod breaker;
 mod breaker32;
 mod crowded;
 mod forwarding;
+mod grpc_timeout;
 mod input;
 mod keyed;
 mod leaky;
@@ -45,6 +47,7 @@ pub use breaker::breaker;
 pub use breaker32::breaker32;
 pub use crowded::crowded;
 pub use forwarding::forwarding;
+pub use grpc_timeout::grpc_timeout;
 pub use keyed::keyed;
 pub use leaky::leaky;
 pub use limiter::limiter;
@@ -58,11 +61,12 @@ pub use windows::windows;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("breaker", |bytes| run(bytes, breaker)),
     ("breaker32", |bytes| run(bytes, breaker32)),
     ("crowded", |bytes| run(bytes, crowded)),
     ("forwarding", forwarding),
+    ("grpc_timeout", grpc_timeout),
     ("keyed", |bytes| run(bytes, keyed)),
     ("leaky", |bytes| run(bytes, leaky)),
     ("limiter", |bytes| run(bytes, limiter)),

@@ -157,6 +157,52 @@
 //! A layer of yours that holds something until a call has ended can use the same part: see
 //! [`ObservedCall`](crate::http::ObservedCall).
 //!
+//! # One deadline from hop to hop
+//!
+//! A timeout for each call adds up along a chain of servers, and the last ones work for a client that has gone. A deadline
+//! does not: the first server sets it, each server passes on what is left, and all of them stop when it has passed.
+//!
+//! ```text
+//! client ── x-timeout-ms: 2000 ──▶ server ── grpc-timeout: 1700000u ──▶ server ── x-timeout-ms: 1200 ──▶ server
+//! ```
+//!
+//! A [`DeadlineLayer`](crate::http::DeadlineLayer) around a server reads the timeout, and puts the
+//! [`Deadline`](crate::Deadline) into the request's extensions. The handler passes it on by value, into the extensions of
+//! its own requests, where a [`ClientDeadlineLayer`](crate::http::ClientDeadlineLayer) finds it:
+//!
+#![cfg_attr(all(feature = "axum", feature = "hyper", feature = "tokio"), doc = "```")]
+#![cfg_attr(not(all(feature = "axum", feature = "hyper", feature = "tokio")), doc = "```text")]
+//! use axum::http::{HeaderName, Request, StatusCode};
+//! use axum::{Extension, Router, routing::get};
+//! use bytes::Bytes;
+//! use damper::Deadline;
+//! use damper::http::{ClientDeadlineLayer, DeadlineLayer, TimeoutUnit};
+//! use http_body_util::Empty;
+//! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+//! use std::time::Duration;
+//! use tower::ServiceExt;
+//!
+//! const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
+//!
+//! let client = ClientDeadlineLayer::new(Duration::from_secs(2))
+//!     .header(TIMEOUT, TimeoutUnit::Milliseconds)
+//!     .layer(Client::builder(TokioExecutor::new()).build_http());
+//!
+//! let price = async move |Extension(deadline): Extension<Deadline>| {
+//!     let request = Request::get("http://prices.example.com/").extension(deadline).body(Empty::<Bytes>::new());
+//!     let response = client.oneshot(request.expect("a valid URI")).await;
+//!     response.map_or(StatusCode::BAD_GATEWAY, |response| response.status())
+//! };
+//! let app: Router = Router::new()
+//!     .route("/price", get(price))
+//!     .layer(DeadlineLayer::new(Duration::from_secs(5)).header(TIMEOUT, TimeoutUnit::Milliseconds));
+//! # let _ = app;
+//! ```
+//!
+//! The deadline lasts to the last byte of a response: a body that stalls is cut off by it. In gRPC its header is
+//! `grpc-timeout`, and the answer `DEADLINE_EXCEEDED` instead of 504. A client's deadline belongs outside of its breaker
+//! and its retries, which share it.
+//!
 //! # No answer is invented
 //!
 //! While a breaker is open, the caller gets an error that says so and for how long

@@ -2,4 +2,6 @@
 
 #[cfg(feature = "alloc")]
 mod gobreaker;
+#[cfg(feature = "http")]
+mod grpc;
 mod x_time_rate;

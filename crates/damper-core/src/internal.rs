@@ -7,6 +7,7 @@ pub use crate::keyed::table::Receipt;
 pub use crate::time::human::Human;
 
 use crate::breaker::CircuitOpen;
+use crate::deadline::{Deadline, DeadlineExceeded};
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::time::Clock;
@@ -16,6 +17,12 @@ use core::hash::{BuildHasher, Hash};
 #[must_use]
 pub fn open_for_no_time() -> CircuitOpen {
     CircuitOpen::for_micros(0)
+}
+
+/// Returns the error of work that cannot end by `deadline`, which may have some time left.
+#[must_use]
+pub fn exceeded<C: Clock>(deadline: &Deadline<C>) -> DeadlineExceeded {
+    deadline.exceeded()
 }
 
 /// As [`KeyedLimiter::check_n`]; what was taken can be given back by [`revoke`].

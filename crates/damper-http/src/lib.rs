@@ -6,6 +6,7 @@
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
 //! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] | `tower`, or `hyper` |
+//! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
 //! | a tonic client | [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())` | `tonic` |
 //!
@@ -16,6 +17,9 @@
 //! |---|---|---|---|
 //! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by`](RateLimitLayer::by) | [`new`](RateLimitLayer::new), with any [`Limit`]; behind the same keys, any [`KeyedLimit`] |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [`Breakers`] |
+//!
+//! A [`DeadlineLayer`] gives each request of a server one deadline, and a [`ClientDeadlineLayer`] passes what is left of
+//! it on to the next server.
 //!
 //! When a call has ended, and whether it went well, is a part of its own, a [`Completion`]: [`AtHead`] by default,
 //! [`AtBodyEnd`], `AtTrailers` for gRPC. A layer of yours that holds something until a call has ended, such as a limit of
@@ -82,6 +86,7 @@ extern crate std;
 
 mod circuit_breaker;
 mod completion;
+mod deadline;
 mod head;
 #[cfg(feature = "tonic")]
 #[doc(hidden)]
@@ -99,6 +104,10 @@ pub use circuit_breaker::{
 pub use completion::{
     AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody,
     ObservedCall, ResponseHead, ServerErrors,
+};
+pub use deadline::{
+    ClientDeadline, ClientDeadlineFuture, ClientDeadlineLayer, DeadlineBody, DeadlineLayer, ServerDeadline,
+    ServerDeadlineFuture, TimeoutUnit,
 };
 pub use head::Head;
 pub use limit::{

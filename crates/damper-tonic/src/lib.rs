@@ -46,6 +46,11 @@
 //! [`AtTrailers`], because gRPC says after the last message whether a call succeeded:
 //! `CircuitBreakerLayer::single(config).completion(AtTrailers::new())`. Without `AtTrailers` the breaker would see a
 //! `200 OK` and count an unavailable server as healthy.
+//!
+//! Deadlines are the layers of HTTP too. Around a server, [`DeadlineLayer`](damper_http::DeadlineLayer) reads `grpc-timeout`
+//! and answers `DEADLINE_EXCEEDED`; the handler finds the deadline in `request.extensions()`. Around a `Channel`,
+//! [`ClientDeadlineLayer`](damper_http::ClientDeadlineLayer) sends what is left of it. A deadline in
+//! `request.extensions_mut()` bounds this call, as `request.set_timeout(duration)` does.
 
 // | file | idea |
 // |---|---|

@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
+use damper_core::deadline::DeadlineExceeded;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_http::Limited;
 use damper_http::internal::status;
@@ -17,6 +18,7 @@ const PROBE: Duration = Duration::from_secs(1);
 /// |---|---|---|
 /// | [`Denied`], [`LimitSetDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
 /// | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
+/// | [`DeadlineExceeded`], which is the source of the status | `DEADLINE_EXCEEDED` | |
 /// | [`CallError`] | as its `CircuitOpen`, or as the error of the call | |
 ///
 /// # Examples
@@ -66,6 +68,14 @@ impl IntoStatus for Limited {
 impl IntoStatus for CircuitOpen {
     fn into_status(self) -> Status {
         let mut status = status(Code::Unavailable, &self, Some(self.retry_after().unwrap_or(PROBE)));
+        status.set_source(Arc::new(self));
+        status
+    }
+}
+
+impl IntoStatus for DeadlineExceeded {
+    fn into_status(self) -> Status {
+        let mut status = status(Code::DeadlineExceeded, &self, None);
         status.set_source(Arc::new(self));
         status
     }

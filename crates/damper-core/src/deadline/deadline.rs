@@ -161,8 +161,9 @@ impl<C: Clock> Deadline<C> {
         if self.is_expired() { Err(self.exceeded()) } else { Ok(()) }
     }
 
+    /// Returns the error of work that cannot end in time.
     #[cold]
-    fn exceeded(&self) -> DeadlineExceeded {
+    pub(crate) fn exceeded(&self) -> DeadlineExceeded {
         DeadlineExceeded::new(self.specified(), self.elapsed())
     }
 

@@ -1,5 +1,6 @@
 //! The error of work that took too long.
 
+use crate::breaker::source_of;
 use crate::time::Human;
 use core::fmt;
 use core::time::Duration;
@@ -15,6 +16,25 @@ pub struct DeadlineExceeded {
 impl DeadlineExceeded {
     pub(super) fn new(specified: Duration, elapsed: Duration) -> Self {
         Self { specified, elapsed }
+    }
+
+    /// Returns the first one in the chain of an error's sources, the error itself included.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{Deadline, DeadlineExceeded};
+    ///
+    /// let exceeded = Deadline::after(Duration::ZERO).check().unwrap_err();
+    /// let error = std::io::Error::other(exceeded);
+    /// assert_eq!(DeadlineExceeded::find_in(&error), Some(&exceeded));
+    /// ```
+    #[must_use]
+    pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
+        core::iter::successors(Some(error), |error| source_of(*error)).find_map(|error| error.downcast_ref())
     }
 
     /// Returns the time that the work was given.

@@ -25,11 +25,11 @@ pin_project! {
 }
 
 impl<B> Body<B> {
-    pub(super) fn service(body: B) -> Self {
+    pub(crate) fn service(body: B) -> Self {
         Self { source: BodySource::Service { body } }
     }
 
-    pub(super) fn refusal(text: impl Into<Bytes>) -> Self {
+    pub(crate) fn refusal(text: impl Into<Bytes>) -> Self {
         let text: Bytes = text.into();
         // Without a text the response has headers only, where gRPC expects the status then.
         Self { source: BodySource::Refusal { text: (!text.is_empty()).then_some(text) } }

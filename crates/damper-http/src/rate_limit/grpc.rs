@@ -9,7 +9,7 @@ use core::fmt::Display;
 use core::future::Ready;
 use core::time::Duration;
 use http::header::CONTENT_TYPE;
-use http::{Method, Response};
+use http::{HeaderValue, Method, Response};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -20,11 +20,12 @@ const GRPC: &[u8] = b"application/grpc";
 ///
 /// gRPC refuses a call with a `200 OK`, and only a gRPC client reads the status in it. A cache could store such a
 /// response to a GET.
-pub(super) fn is_grpc(head: &Head<'_>) -> bool {
+pub(crate) fn is_grpc(head: &Head<'_>) -> bool {
     *head.method == Method::POST && head.headers.get(CONTENT_TYPE).is_some_and(|value| is_grpc_type(value.as_bytes()))
 }
 
 /// Returns whether a content type is one of gRPC.
+#[inline]
 #[must_use]
 pub fn is_grpc_type(content_type: &[u8]) -> bool {
     content_type.split_at_checked(GRPC.len()).is_some_and(|(start, rest)| {
@@ -34,10 +35,15 @@ pub fn is_grpc_type(content_type: &[u8]) -> bool {
 
 /// Returns a response that has the status in its headers, and no messages.
 pub(super) fn response(head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
-    let mut response = status_of(refusal).into_http();
-    // The client's own content type: gRPC-Web expects its own.
-    if let Some(content_type) = head.headers.get(CONTENT_TYPE) {
-        response.headers_mut().insert(CONTENT_TYPE, content_type.clone());
+    trailers_only(status_of(refusal), head.headers.get(CONTENT_TYPE).cloned())
+}
+
+/// Returns a response that has this status in its headers, and the request's content type, because gRPC-Web expects its
+/// own.
+pub(crate) fn trailers_only(status: Status, content_type: Option<HeaderValue>) -> Response<Bytes> {
+    let mut response = status.into_http();
+    if let Some(content_type) = content_type {
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
     }
     response
 }

@@ -21,7 +21,7 @@ pub(crate) mod grpc;
 mod headers;
 mod layer;
 mod per_key;
-mod refusal_body;
+pub(crate) mod refusal_body;
 mod service;
 mod settings;
 

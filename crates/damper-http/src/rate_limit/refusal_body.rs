@@ -65,7 +65,12 @@ fn problem(limited: &Limited) -> Bytes {
 
 /// The body leaves out the error's source, which is for callbacks and logs and not for clients.
 fn internal_server_error(error: &LimitError) -> Response<Bytes> {
-    uncached(StatusCode::INTERNAL_SERVER_ERROR, TEXT, line(error))
+    plain_text(StatusCode::INTERNAL_SERVER_ERROR, error)
+}
+
+/// Returns a response of one line of text, which caches must not store.
+pub(crate) fn plain_text(status: StatusCode, text: &impl fmt::Display) -> Response<Bytes> {
+    uncached(status, TEXT, line(text))
 }
 
 /// Returns a line of text. The usual ones fit the room that is reserved.

@@ -5,10 +5,11 @@
 //! | `Retry-After` | [`retry_after`], [`retry_after_in`] | RFC 9110, section 10.2.3 |
 //! | `RateLimit-Policy`, `RateLimit` | [`RateLimitHeaders`] | draft-ietf-httpapi-ratelimit-headers, RFC 9651 |
 //! | `X-RateLimit-Limit`, `-Remaining`, `-Reset` | [`x_rate_limit`] | custom, without a document |
+//! | `grpc-timeout` | [`grpc_timeout`], [`grpc_timeout_in`] | gRPC over HTTP/2 |
 //! | `X-Forwarded-For` | [`TrustedProxies`] | custom, without a document |
 //! | `Forwarded` | [`TrustedProxies::forwarded`] | RFC 7239 |
 //!
-//! All times that are written are whole seconds from now, rounded up: a client that waits for them has waited long
+//! A wait that is written is whole seconds from now, rounded up: a client that waits for them has waited long
 //! enough, whatever its clock says.
 
 // | file | idea |
@@ -17,11 +18,13 @@
 // | `rate_limit` | `RateLimit-Policy` and `RateLimit` |
 // | `policies` | values of `RateLimit-Policy` that were formatted before |
 // | `x_rate_limit` | `X-RateLimit-Limit`, `-Remaining`, `-Reset` |
+// | `grpc_timeout` | `grpc-timeout`, written and read |
 // | `trusted_proxies` | the client's address, from what trusted proxies wrote |
 // | `x_forwarded_for`, `forwarded` | the hops of these headers, from the right |
 // | `node` | the address of a hop |
 
 mod forwarded;
+mod grpc_timeout;
 mod node;
 mod policies;
 mod rate_limit;
@@ -30,6 +33,7 @@ mod trusted_proxies;
 mod x_forwarded_for;
 mod x_rate_limit;
 
+pub use grpc_timeout::{GRPC_TIMEOUT, grpc_timeout, grpc_timeout_in};
 pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders, RateLimitNameError};
 pub use retry_after::{retry_after, retry_after_in};
 pub use trusted_proxies::{TrustedProxies, TrustedProxiesError};

@@ -1,0 +1,100 @@
+//! A body that ends by a deadline.
+
+use super::expiry::BoxedSleep;
+use super::{BoxError, Expiry, Protocol};
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use damper_core::deadline::{Deadline, DeadlineExceeded};
+use damper_core::time::Sleep;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// The body of a response, which is cut off when the deadline passes.
+    ///
+    /// Then the service's body is dropped. The last item is an error with a
+    /// [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its sources, or trailers with `DEADLINE_EXCEEDED` from a
+    /// gRPC server. A body that nobody polls, because the peer does not read, is not cut off.
+    ///
+    /// It allocates when it first waits for data, and when it is cut off.
+    pub struct DeadlineBody<B, S: Sleep> {
+        // There until it is cut off.
+        #[pin]
+        body: Option<B>,
+        #[pin]
+        expiry: Expiry<BoxedSleep<S>>,
+        end: End,
+    }
+}
+
+/// How a body that is cut off ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// At a server: by trailers where the protocol has a status in them, else by an error.
+    Served(Protocol),
+    /// At a client: by an error.
+    Called(Protocol),
+}
+
+impl End {
+    #[cold]
+    fn frame<D>(&self, exceeded: DeadlineExceeded) -> Result<Frame<D>, BoxError> {
+        match self {
+            #[cfg(feature = "tonic")]
+            Self::Served(protocol) => match protocol.trailers(exceeded) {
+                Some(trailers) => Ok(Frame::trailers(trailers)),
+                None => Err(alloc::boxed::Box::new(exceeded)),
+            },
+            #[cfg(not(feature = "tonic"))]
+            Self::Served(protocol) => Err(protocol.error(exceeded)),
+            Self::Called(protocol) => Err(protocol.error(exceeded)),
+        }
+    }
+}
+
+impl<B, S: Sleep> DeadlineBody<B, S> {
+    pub(super) fn new(body: B, deadline: Deadline, sleep: S, end: End) -> Self {
+        Self { body: Some(body), expiry: Expiry::new(deadline, BoxedSleep(sleep)), end }
+    }
+}
+
+impl<B: Body<Error: Into<BoxError>>, S: Sleep> Body for DeadlineBody<B, S> {
+    type Data = B::Data;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+        let mut this = self.project();
+        let Some(body) = this.body.as_mut().as_pin_mut() else { return Poll::Ready(None) };
+        let polled = body.poll_frame(context);
+        let exceeded = match &polled {
+            // All of it arrived in time.
+            Poll::Ready(None) => None,
+            Poll::Ready(Some(_)) => this.expiry.check().err(),
+            Poll::Pending => match this.expiry.poll_exceeded(context) {
+                Poll::Ready(exceeded) => Some(exceeded),
+                Poll::Pending => None,
+            },
+        };
+        if let Some(exceeded) = exceeded {
+            this.body.set(None);
+            return Poll::Ready(Some(this.end.frame(exceeded)));
+        }
+        polled.map(|frame| frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl<B: fmt::Debug, S: Sleep> fmt::Debug for DeadlineBody<B, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (deadline, _) = self.expiry.parts();
+        f.debug_struct("DeadlineBody").field("body", &self.body).field("deadline", &deadline).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,138 @@
+//! Where the deadline of a client's requests comes from, and what of it is sent.
+
+use super::ClientDeadline;
+use crate::deadline::{TimeoutHeader, TimeoutUnit, Timeouts};
+use core::fmt;
+use core::time::Duration;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+use http::HeaderName;
+
+/// Ends a client's calls by their deadlines, and sends what is left of these to the server.
+///
+/// The deadline is the earliest of the `Deadline` in the request's extensions, the client's own timeout, and a timeout that
+/// the request carries already, such as that of tonic's `Request::set_timeout`. It covers the call and the body of its
+/// response. The layer puts it into the request's extensions, where inner layers find it.
+///
+/// The server gets what is left less a [margin](Self::margin) in the [header](Self::header) that you choose. With the
+/// feature `tonic`, a gRPC request carries it in `grpc-timeout`. Nothing is sent once the time is spent.
+///
+/// The error of a call that took too long has a [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its sources, see
+/// [`find_in`](damper_core::DeadlineExceeded::find_in). In gRPC it is the status `DEADLINE_EXCEEDED`. The service's own
+/// errors are boxed.
+///
+/// Put it outside of all other layers of a client, so that retries and waits share the one deadline.
+///
+/// # Examples
+///
+#[cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
+#[cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::http::{ClientDeadlineLayer, TimeoutUnit};
+/// use damper::{Deadline, DeadlineExceeded};
+/// use http::{HeaderName, Request};
+/// use http_body_util::Empty;
+/// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+/// use std::time::Duration;
+/// use tower::{Service, ServiceBuilder, ServiceExt};
+///
+/// const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
+///
+/// # async fn run(deadline: Deadline) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let deadlines = ClientDeadlineLayer::new(Duration::from_secs(2))
+///     .header(TIMEOUT, TimeoutUnit::Milliseconds)
+///     .margin(Duration::from_millis(5)); // for the way back
+/// let mut client =
+///     ServiceBuilder::new().layer(deadlines).service(Client::builder(TokioExecutor::new()).build_http());
+///
+/// // The deadline of the request that is being served.
+/// let request = Request::get("http://localhost/").extension(deadline).body(Empty::<bytes::Bytes>::new())?;
+/// match client.ready().await?.call(request).await {
+///     Ok(response) => println!("{}", response.status()),
+///     Err(error) => match DeadlineExceeded::find_in(&*error) {
+///         Some(exceeded) => println!("{exceeded}"), // deadline of 2 s exceeded, 2 s elapsed
+///         None => println!("{error}"),
+///     },
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ClientDeadlineLayer<S> {
+    pub(super) timeouts: Timeouts,
+    pub(super) margin: Duration,
+    pub(super) sleep: S,
+}
+
+#[cfg(feature = "tokio")]
+impl ClientDeadlineLayer<TokioSleep> {
+    /// Creates a layer with the client's own timeout, which no request can lengthen. It sleeps by tokio's timer.
+    #[must_use]
+    pub fn new(timeout: Duration) -> Self {
+        Self::sleeping_by(timeout, TokioSleep)
+    }
+
+    /// Creates a layer without a timeout of its own: it passes on the deadlines of requests that have one. It sleeps by
+    /// tokio's timer.
+    #[must_use]
+    pub fn propagating() -> Self {
+        Self::propagating_by(TokioSleep)
+    }
+}
+
+impl<S> ClientDeadlineLayer<S> {
+    /// Creates a layer with the client's own timeout, which sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
+    #[must_use]
+    pub fn sleeping_by(timeout: Duration, sleep: S) -> Self {
+        Self { timeouts: Timeouts::new(Some(timeout)), margin: Duration::ZERO, sleep }
+    }
+
+    /// Creates a layer without a timeout of its own, which sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
+    #[must_use]
+    pub fn propagating_by(sleep: S) -> Self {
+        Self { timeouts: Timeouts::new(None), margin: Duration::ZERO, sleep }
+    }
+
+    /// Sets the header in which the server gets what is left, as a whole number. Default: none.
+    ///
+    /// It is rounded down to the unit, but at least 1. Requests of gRPC have their own header, `grpc-timeout`.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, unit: TimeoutUnit) -> Self {
+        self.timeouts.header = Some(TimeoutHeader { name, unit });
+        self
+    }
+
+    /// Sets by how much less the server gets than is left, for the way of the response back. Default: zero.
+    ///
+    /// A call that has no more than the margin left is not made.
+    #[must_use]
+    pub fn margin(mut self, margin: Duration) -> Self {
+        self.margin = margin;
+        self
+    }
+}
+
+impl<S: Clone> ClientDeadlineLayer<S> {
+    /// Ends the calls of a service by their deadlines.
+    pub fn layer<T>(&self, service: T) -> ClientDeadline<T, S> {
+        ClientDeadline::new(service, self.clone())
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<S: Clone, T> tower_layer::Layer<T> for ClientDeadlineLayer<S> {
+    type Service = ClientDeadline<T, S>;
+
+    fn layer(&self, service: T) -> ClientDeadline<T, S> {
+        self.layer(service)
+    }
+}
+
+impl<S> fmt::Debug for ClientDeadlineLayer<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientDeadlineLayer")
+            .field("timeouts", &self.timeouts)
+            .field("margin", &self.margin)
+            .finish_non_exhaustive()
+    }
+}

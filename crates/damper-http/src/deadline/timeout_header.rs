@@ -1,0 +1,51 @@
+//! A timeout as a number in a header of the user's choosing.
+
+use core::time::Duration;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The unit of the number in a timeout header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TimeoutUnit {
+    /// Whole seconds.
+    Seconds,
+    /// Whole milliseconds, as in Envoy's `x-envoy-expected-rq-timeout-ms`.
+    Milliseconds,
+    /// Whole microseconds.
+    Microseconds,
+}
+
+/// The name of a header and the unit of its number.
+#[derive(Clone, Debug)]
+pub(super) struct TimeoutHeader {
+    pub(super) name: HeaderName,
+    pub(super) unit: TimeoutUnit,
+}
+
+impl TimeoutHeader {
+    /// Reads the timeout; `None` if there is none, or it is malformed. More than a `u64` holds is as much as it does.
+    pub(super) fn read(&self, headers: &HeaderMap) -> Option<Duration> {
+        let digits = headers.get(&self.name)?.to_str().ok()?.trim_ascii();
+        // Digits only: not the sign that `u64` would read.
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let number = digits.parse().unwrap_or(u64::MAX);
+        Some(match self.unit {
+            TimeoutUnit::Seconds => Duration::from_secs(number),
+            TimeoutUnit::Milliseconds => Duration::from_millis(number),
+            TimeoutUnit::Microseconds => Duration::from_micros(number),
+        })
+    }
+
+    /// Writes a timeout, rounded down so that a server never gets more than is left, but at least 1.
+    pub(super) fn write(&self, headers: &mut HeaderMap, timeout: Duration) {
+        let number = match self.unit {
+            TimeoutUnit::Seconds => u128::from(timeout.as_secs()),
+            TimeoutUnit::Milliseconds => timeout.as_millis(),
+            TimeoutUnit::Microseconds => timeout.as_micros(),
+        };
+        let number = u64::try_from(number).unwrap_or(u64::MAX).max(1);
+        headers.insert(self.name.clone(), HeaderValue::from(number));
+    }
+}

@@ -1,0 +1,32 @@
+//! The deadline of a request: from its header, its extensions, and the layer's own default.
+
+use super::{Protocol, TimeoutHeader};
+use crate::Head;
+use core::time::Duration;
+use damper_core::deadline::Deadline;
+
+/// Where a layer takes the deadline of a request from.
+#[derive(Clone, Debug)]
+pub(super) struct Timeouts {
+    /// The layer's own timeout.
+    pub(super) default: Option<Duration>,
+    /// The header of requests that are not gRPC's.
+    pub(super) header: Option<TimeoutHeader>,
+}
+
+impl Timeouts {
+    pub(super) fn new(default: Option<Duration>) -> Self {
+        Self { default, header: None }
+    }
+
+    /// Returns the earliest deadline that anything sets for this request.
+    ///
+    /// A malformed header sets none, so it cannot lengthen the default.
+    pub(super) fn deadline(&self, head: &Head<'_>, protocol: &Protocol) -> Deadline {
+        let requested = protocol.read_timeout(head.headers, self.header.as_ref());
+        let timeout = requested.into_iter().chain(self.default).min();
+        let own = timeout.map_or(Deadline::NEVER, Deadline::after);
+        // An outer layer or the handler may have set one.
+        head.extensions.get::<Deadline>().map_or(own, |outer| own.earlier(*outer))
+    }
+}

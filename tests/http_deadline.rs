@@ -1,0 +1,375 @@
+//! Deadlines of HTTP servers and clients.
+#![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
+
+#[path = "http/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod support;
+
+use bytes::Bytes;
+use damper::http::{ClientDeadlineLayer, DeadlineLayer, TimeoutUnit};
+use damper::{Deadline, DeadlineExceeded};
+use futures_util::{StreamExt, stream};
+use http::{HeaderName, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Empty, Full, StreamBody};
+use hyper_util::client::legacy::Client as PooledClient;
+use hyper_util::rt::TokioExecutor;
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::{Ready, pending, ready};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use support::{Client, serve};
+use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+
+const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
+const SHORT: Duration = Duration::from_millis(150);
+/// A deadline, and the part of it that a head takes whose body stalls.
+const DEADLINE: Duration = Duration::from_millis(400);
+const HEAD: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(60);
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+fn server(timeout: Duration) -> DeadlineLayer<damper::time::TokioSleep> {
+    DeadlineLayer::new(timeout).header(TIMEOUT, TimeoutUnit::Milliseconds)
+}
+
+fn client(timeout: Duration) -> ClientDeadlineLayer<damper::time::TokioSleep> {
+    ClientDeadlineLayer::new(timeout).header(TIMEOUT, TimeoutUnit::Milliseconds)
+}
+
+fn request(timeout: Option<&str>) -> Request<Empty<Bytes>> {
+    let mut request = Request::get("http://test.example/").body(Empty::new()).unwrap();
+    if let Some(timeout) = timeout {
+        request.headers_mut().insert(TIMEOUT, timeout.parse().unwrap());
+    }
+    request
+}
+
+/// Sets the flag when it is dropped.
+struct DropFlag(Arc<AtomicBool>);
+
+impl Drop for DropFlag {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// One frame, and then nothing, without an end.
+fn stalled_body(dropped: Arc<AtomicBool>) -> impl http_body::Body<Data = Bytes, Error = Infallible> + Send {
+    let flag = DropFlag(dropped);
+    let frames = stream::iter([Ok(Frame::data(Bytes::from("first")))]).chain(stream::pending());
+    StreamBody::new(frames.inspect(move |_| _ = &flag))
+}
+
+/// Answers with the deadline that the handler got.
+fn tell_deadline<B>(request: Request<B>) -> Ready<Result<Response<Full<Bytes>>, Infallible>> {
+    let deadline = request.extensions().get::<Deadline>().unwrap();
+    ready(Ok(Response::new(Full::from(deadline.specified().as_millis().to_string()))))
+}
+
+async fn text<B: http_body::Body<Data = Bytes, Error: std::fmt::Debug>>(response: Response<B>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn handler_gets_the_smaller_of_header_and_default() {
+    let service = server(Duration::from_secs(2)).layer(service_fn(tell_deadline));
+    for (header, expected) in [
+        (None, "2000"),
+        (Some("500"), "500"),
+        (Some(" 500 "), "500"),
+        (Some("5000"), "2000"),
+        // Malformed ones change nothing.
+        (Some(""), "2000"),
+        (Some("+500"), "2000"),
+        (Some("-1"), "2000"),
+        (Some("0.5"), "2000"),
+        (Some("500ms"), "2000"),
+        (Some("99999999999999999999999"), "2000"),
+    ] {
+        let response = service.clone().oneshot(request(header)).await.unwrap();
+        assert_eq!(text(response).await, expected, "{header:?}");
+    }
+}
+
+#[tokio::test]
+async fn each_unit_of_a_header_is_read_and_written() {
+    for (unit, sent) in
+        [(TimeoutUnit::Seconds, "7"), (TimeoutUnit::Milliseconds, "7000"), (TimeoutUnit::Microseconds, "7000000")]
+    {
+        let service = DeadlineLayer::new(LONG).header(TIMEOUT, unit).layer(service_fn(tell_deadline));
+        assert_eq!(text(service.oneshot(request(Some(sent))).await.unwrap()).await, "7000");
+        let seen = sent_timeout(ClientDeadlineLayer::new(LONG).header(TIMEOUT, unit), request(Some(sent))).await;
+        let (seen, sent): (u64, u64) = (seen.unwrap().unwrap(), sent.parse().unwrap());
+        assert!(seen <= sent && seen >= sent * 6 / 7, "{unit:?}: {seen} of {sent}");
+    }
+}
+
+#[tokio::test]
+async fn inner_layer_cannot_lengthen_the_deadline() {
+    let inner = ServiceBuilder::new().layer(server(Duration::from_secs(2))).layer(server(LONG));
+    let response = inner.service_fn(tell_deadline).oneshot(request(None)).await.unwrap();
+    assert_eq!(text(response).await, "2000");
+}
+
+#[tokio::test]
+async fn request_that_arrives_expired_is_answered_without_a_call() {
+    let hits = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&hits);
+    let service = server(LONG).layer(service_fn(move |request| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        tell_deadline::<Empty<Bytes>>(request)
+    }));
+    let response = service.oneshot(request(Some("0"))).await.unwrap();
+    assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
+    assert_eq!(response.headers()["cache-control"], "no-store");
+    assert!(text(response).await.starts_with("deadline of 0"));
+    assert_eq!(hits.load(Ordering::SeqCst), 0);
+}
+
+/// By HTTP/1.1 and by HTTP/2, over real sockets.
+#[tokio::test]
+async fn slow_handler_is_dropped_and_answered_504() {
+    let dropped = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&dropped);
+    let address = serve(move |_| {
+        let flag = Arc::clone(&flag);
+        server(LONG).layer(hyper::service::service_fn(move |_| {
+            let flag = DropFlag(Arc::clone(&flag));
+            async move {
+                let _flag = flag;
+                pending::<Result<Response<Full<Bytes>>, Infallible>>().await
+            }
+        }))
+    })
+    .await;
+    for mut client in [Client::of(address).await, Client::http2(address).await] {
+        dropped.store(false, Ordering::SeqCst);
+        let began = Instant::now();
+        let response = client.get_with("/", &[("x-timeout-ms", "150")]).await;
+        assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
+        assert!(began.elapsed() >= SHORT);
+        assert!(dropped.load(Ordering::SeqCst));
+    }
+}
+
+/// A handler that blocks its thread is ready when it is looked at again.
+#[tokio::test]
+async fn late_result_is_discarded() {
+    let service = service_fn(|_: Request<Empty<Bytes>>| async {
+        std::thread::sleep(SHORT * 2);
+        Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("late")))
+    });
+    let response = server(SHORT).layer(service).oneshot(request(None)).await.unwrap();
+    assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
+    let error = client(SHORT).layer(service).oneshot(request(None)).await.unwrap_err();
+    assert_eq!(DeadlineExceeded::find_in(&*error).unwrap().specified(), SHORT);
+}
+
+/// The head takes most of the time, so a timeout of the body alone would last longer.
+#[tokio::test]
+async fn stalled_body_is_cut_off_by_the_deadline_of_its_head() {
+    let dropped = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&dropped);
+    let address = serve(move |_| {
+        let flag = Arc::clone(&flag);
+        server(DEADLINE).layer(hyper::service::service_fn(move |_| {
+            let flag = Arc::clone(&flag);
+            async move {
+                tokio::time::sleep(HEAD).await;
+                Ok::<_, Infallible>(Response::new(stalled_body(flag)))
+            }
+        }))
+    })
+    .await;
+    let began = Instant::now();
+    let client = PooledClient::builder(TokioExecutor::new()).build_http();
+    let get = Request::get(format!("http://{address}/")).body(Empty::<Bytes>::new()).unwrap();
+    let mut body = client.request(get).await.unwrap().into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "first");
+    assert!(body.frame().await.unwrap().is_err());
+    let elapsed = began.elapsed();
+    assert!(elapsed >= DEADLINE && elapsed < DEADLINE + HEAD, "{elapsed:?}");
+    assert!(dropped.load(Ordering::SeqCst));
+}
+
+#[tokio::test]
+async fn frame_that_is_late_is_discarded() {
+    let service = service_fn(|_: Request<Empty<Bytes>>| {
+        let frames = stream::iter(["in time", "late"]).map(|text| Ok::<_, Infallible>(Frame::data(Bytes::from(text))));
+        ready(Ok::<_, Infallible>(Response::new(StreamBody::new(frames))))
+    });
+    let mut body = server(SHORT).layer(service).oneshot(request(None)).await.unwrap().into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    std::thread::sleep(SHORT);
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert!(DeadlineExceeded::find_in(&*error).is_some());
+    assert!(body.frame().await.is_none());
+    assert!(http_body::Body::is_end_stream(&body));
+}
+
+#[tokio::test]
+async fn response_that_is_ready_needs_no_timer() {
+    let sleeps = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sleeps);
+    let sleep = move |duration| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(duration)
+    };
+    let service = ServiceBuilder::new()
+        .layer(ClientDeadlineLayer::sleeping_by(LONG, sleep.clone()))
+        .layer(DeadlineLayer::sleeping_by(LONG, sleep))
+        .service_fn(tell_deadline);
+    assert_eq!(text(service.oneshot(request(None)).await.unwrap()).await, "60000");
+    assert_eq!(sleeps.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn sleep_that_ends_early_cuts_nothing_off_early() {
+    let layer = DeadlineLayer::sleeping_by(SHORT, |duration: Duration| tokio::time::sleep(duration / 3));
+    let began = Instant::now();
+    let service = service_fn(|_: Request<Empty<Bytes>>| pending::<Result<Response<Full<Bytes>>, Infallible>>());
+    let response = layer.layer(service).oneshot(request(None)).await.unwrap();
+    assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
+    assert!(began.elapsed() >= SHORT);
+}
+
+#[tokio::test]
+async fn spawned_work_outlives_the_deadline() {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let sender = Mutex::new(Some(sender));
+    let service = service_fn(|_: Request<Empty<Bytes>>| {
+        let sender = sender.lock().unwrap().take().unwrap();
+        async move {
+            tokio::spawn(async move {
+                tokio::time::sleep(SHORT * 2).await;
+                sender.send("audited").unwrap();
+            });
+            pending::<Result<Response<Full<Bytes>>, Infallible>>().await
+        }
+    });
+    let response = server(SHORT).layer(service).oneshot(request(None)).await.unwrap();
+    assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
+    assert_eq!(receiver.await.unwrap(), "audited");
+}
+
+/// What a server gets in the header, if the request is sent.
+async fn sent_timeout(
+    layer: ClientDeadlineLayer<damper::time::TokioSleep>,
+    request: Request<Empty<Bytes>>,
+) -> Result<Option<u64>, BoxError> {
+    let sent = Mutex::new(None);
+    let service = service_fn(|request: Request<Empty<Bytes>>| {
+        let timeout = request.headers().get(TIMEOUT).map(|value| value.to_str().unwrap().parse().unwrap());
+        *sent.lock().unwrap() = Some(timeout);
+        ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())))
+    });
+    let result = layer.layer(service).oneshot(request).await;
+    let sent = sent.lock().unwrap().take();
+    assert_eq!(result.is_ok(), sent.is_some());
+    result.map(|_| sent.unwrap())
+}
+
+#[tokio::test]
+async fn client_sends_the_smallest_of_what_is_left() {
+    let of = |millis| Deadline::after(Duration::from_millis(millis));
+    for (own, header, extension, least, most) in [
+        (2_000, None, None, 1_900, 2_000),
+        (2_000, None, Some(5_000), 1_900, 2_000),
+        (2_000, None, Some(1_000), 900, 1_000),
+        (2_000, Some("500"), Some(1_000), 400, 500),
+        (2_000, Some("5000"), None, 1_900, 2_000),
+        (2_000, Some("x"), None, 1_900, 2_000),
+    ] {
+        let mut request = request(header);
+        if let Some(millis) = extension {
+            request.extensions_mut().insert(of(millis));
+        }
+        let sent = sent_timeout(client(Duration::from_millis(own)), request).await.unwrap().unwrap();
+        assert!((least..=most).contains(&sent), "{sent} of {own}, {header:?}, {extension:?}");
+    }
+}
+
+#[tokio::test]
+async fn client_subtracts_the_margin() {
+    let layer = client(Duration::from_secs(2)).margin(Duration::from_millis(500));
+    let sent = sent_timeout(layer.clone(), request(None)).await.unwrap().unwrap();
+    assert!((1_400..1_500).contains(&sent), "{sent}");
+    // What is left is no more than the margin.
+    let error = sent_timeout(layer, request(Some("500"))).await.unwrap_err();
+    assert_eq!(DeadlineExceeded::find_in(&*error).unwrap().specified(), Duration::from_millis(500));
+}
+
+#[tokio::test]
+async fn client_without_a_timeout_only_passes_deadlines_on() {
+    let layer = ClientDeadlineLayer::propagating().header(TIMEOUT, TimeoutUnit::Milliseconds);
+    assert_eq!(sent_timeout(layer.clone(), request(None)).await.unwrap(), None);
+    let mut with_deadline = request(None);
+    with_deadline.extensions_mut().insert(Deadline::after(Duration::from_secs(1)));
+    assert!(sent_timeout(layer, with_deadline).await.unwrap().unwrap() < 1_000);
+}
+
+#[tokio::test]
+async fn less_than_one_unit_is_sent_as_one() {
+    let layer = ClientDeadlineLayer::new(Duration::from_millis(900)).header(TIMEOUT, TimeoutUnit::Seconds);
+    assert_eq!(sent_timeout(layer, request(None)).await.unwrap(), Some(1));
+}
+
+#[tokio::test]
+async fn client_sends_nothing_once_the_deadline_has_passed() {
+    let deadline = Deadline::after(SHORT);
+    tokio::time::sleep(SHORT).await;
+    let mut request = request(None);
+    request.extensions_mut().insert(deadline);
+    let error = sent_timeout(client(LONG), request).await.unwrap_err();
+    let exceeded = DeadlineExceeded::find_in(&*error).unwrap();
+    assert_eq!(exceeded.specified(), SHORT);
+    assert!(exceeded.elapsed() >= SHORT);
+}
+
+/// The server has no deadlines: it sends its head, and then nothing.
+#[tokio::test]
+async fn client_cuts_off_calls_and_bodies_by_one_deadline() {
+    let is_silent = Arc::new(AtomicBool::new(true));
+    let silent = Arc::clone(&is_silent);
+    let address = serve(move |_| {
+        let silent = Arc::clone(&silent);
+        hyper::service::service_fn(move |_| {
+            let silent = silent.load(Ordering::SeqCst);
+            async move {
+                if silent {
+                    pending::<()>().await;
+                }
+                tokio::time::sleep(HEAD).await;
+                Ok::<_, Infallible>(Response::new(stalled_body(Arc::default())))
+            }
+        })
+    })
+    .await;
+    let get = || Request::get(format!("http://{address}/")).body(Empty::<Bytes>::new()).unwrap();
+    let mut client = client(DEADLINE).layer(PooledClient::builder(TokioExecutor::new()).build_http());
+
+    let error = client.ready().await.unwrap().call(get()).await.unwrap_err();
+    assert_eq!(DeadlineExceeded::find_in(&*error).unwrap().specified(), DEADLINE);
+
+    is_silent.store(false, Ordering::SeqCst);
+    let began = Instant::now();
+    let mut body = client.ready().await.unwrap().call(get()).await.unwrap().into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "first");
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert!(DeadlineExceeded::find_in(&*error).is_some(), "{error}");
+    let elapsed = began.elapsed();
+    assert!(elapsed >= DEADLINE && elapsed < DEADLINE + HEAD, "{elapsed:?}");
+}
+
+#[tokio::test]
+async fn other_errors_reach_the_caller() {
+    let service = service_fn(|_: Request<Empty<Bytes>>| {
+        ready(Err::<Response<Empty<Bytes>>, _>(std::io::Error::other("refused")))
+    });
+    let error = client(LONG).layer(service).oneshot(request(None)).await.unwrap_err();
+    assert_eq!(error.downcast_ref::<std::io::Error>().unwrap().to_string(), "refused");
+}
