@@ -89,6 +89,7 @@ pub mod internal;
 mod limit;
 mod peer;
 mod rate_limit;
+mod retry;
 mod telemetry;
 pub mod wire;
 
@@ -109,3 +110,4 @@ pub use limit::{
 pub use limit::{Wait, WaitFuture};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer};
+pub use retry::{ClassifyFailure, Idempotent, ReplayableBody, RetryLayer, Retrying, RetryingFuture, TransientFailures};
