@@ -5,6 +5,7 @@ use crate::ResponseHead;
 use crate::wire;
 use core::error::Error;
 use core::iter::successors;
+use damper_core::internal::source_of;
 use damper_core::retry::{AnyError, Failure};
 use http::StatusCode;
 use std::io;
@@ -78,7 +79,7 @@ fn hinted(failure: Failure, head: &ResponseHead<'_>) -> Failure {
 
 /// Returns whether the error shows that nothing of the request reached a server.
 fn is_unsent(error: &(dyn Error + 'static)) -> bool {
-    successors(Some(error), |&error| error.source()).any(|error| {
+    successors(Some(error), |&error| source_of(error)).any(|error| {
         #[cfg(feature = "hyper")]
         if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
             return true;
