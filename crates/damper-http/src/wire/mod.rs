@@ -3,8 +3,8 @@
 //! | header | written or read by | source |
 //! |---|---|---|
 //! | `Retry-After` | [`retry_after`], [`retry_after_in`] | RFC 9110, section 10.2.3 |
-//! | `RateLimit-Policy`, `RateLimit` | [`RateLimitHeaders`] | draft-ietf-httpapi-ratelimit-headers, RFC 9651 |
-//! | `X-RateLimit-Limit`, `-Remaining`, `-Reset` | [`x_rate_limit`] | custom, without a document |
+//! | `RateLimit-Policy`, `RateLimit` | [`RateLimitHeaders`], [`RateLimitStatus`] | draft-ietf-httpapi-ratelimit-headers, RFC 9651 |
+//! | `X-RateLimit-Limit`, `-Remaining`, `-Reset` | [`x_rate_limit`], [`RateLimitStatus`] | custom, without a document |
 //! | `X-Forwarded-For` | [`TrustedProxies`] | custom, without a document |
 //! | `Forwarded` | [`TrustedProxies::forwarded`] | RFC 7239 |
 //!
@@ -14,7 +14,9 @@
 // | file | idea |
 // |---|---|
 // | `retry_after` | `Retry-After`, written and read |
-// | `rate_limit` | `RateLimit-Policy` and `RateLimit` |
+// | `rate_limit` | `RateLimit-Policy` and `RateLimit`, written |
+// | `rate_limit_status` | what a server says of its limit, read from any of these headers |
+// | `string_items` | lists of structured fields, read |
 // | `policies` | values of `RateLimit-Policy` that were formatted before |
 // | `x_rate_limit` | `X-RateLimit-Limit`, `-Remaining`, `-Reset` |
 // | `trusted_proxies` | the client's address, from what trusted proxies wrote |
@@ -25,12 +27,15 @@ mod forwarded;
 mod node;
 mod policies;
 mod rate_limit;
+mod rate_limit_status;
 mod retry_after;
+mod string_items;
 mod trusted_proxies;
 mod x_forwarded_for;
 mod x_rate_limit;
 
 pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders, RateLimitNameError};
+pub use rate_limit_status::RateLimitStatus;
 pub use retry_after::{retry_after, retry_after_in};
 pub use trusted_proxies::{TrustedProxies, TrustedProxiesError};
 pub use x_forwarded_for::{X_FORWARDED_FOR, leftmost_forgeable};
