@@ -203,6 +203,9 @@ fn types_of_http_have_the_traits_users_expect() {
         AtBodyEnd: shared cloned defaulted,
         BodyErrors: shared cloned defaulted,
         BodyEnd<'static>: debug,
+        // retries
+        Idempotent: key defaulted,
+        TransientFailures: key defaulted,
         // requests and responses
         Head<'static>: shared cloned,
         ResponseHead<'static>: shared cloned,
@@ -211,6 +214,7 @@ fn types_of_http_have_the_traits_users_expect() {
         // wire
         RateLimitHeaders: shared cloned,
         RateLimitNameError: cloned error,
+        RateLimitStatus: key,
         TrustedProxies: shared cloned defaulted,
         TrustedProxiesError: cloned error,
     }
@@ -228,7 +232,7 @@ fn types_of_grpc_have_the_traits_users_expect() {
 }
 
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 11] = [
     "ByKey",
     "CallGuard",
     "CircuitBreakFuture",
@@ -237,6 +241,9 @@ const ELSEWHERE: [&str; 8] = [
     "PacedSink",
     "PacedStream",
     "RateLimitFuture",
+    "RetryLayer",
+    "Retrying",
+    "RetryingFuture",
 ];
 
 /// The table has every type of the recorded public API.
