@@ -222,6 +222,9 @@ fn types_of_http_have_the_traits_users_expect() {
         ClientDeadlineFuture<Ready<()>, TokioSleep>: debug,
         DeadlineBody<(), TokioSleep>: shared,
         TimeoutUnit: key,
+        // retries
+        Idempotent: key defaulted,
+        TransientFailures: key defaulted,
         // requests and responses
         Head<'static>: shared cloned,
         ResponseHead<'static>: shared cloned,
@@ -230,6 +233,7 @@ fn types_of_http_have_the_traits_users_expect() {
         // wire
         RateLimitHeaders: shared cloned,
         RateLimitNameError: cloned error,
+        RateLimitStatus: key,
         TrustedProxies: shared cloned defaulted,
         TrustedProxiesError: cloned error,
     }
@@ -247,7 +251,7 @@ fn types_of_grpc_have_the_traits_users_expect() {
 }
 
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 11] = [
     "ByKey",
     "CallGuard",
     "CircuitBreakFuture",
@@ -256,6 +260,9 @@ const ELSEWHERE: [&str; 8] = [
     "PacedSink",
     "PacedStream",
     "RateLimitFuture",
+    "RetryLayer",
+    "Retrying",
+    "RetryingFuture",
 ];
 
 /// The table has every type of the recorded public API.

@@ -8,6 +8,7 @@ mod wire {
     mod model;
     mod proxies;
     mod rate_limit;
+    mod rate_limit_status;
     mod retry_after;
     mod trusted_proxies;
 }

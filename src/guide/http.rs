@@ -120,6 +120,30 @@
 //! probe cannot last for ever. A breaker inside of the retries counts each try, trips on a single bad call, and makes
 //! the others wait for nothing.
 //!
+//! Retries are a layer too. It sends again what may be sent twice, keeps to the server's `Retry-After` and to the
+//! [`Deadline`](crate::Deadline) in a request's extensions, and all callers share one budget:
+//!
+#![cfg_attr(all(feature = "tower", feature = "tokio"), doc = "```")]
+#![cfg_attr(not(all(feature = "tower", feature = "tokio")), doc = "```text")]
+//! use damper::http::{CircuitBreakerLayer, RetryLayer};
+//! use damper::{BreakerConfig, Retry, RetryBudget};
+//! use http_body_util::Empty;
+//! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+//! use tower::ServiceBuilder;
+//!
+//! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // 20 % of first attempts, 10 a second at least
+//!
+//! let client = ServiceBuilder::new()
+//!     .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()))
+//!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)))
+//!     .service(Client::builder(TokioExecutor::new()).build_http::<Empty<bytes::Bytes>>());
+//! # let _ = client;
+//! ```
+//!
+//! A server that states its limit before it refuses lets a client slow down in time:
+//! [`RateLimitStatus`](crate::wire::RateLimitStatus) reads what is left from a response, and its
+//! [`pace`](crate::wire::RateLimitStatus::pace) spreads it.
+//!
 //! An open breaker answers at once, even while the service behind it is not ready: a service of tower with one breaker
 //! is then ready without asking the inner service. With one breaker per host the request decides, so the inner service
 //! has to be ready first.

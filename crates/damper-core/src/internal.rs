@@ -11,7 +11,14 @@ use crate::deadline::{Deadline, DeadlineExceeded};
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::time::Clock;
+use core::error::Error;
 use core::hash::{BuildHasher, Hash};
+
+/// Returns the error that an error wraps. That of an I/O error is what it was made of, which `Error::source` skips.
+#[must_use]
+pub fn source_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    crate::breaker::source_of(error)
+}
 
 /// Refuses a call that may be made again at once.
 #[must_use]

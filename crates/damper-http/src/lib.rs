@@ -1,17 +1,17 @@
-//! Rate limits for HTTP servers and circuit breakers for HTTP clients.
+//! Rate limits for HTTP servers, circuit breakers and retries for HTTP clients.
 //!
 //! | in | use | with the feature |
 //! |---|---|---|
 //! | an axum server | [`RateLimitLayer`], by `Router::layer` | `axum` |
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
-//! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] | `tower`, or `hyper` |
+//! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] | `tower`, or `hyper`; `tokio` for its timer |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
 //! | a tonic client | [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())` | `tonic` |
 //!
 //! A limiter protects the receiver of load, so it belongs to the server's side. A breaker protects the caller from a
-//! failing callee, so it belongs to the client's side.
+//! failing callee, so it belongs to the client's side, and outside of retries.
 //!
 //! | layer | one for all requests | one for each | your own |
 //! |---|---|---|---|
@@ -94,6 +94,7 @@ pub mod internal;
 mod limit;
 mod peer;
 mod rate_limit;
+mod retry;
 mod telemetry;
 pub mod wire;
 
@@ -118,3 +119,4 @@ pub use limit::{
 pub use limit::{Wait, WaitFuture};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer};
+pub use retry::{ClassifyFailure, Idempotent, ReplayableBody, RetryLayer, Retrying, RetryingFuture, TransientFailures};

@@ -65,7 +65,10 @@ pub struct RetryError<E> {
 }
 
 impl<E> RetryError<E> {
-    pub(super) const fn new(reason: GaveUp, attempts: u32, elapsed: Duration, error: Option<E>) -> Self {
+    /// Creates the error of a call that was given up after so many attempts and so much time, for middleware that makes its
+    /// attempts itself.
+    #[must_use]
+    pub const fn new(reason: GaveUp, attempts: u32, elapsed: Duration, error: Option<E>) -> Self {
         Self { reason, attempts, elapsed, error }
     }
 

@@ -117,6 +117,12 @@ impl Failure {
     pub const fn may_retry(&self) -> bool {
         !matches!(self.kind, FailureKind::Fatal)
     }
+
+    /// Returns whether no server can have [processed](Self::unprocessed) the call, so that another attempt cannot do harm.
+    #[must_use]
+    pub const fn is_unprocessed(&self) -> bool {
+        self.is_unprocessed
+    }
 }
 
 /// Says what the outcome of an attempt means: `None` for a success, or else which failure it is.

@@ -3,8 +3,8 @@
 //! | header | written or read by | source |
 //! |---|---|---|
 //! | `Retry-After` | [`retry_after`], [`retry_after_in`] | RFC 9110, section 10.2.3 |
-//! | `RateLimit-Policy`, `RateLimit` | [`RateLimitHeaders`] | draft-ietf-httpapi-ratelimit-headers, RFC 9651 |
-//! | `X-RateLimit-Limit`, `-Remaining`, `-Reset` | [`x_rate_limit`] | custom, without a document |
+//! | `RateLimit-Policy`, `RateLimit` | [`RateLimitHeaders`], [`RateLimitStatus`] | draft-ietf-httpapi-ratelimit-headers, RFC 9651 |
+//! | `X-RateLimit-Limit`, `-Remaining`, `-Reset` | [`x_rate_limit`], [`RateLimitStatus`] | custom, without a document |
 //! | `grpc-timeout` | [`grpc_timeout`], [`grpc_timeout_in`] | gRPC over HTTP/2 |
 //! | `X-Forwarded-For` | [`TrustedProxies`] | custom, without a document |
 //! | `Forwarded` | [`TrustedProxies::forwarded`] | RFC 7239 |
@@ -15,7 +15,9 @@
 // | file | idea |
 // |---|---|
 // | `retry_after` | `Retry-After`, written and read |
-// | `rate_limit` | `RateLimit-Policy` and `RateLimit` |
+// | `rate_limit` | `RateLimit-Policy` and `RateLimit`, written |
+// | `rate_limit_status` | what a server says of its limit, read from any of these headers |
+// | `string_items` | lists of structured fields, read |
 // | `policies` | values of `RateLimit-Policy` that were formatted before |
 // | `x_rate_limit` | `X-RateLimit-Limit`, `-Remaining`, `-Reset` |
 // | `grpc_timeout` | `grpc-timeout`, written and read |
@@ -28,13 +30,16 @@ mod grpc_timeout;
 mod node;
 mod policies;
 mod rate_limit;
+mod rate_limit_status;
 mod retry_after;
+mod string_items;
 mod trusted_proxies;
 mod x_forwarded_for;
 mod x_rate_limit;
 
 pub use grpc_timeout::{GRPC_TIMEOUT, grpc_timeout, grpc_timeout_in};
 pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders, RateLimitNameError};
+pub use rate_limit_status::RateLimitStatus;
 pub use retry_after::{retry_after, retry_after_in};
 pub use trusted_proxies::{TrustedProxies, TrustedProxiesError};
 pub use x_forwarded_for::{X_FORWARDED_FOR, leftmost_forgeable};

@@ -62,10 +62,15 @@ pub fn retry_after_in(headers: &HeaderMap) -> Option<Duration> {
     let value = text(headers, &RETRY_AFTER)?;
     seconds(value).or_else(|| {
         let then = httpdate::parse_http_date(value).ok()?;
-        let now = text(headers, &DATE).and_then(|date| httpdate::parse_http_date(date).ok());
         // An error says that `then` is before.
-        Some(then.duration_since(now.unwrap_or_else(SystemTime::now)).unwrap_or_default())
+        Some(then.duration_since(date_of(headers)).unwrap_or_default())
     })
+}
+
+/// Returns when the response was made: its `Date`, or else now.
+pub(super) fn date_of(headers: &HeaderMap) -> SystemTime {
+    let date = text(headers, &DATE).and_then(|date| httpdate::parse_http_date(date).ok());
+    date.unwrap_or_else(SystemTime::now)
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

@@ -1,0 +1,24 @@
+//! What a response says about another attempt.
+
+use crate::ResponseHead;
+use damper_core::retry::Failure;
+
+/// Says whether another attempt may help after a response, or after the error in its place: `None` for a response that
+/// the caller wants, or else which failure it is.
+///
+/// Every closure with these arguments implements it. The closure names the type of the service's error.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which responses of a service to retry whose error is `{E}`",
+    note = "for an error in a box, name what to retry: \
+    `.when(|response: Result<&damper::http::ResponseHead, &{E}>| TransientFailures::judge(response.map_err(|error| &**error as _)))`"
+)]
+pub trait ClassifyFailure<E> {
+    /// Returns which failure it is; `None` for a success.
+    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure>;
+}
+
+impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Option<Failure>> ClassifyFailure<E> for F {
+    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+        self(response)
+    }
+}

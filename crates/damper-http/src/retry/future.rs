@@ -1,0 +1,160 @@
+//! A call on its way through its attempts.
+
+use super::call::{Call, Judgement};
+use super::callee::Callee;
+use super::{ClassifyFailure, ReplayableBody};
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+use damper_core::deadline::Deadline;
+use damper_core::retry::{Budget, GaveUp, RetryError};
+use damper_core::time::{Clock, Sleep};
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// The future of [`Retrying`](super::Retrying).
+    ///
+    /// The first attempt was begun by the service's `call`.
+    ///
+    /// # Errors
+    ///
+    /// [`RetryError`], where the last attempt ended with an error, or the deadline passed during it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it drops the attempt in flight, and makes no other.
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct RetryingFuture<S: Callee<Request<Q>>, Q, C, B, V, Z: Sleep> {
+        call: Call<Q, C, B, V, Z>,
+        // For other attempts; None if there cannot be one.
+        service: Option<S>,
+        // Of the previous attempt.
+        error: Option<S::Error>,
+        #[pin]
+        stage: Stage<S::Future, Z::Sleeping>,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage<F, T> {
+        // An attempt is in flight.
+        Calling { #[pin] attempt: F, #[pin] until_deadline: Option<T> },
+        // Before the next attempt.
+        Waiting { #[pin] wait: T },
+        // Until the service is ready for the next attempt.
+        Readying { #[pin] until_deadline: Option<T> },
+        // The deadline had passed before the first attempt.
+        Expired,
+        Over,
+    }
+}
+
+impl<S, Q, C, B, V, Z> RetryingFuture<S, Q, C, B, V, Z>
+where
+    S: Callee<Request<Q>>,
+    Z: Sleep,
+{
+    /// A call whose first attempt is in flight.
+    pub(super) fn calling(call: Call<Q, C, B, V, Z>, attempt: S::Future, service: Option<S>) -> Self {
+        Self { call, service, error: None, stage: Stage::Calling { attempt, until_deadline: None } }
+    }
+
+    /// A call that is not made.
+    pub(super) fn expired(call: Call<Q, C, B, V, Z>) -> Self {
+        Self { call, service: None, error: None, stage: Stage::Expired }
+    }
+}
+
+impl<S, Q, C, B, V, Z, R> Future for RetryingFuture<S, Q, C, B, V, Z>
+where
+    S: Callee<Request<Q>, Response = Response<R>>,
+    Q: ReplayableBody,
+    C: Clock + Clone + Send + Sync + 'static,
+    B: Budget,
+    V: ClassifyFailure<S::Error>,
+    Z: Sleep,
+{
+    type Output = Result<Response<R>, RetryError<S::Error>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let deadline = GaveUp::Deadline { hint: None };
+        let result = loop {
+            let sleep = &this.call.settings.sleep;
+            match this.stage.as_mut().project() {
+                StageProjection::Calling { attempt, until_deadline } => {
+                    let Poll::Ready(outcome) = attempt.poll(context) else {
+                        ready!(poll_deadline(until_deadline, this.call.deadline(), sleep, context));
+                        break Err(this.call.give_up(deadline, this.error.take()));
+                    };
+                    match this.call.judge(outcome) {
+                        Judgement::Over(result) => break result,
+                        Judgement::Again(wait, error) => {
+                            *this.error = error;
+                            let wait = this.call.settings.sleep.sleep(wait);
+                            this.stage.set(Stage::Waiting { wait });
+                        }
+                    }
+                }
+                StageProjection::Waiting { wait } => {
+                    ready!(wait.poll(context));
+                    this.stage.set(Stage::Readying { until_deadline: None });
+                }
+                StageProjection::Readying { until_deadline } => {
+                    let Some(service) = this.service else { return Poll::Pending };
+                    if this.call.deadline().is_expired() {
+                        break Err(this.call.give_up(deadline, this.error.take()));
+                    }
+                    let Poll::Ready(polled) = service.poll_ready(context) else {
+                        ready!(poll_deadline(until_deadline, this.call.deadline(), sleep, context));
+                        break Err(this.call.give_up(deadline, this.error.take()));
+                    };
+                    if let Err(error) = polled {
+                        break Err(this.call.give_up(GaveUp::NotRetryable, Some(error)));
+                    }
+                    let Some(request) = this.call.next_request() else { return Poll::Pending };
+                    let attempt = service.call(request);
+                    this.stage.set(Stage::Calling { attempt, until_deadline: None });
+                }
+                StageProjection::Expired => break Err(RetryError::new(deadline, 0, Duration::ZERO, None)),
+                // Polled again after it was ready.
+                StageProjection::Over => return Poll::Pending,
+            }
+        };
+        this.stage.set(Stage::Over);
+        Poll::Ready(result)
+    }
+}
+
+/// Polls until the deadline has passed.
+fn poll_deadline<C: Clock, Z: Sleep>(
+    mut timer: Pin<&mut Option<Z::Sleeping>>,
+    deadline: &Deadline<C>,
+    sleep: &Z,
+    context: &mut Context<'_>,
+) -> Poll<()> {
+    if deadline.is_never() {
+        return Poll::Pending;
+    }
+    loop {
+        if let Some(sleeping) = timer.as_mut().as_pin_mut() {
+            ready!(sleeping.poll(context));
+        }
+        let left = deadline.remaining();
+        if left.is_zero() {
+            return Poll::Ready(());
+        }
+        // There was no timer yet, or its clock is ahead of the deadline's.
+        timer.set(Some(sleep.sleep(left)));
+    }
+}
+
+impl<S: Callee<Request<Q>>, Q, C, B, V, Z: Sleep> fmt::Debug for RetryingFuture<S, Q, C, B, V, Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_calling = matches!(self.stage, Stage::Calling { .. });
+        f.debug_struct("RetryingFuture").field("is_calling", &is_calling).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,159 @@
+//! How often, when, and what is tried again.
+
+use super::settings::RetrySettings;
+use super::{Retrying, TransientFailures};
+use crate::ResponseHead;
+use alloc::sync::Arc;
+use core::fmt;
+use damper_core::retry::{Failure, Retry};
+use damper_core::time::Sleep;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+
+/// Tries calls of a client's services again where that may help, by a [`Retry`] policy.
+///
+/// | question | answer |
+/// |---|---|
+/// | which requests? | those of idempotent methods, and those that the caller marks as [`Idempotent`](super::Idempotent), if their body is a [`ReplayableBody`](super::ReplayableBody). A request that provably reached no server: of every method |
+/// | after which outcomes? | [`TransientFailures`], or [`when`](Self::when) |
+/// | when? | after the policy's backoff, not before the server's `Retry-After`, and not after the deadline |
+/// | how often? | as the policy and its budget allow. A call counts once in the budget |
+///
+/// When a call is given up, the caller gets the last response as it is, or a
+/// [`RetryError`](damper_core::RetryError) with the last error.
+///
+/// Share one budget among all callers of a server. Without one, three attempts per call are three times the load on a
+/// server that is failing under its load.
+///
+/// **Deadline.** A [`Deadline`](damper_core::Deadline) in a request's extensions, on the policy's clock, is that of the
+/// whole call, waits included; so is the policy's own if it passes earlier. At the deadline the attempt in flight is
+/// dropped. A policy's own deadline is one instant for all calls of the layer, so for a service put one into each request.
+///
+/// **Connections.** A response that is not returned is dropped before the wait, with the rest of its body. HTTP/1
+/// then reuses its connection only if that rest had arrived already, and HTTP/2 resets the stream.
+///
+/// **Order.** A breaker belongs outside: a call that used up its attempts is one failure, and an open breaker costs no
+/// backoff. Refusals of a breaker or a limit inside are not retried. A timeout inside is that of one attempt.
+///
+/// ```text
+/// request ─▶ breaker ─▶ retry ─▶ timeout ─▶ transport
+/// ```
+///
+/// Clones, and all services that one makes, share the policy and its budget.
+///
+/// # Examples
+///
+/// Before hyper-util's client:
+///
+#[cfg_attr(all(feature = "tower", feature = "tokio"), doc = "```")]
+#[cfg_attr(not(all(feature = "tower", feature = "tokio")), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use core::time::Duration;
+/// use damper::http::RetryLayer;
+/// use damper::{Deadline, Retry, RetryBudget};
+/// use http_body_util::Empty;
+/// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+/// use tower::{Service, ServiceBuilder, ServiceExt};
+///
+/// static BUDGET: RetryBudget = RetryBudget::DEFAULT; // 20 % of first attempts, 10 a second at least
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let mut client = ServiceBuilder::new()
+///     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)))
+///     .service(Client::builder(TokioExecutor::new()).build_http());
+///
+/// let request = http::Request::get("http://localhost/")
+///     .extension(Deadline::after(Duration::from_secs(2)))
+///     .body(Empty::<bytes::Bytes>::new())?;
+/// let response = client.ready().await?.call(request).await?; // gave up after 3 attempts in 1.2 s: …
+/// println!("{}", response.status());
+/// # Ok(())
+/// # }
+/// ```
+pub struct RetryLayer<C, B, V, Z> {
+    settings: Arc<RetrySettings<C, B, V, Z>>,
+}
+
+#[cfg(feature = "tokio")]
+impl<C, B> RetryLayer<C, B, TransientFailures, TokioSleep> {
+    /// Creates a layer that retries [`TransientFailures`] by a policy, and sleeps by tokio's timer.
+    pub fn new(retry: Retry<C, B>) -> Self {
+        Self::sleeping_by(retry, TokioSleep)
+    }
+}
+
+impl<C, B, Z: Sleep> RetryLayer<C, B, TransientFailures, Z> {
+    /// Creates a layer that retries [`TransientFailures`] by a policy, and sleeps by the timer of any runtime.
+    pub fn sleeping_by(retry: Retry<C, B>, sleep: Z) -> Self {
+        Self { settings: Arc::new(RetrySettings { retry, failures: TransientFailures, sleep }) }
+    }
+}
+
+impl<C, B, Z> RetryLayer<C, B, TransientFailures, Z>
+where
+    Retry<C, B>: Clone,
+    Z: Clone,
+{
+    /// Sets after which responses, or errors in their place, another attempt may help. Default: [`TransientFailures`].
+    ///
+    /// The closure names the service's error. It is asked for every outcome, and its failures are retried only of requests
+    /// that may be sent again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Retry;
+    /// use damper::http::{ResponseHead, RetryLayer};
+    /// use damper::retry::Failure;
+    /// use http::StatusCode;
+    /// # type MyError = std::io::Error;
+    ///
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep)
+    ///     .when(|response: Result<&ResponseHead, &MyError>| match response {
+    ///         Ok(head) if head.status == StatusCode::CONFLICT => Some(Failure::TRANSIENT),
+    ///         Ok(_) => None,
+    ///         Err(_) => Some(Failure::FATAL),
+    ///     });
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn when<E, F>(self, failures: F) -> RetryLayer<C, B, F, Z>
+    where
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> Option<Failure>,
+    {
+        let RetrySettings { retry, sleep, .. } = &*self.settings;
+        let settings = RetrySettings { retry: retry.clone(), failures, sleep: sleep.clone() };
+        RetryLayer { settings: Arc::new(settings) }
+    }
+}
+
+impl<C, B, V, Z> RetryLayer<C, B, V, Z> {
+    /// Retries the calls of a service.
+    pub fn layer<S>(&self, service: S) -> Retrying<S, C, B, V, Z> {
+        Retrying::new(service, Arc::clone(&self.settings))
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<S, C, B, V, Z> tower_layer::Layer<S> for RetryLayer<C, B, V, Z> {
+    type Service = Retrying<S, C, B, V, Z>;
+
+    fn layer(&self, service: S) -> Retrying<S, C, B, V, Z> {
+        self.layer(service)
+    }
+}
+
+/// Clones share the policy.
+impl<C, B, V, Z> Clone for RetryLayer<C, B, V, Z> {
+    fn clone(&self) -> Self {
+        Self { settings: Arc::clone(&self.settings) }
+    }
+}
+
+impl<C, B: fmt::Debug, V, Z> fmt::Debug for RetryLayer<C, B, V, Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryLayer").field("retry", &self.settings.retry).finish_non_exhaustive()
+    }
+}

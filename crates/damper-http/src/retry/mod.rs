@@ -1,0 +1,33 @@
+//! Services whose calls are tried again.
+
+// | file | idea |
+// |---|---|
+// | `layer` | how often, when, and what |
+// | `settings` | what all calls of a layer share |
+// | `service` | a service whose calls are tried again |
+// | `future` | a call on its way through its attempts |
+// | `call` | the decision on each outcome, and the request that is kept for the next attempt |
+// | `callee` | the service that is called again, of tower or hyper |
+// | `classify` | what a response says about another attempt |
+// | `transient_failures` | what it says by default |
+// | `replayable_body` | a body that can be sent again |
+// | `idempotent` | the caller's mark that a request may be sent again |
+
+mod call;
+mod callee;
+mod classify;
+mod future;
+mod idempotent;
+mod layer;
+mod replayable_body;
+mod service;
+mod settings;
+mod transient_failures;
+
+pub use classify::ClassifyFailure;
+pub use future::RetryingFuture;
+pub use idempotent::Idempotent;
+pub use layer::RetryLayer;
+pub use replayable_body::ReplayableBody;
+pub use service::Retrying;
+pub use transient_failures::TransientFailures;

@@ -1,0 +1,47 @@
+//! A body that can be sent again.
+
+/// A request body that can be sent again.
+///
+/// Every body that is `Clone` is one: `Full<Bytes>`, `Empty`, `Bytes`, `String`. So a clone has to yield the same data
+/// from the beginning, also after the original was sent.
+///
+/// A stream yields its data once. Implement this for a type of your own that is one or the other, and return `None` for a
+/// stream: the layer sends it once.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use bytes::Bytes;
+/// use damper::http::ReplayableBody;
+/// use http_body_util::{Full, combinators::BoxBody};
+///
+/// enum Upload {
+///     Text(Full<Bytes>),
+///     Stream(BoxBody<Bytes, std::io::Error>),
+/// }
+///
+/// impl ReplayableBody for Upload {
+///     fn try_clone(&self) -> Option<Self> {
+///         match self {
+///             Self::Text(text) => Some(Self::Text(text.clone())),
+///             Self::Stream(_) => None,
+///         }
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a request with a body of type `{Self}` cannot be sent again",
+    note = "bodies that are `Clone` can be: `Full<Bytes>`, `Empty`, `Bytes`, `String`",
+    note = "for streams, wrap `{Self}` in a type of yours and implement `ReplayableBody` for it, with a `try_clone` that returns `None`"
+)]
+pub trait ReplayableBody: Sized {
+    /// Returns a body with the same data from the beginning; `None` if there is no way to send it twice.
+    fn try_clone(&self) -> Option<Self>;
+}
+
+impl<B: Clone> ReplayableBody for B {
+    fn try_clone(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+}

@@ -1,0 +1,123 @@
+//! A service whose calls are tried again.
+
+use super::call::Call;
+#[cfg(feature = "hyper")]
+use super::callee::HyperService;
+#[cfg(feature = "tower")]
+use super::callee::TowerService;
+use super::settings::RetrySettings;
+use super::{ClassifyFailure, ReplayableBody, RetryingFuture};
+use alloc::sync::Arc;
+use core::fmt;
+#[cfg(feature = "tower")]
+use core::time::Duration;
+#[cfg(feature = "tower")]
+use damper_core::retry::GaveUp;
+use damper_core::retry::{Budget, RetryError};
+use damper_core::time::{Clock, Sleep};
+use http::{Request, Response};
+
+/// A client's service whose calls are tried again. Made by [`RetryLayer`](super::RetryLayer).
+///
+/// Ready when the service behind it is, which makes the first attempt. Other attempts are made by a clone of it, which is
+/// polled for readiness before each. An error of the readiness ends the call.
+///
+/// # Cancel safety
+///
+/// A future that is dropped drops the attempt in flight, and makes no other. A retry that the budget allowed for that
+/// attempt is spent.
+pub struct Retrying<S, C, B, V, Z> {
+    service: S,
+    settings: Arc<RetrySettings<C, B, V, Z>>,
+}
+
+impl<S, C, B, V, Z> Retrying<S, C, B, V, Z> {
+    pub(super) fn new(service: S, settings: Arc<RetrySettings<C, B, V, Z>>) -> Self {
+        Self { service, settings }
+    }
+
+    /// The service whose calls are tried again.
+    pub fn get_ref(&self) -> &S {
+        &self.service
+    }
+
+    /// The service whose calls are tried again.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.service
+    }
+
+    /// The service without retries.
+    pub fn into_inner(self) -> S {
+        self.service
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<S, C, B, V, Z, Q, R> tower_service::Service<Request<Q>> for Retrying<S, C, B, V, Z>
+where
+    S: tower_service::Service<Request<Q>, Response = Response<R>> + Clone,
+    C: Clock + Clone + Send + Sync + 'static,
+    B: Budget,
+    V: ClassifyFailure<S::Error>,
+    Z: Sleep,
+    Q: ReplayableBody,
+{
+    type Response = Response<R>;
+    type Error = RetryError<S::Error>;
+    type Future = RetryingFuture<TowerService<S>, Q, C, B, V, Z>;
+
+    fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
+        let not_ready = |error| RetryError::new(GaveUp::NotRetryable, 0, Duration::ZERO, Some(error));
+        self.service.poll_ready(context).map_err(not_ready)
+    }
+
+    fn call(&mut self, request: Request<Q>) -> Self::Future {
+        let call = Call::begin(&self.settings, &request);
+        if call.deadline().is_expired() {
+            return RetryingFuture::expired(call);
+        }
+        // This service is the one that is ready. Its clone has to be polled first.
+        let again = call.may_be_repeated().then(|| TowerService(self.service.clone()));
+        RetryingFuture::calling(call, self.service.call(request), again)
+    }
+}
+
+#[cfg(feature = "hyper")]
+impl<S, C, B, V, Z, Q, R> hyper::service::Service<Request<Q>> for Retrying<S, C, B, V, Z>
+where
+    S: hyper::service::Service<Request<Q>, Response = Response<R>> + Clone,
+    C: Clock + Clone + Send + Sync + 'static,
+    B: Budget,
+    V: ClassifyFailure<S::Error>,
+    Z: Sleep,
+    Q: ReplayableBody,
+{
+    type Response = Response<R>;
+    type Error = RetryError<S::Error>;
+    type Future = RetryingFuture<HyperService<S>, Q, C, B, V, Z>;
+
+    fn call(&self, request: Request<Q>) -> Self::Future {
+        let call = Call::begin(&self.settings, &request);
+        if call.deadline().is_expired() {
+            return RetryingFuture::expired(call);
+        }
+        let again = call.may_be_repeated().then(|| HyperService(self.service.clone()));
+        RetryingFuture::calling(call, self.service.call(request), again)
+    }
+}
+
+/// Clones share the policy; they do not share readiness.
+impl<S: Clone, C, B, V, Z> Clone for Retrying<S, C, B, V, Z> {
+    fn clone(&self) -> Self {
+        Self::new(self.service.clone(), Arc::clone(&self.settings))
+    }
+}
+
+impl<S: fmt::Debug, C, B: fmt::Debug, V, Z> fmt::Debug for Retrying<S, C, B, V, Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retrying")
+            .field("service", &self.service)
+            .field("retry", &self.settings.retry)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,96 @@
+//! What a response says about another attempt, by default.
+
+use super::ClassifyFailure;
+use crate::ResponseHead;
+use crate::wire;
+use core::error::Error;
+use core::iter::successors;
+use damper_core::internal::source_of;
+use damper_core::retry::{AnyError, Failure};
+use http::StatusCode;
+use std::io;
+
+/// Takes 408, 502, 503, 504 and errors for transient, and 429 for throttled. Everything else reaches the caller as it is.
+///
+/// | outcome | another attempt |
+/// |---|---|
+/// | 408, 502, 503, 504 | after the backoff |
+/// | 429 | after the backoff for [throttled](damper_core::Retry::throttled_base) calls |
+/// | a `Retry-After` with any of these | not before, spread out after it |
+/// | a refused connection; with the feature `hyper`, a request that hyper gave back unsent | of every method, and the first one costs nothing of the budget |
+/// | an error of the transport, the timeout of one attempt | after the backoff |
+/// | an error of damper's own: [`CircuitOpen`](damper_core::CircuitOpen), [`Denied`](damper_core::Denied), [`DeadlineExceeded`](damper_core::DeadlineExceeded) | never |
+/// | all other responses | never |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TransientFailures;
+
+impl TransientFailures {
+    /// Returns which failure a response, or the error in its place, is; `None` for a response that the caller gets.
+    ///
+    /// # Examples
+    ///
+    /// For a closure of your own. A client knows better than this which of its errors left nothing on the wire, and an
+    /// error in a box, as tower's timeouts return it, has to be taken out:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Retry;
+    /// use damper::http::{ResponseHead, RetryLayer, TransientFailures};
+    /// use damper::retry::Failure;
+    /// use hyper_util::client::legacy;
+    /// use std::error::Error;
+    ///
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep)
+    ///     .when(|response: Result<&ResponseHead, &legacy::Error>| match response {
+    ///         Err(error) if error.is_connect() => Some(Failure::TRANSIENT.unprocessed()),
+    ///         other => TransientFailures::judge(other.map_err(|error| error as _)),
+    ///     });
+    ///
+    /// let boxed = RetryLayer::sleeping_by(Retry::new(3), sleep)
+    ///     .when(|response: Result<&ResponseHead, &Box<dyn Error + Send + Sync>>| {
+    ///         TransientFailures::judge(response.map_err(|error| &**error as _))
+    ///     });
+    /// # let _ = (layer, boxed);
+    /// ```
+    #[must_use]
+    pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Option<Failure> {
+        match response {
+            Ok(head) => match head.status {
+                StatusCode::REQUEST_TIMEOUT
+                | StatusCode::BAD_GATEWAY
+                | StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::GATEWAY_TIMEOUT => Some(hinted(Failure::TRANSIENT, head)),
+                StatusCode::TOO_MANY_REQUESTS => Some(hinted(Failure::THROTTLED, head)),
+                _ => None,
+            },
+            Err(error) => {
+                let failure = AnyError::judge(error);
+                Some(if failure.may_retry() && is_unsent(error) { failure.unprocessed() } else { failure })
+            }
+        }
+    }
+}
+
+/// Adds what the response says of when to come back.
+fn hinted(failure: Failure, head: &ResponseHead<'_>) -> Failure {
+    failure.retry_after(wire::retry_after_in(head.headers))
+}
+
+/// Returns whether the error shows that nothing of the request reached a server.
+fn is_unsent(error: &(dyn Error + 'static)) -> bool {
+    successors(Some(error), |&error| source_of(error)).any(|error| {
+        #[cfg(feature = "hyper")]
+        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
+            return true;
+        }
+        // Other kinds, such as an unreachable host, may also end a connection that is established.
+        error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    })
+}
+
+impl<E: Error + 'static> ClassifyFailure<E> for TransientFailures {
+    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+        Self::judge(response.map_err(|error| error as _))
+    }
+}

@@ -1,0 +1,167 @@
+//! What a server says of its limit, for clients that pace themselves.
+
+use super::rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY};
+use super::retry_after::date_of;
+use super::string_items::{Malformed, StringItem, read_all};
+use super::x_rate_limit::{X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET};
+use core::cmp::Reverse;
+use core::time::Duration;
+use http::{HeaderMap, HeaderName};
+use sfv::{BareItemFromInput, KeyRef, key_ref};
+use std::time::UNIX_EPOCH;
+
+const REMAINING: &KeyRef = key_ref("r");
+const RESET: &KeyRef = key_ref("t");
+const QUOTA: &KeyRef = key_ref("q");
+const WINDOW: &KeyRef = key_ref("w");
+const UNIT: &KeyRef = key_ref("qu");
+const PARTITION: &KeyRef = key_ref("pk");
+
+/// The smallest `X-RateLimit-Reset` that is a date and not seconds from now: 2001, in seconds of Unix time.
+const EARLIEST_DATE: u64 = 1_000_000_000;
+
+/// What a server says of its limit in a response: what is left, and until when that has to do.
+///
+/// A client that is told so can slow down before it is refused. A `Retry-After` in the same response counts more: read it
+/// with [`retry_after_in`](super::retry_after_in).
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use core::time::Duration;
+/// use damper::wire::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitStatus};
+/// use http::{HeaderMap, HeaderValue};
+///
+/// let mut headers = HeaderMap::new(); // of a response
+/// headers.insert(RATE_LIMIT_POLICY, HeaderValue::from_static(r#""hour";q=1000;w=3600"#));
+/// headers.insert(RATE_LIMIT, HeaderValue::from_static(r#""hour";r=20;t=60"#));
+///
+/// let status = RateLimitStatus::in_headers(&headers).unwrap();
+/// assert_eq!((status.remaining, status.limit), (20, Some(1000)));
+/// assert_eq!(status.pace(), Some(Duration::from_secs(3))); // 20 requests in the next minute
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct RateLimitStatus {
+    /// The requests that are left.
+    pub remaining: u64,
+    /// The time until there are more, in whole seconds; `None` if the server does not say.
+    pub resets_in: Option<Duration>,
+    /// The requests that are allowed in each window; `None` if the server does not say.
+    pub limit: Option<u64>,
+    /// The window, in whole seconds; `None` if the server does not say.
+    pub window: Option<Duration>,
+}
+
+impl RateLimitStatus {
+    /// Reads the headers of a response; `None` if they say nothing of a limit, or what they say is malformed.
+    ///
+    /// | headers | read as |
+    /// |---|---|
+    /// | `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) | of several limits the one with the fewest requests left, and of these the one that resets last. Limits whose policy counts something else than requests are left out |
+    /// | else `X-RateLimit-Remaining`, `-Limit` and `-Reset` | the reset is seconds from now, or from 1,000,000,000 on a date in seconds of Unix time, as of the header `Date` or else of the system's clock |
+    ///
+    /// A header that is malformed anywhere, or has more than 32 members, is ignored as a whole. A malformed `RateLimit-Policy` leaves the limit unknown, a
+    /// malformed `RateLimit` counts as absent.
+    #[must_use]
+    pub fn in_headers(headers: &HeaderMap) -> Option<Self> {
+        Self::of_draft(headers).or_else(|| Self::of_custom(headers))
+    }
+
+    fn of_draft(headers: &HeaderMap) -> Option<Self> {
+        let limits = read_all(headers, &RATE_LIMIT, Left::read)?;
+        let policies = read_all(headers, &RATE_LIMIT_POLICY, Policy::read).unwrap_or_default();
+        let of_requests = limits.iter().filter_map(|left| {
+            let policy = policies.iter().find(|policy| policy.name == left.name);
+            policy.is_none_or(|policy| policy.counts_requests).then_some((left, policy))
+        });
+        let (left, policy) = of_requests.min_by_key(|(left, _)| (left.remaining, Reverse(left.resets_in)))?;
+        Some(Self {
+            remaining: left.remaining,
+            resets_in: left.resets_in,
+            limit: policy.map(|policy| policy.quota),
+            window: policy.and_then(|policy| policy.window),
+        })
+    }
+
+    fn of_custom(headers: &HeaderMap) -> Option<Self> {
+        let number = |name: &HeaderName| number(headers, name);
+        Some(Self {
+            remaining: number(&X_RATE_LIMIT_REMAINING)?,
+            resets_in: number(&X_RATE_LIMIT_RESET).map(|reset| match reset {
+                ..EARLIEST_DATE => Duration::from_secs(reset),
+                date => {
+                    let now = date_of(headers).duration_since(UNIX_EPOCH).unwrap_or_default();
+                    Duration::from_secs(date.saturating_sub(now.as_secs()))
+                }
+            }),
+            limit: number(&X_RATE_LIMIT_LIMIT),
+            window: None,
+        })
+    }
+
+    /// Returns the interval between requests that uses up what is left just when there is more: the whole time if nothing is
+    /// left. `None` if the server does not say until when it has to do.
+    #[must_use]
+    pub fn pace(&self) -> Option<Duration> {
+        let parts = u32::try_from(self.remaining.max(1)).unwrap_or(u32::MAX);
+        self.resets_in.map(|time| time / parts)
+    }
+}
+
+/// The number that is the only value of a header: digits only.
+fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
+    let mut values = headers.get_all(name).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let digits = value.to_str().ok()?.trim_ascii();
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+/// A member of `RateLimit`.
+struct Left {
+    name: sfv::String,
+    remaining: u64,
+    resets_in: Option<Duration>,
+}
+
+impl Left {
+    fn read(item: &StringItem<'_>) -> Result<Self, Malformed> {
+        check_partition(item)?;
+        let (remaining, reset) = (item.number(REMAINING)?.ok_or(Malformed)?, item.number(RESET)?);
+        Ok(Self { name: item.string.clone().into_owned(), remaining, resets_in: reset.map(Duration::from_secs) })
+    }
+}
+
+/// A member of `RateLimit-Policy`.
+struct Policy {
+    name: sfv::String,
+    quota: u64,
+    window: Option<Duration>,
+    counts_requests: bool,
+}
+
+impl Policy {
+    fn read(item: &StringItem<'_>) -> Result<Self, Malformed> {
+        check_partition(item)?;
+        let counts_requests = match item.get(UNIT) {
+            None => true,
+            Some(BareItemFromInput::String(unit)) => unit.as_str() == "requests",
+            Some(_) => return Err(Malformed),
+        };
+        let (quota, window) = (item.number(QUOTA)?.ok_or(Malformed)?, item.number(WINDOW)?);
+        if window == Some(0) {
+            return Err(Malformed);
+        }
+        let name = item.string.clone().into_owned();
+        Ok(Self { name, quota, window: window.map(Duration::from_secs), counts_requests })
+    }
+}
+
+/// Checks the partition key, which is optional.
+fn check_partition(item: &StringItem<'_>) -> Result<(), Malformed> {
+    match item.get(PARTITION) {
+        None | Some(BareItemFromInput::ByteSequence(_)) => Ok(()),
+        Some(_) => Err(Malformed),
+    }
+}

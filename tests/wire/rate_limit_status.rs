@@ -1,0 +1,164 @@
+//! What a server says of its limit, read by its client.
+
+use damper::wire::{self, RateLimitHeaders, RateLimitStatus};
+use damper::{ManualClock, Quota, RateLimiter};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use proptest::prelude::*;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What is left, until when, the limit and its window in seconds.
+type Read = (u64, Option<u64>, Option<u64>, Option<u64>);
+
+fn read(lines: &[(&'static str, &str)]) -> Option<Read> {
+    let mut all = HeaderMap::new();
+    for (name, value) in lines {
+        all.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+    }
+    let status = RateLimitStatus::in_headers(&all)?;
+    let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
+    Some((status.remaining, seconds(status.resets_in), status.limit, seconds(status.window)))
+}
+
+#[test]
+fn draft_headers_are_read() {
+    for (limit, policy, expected) in [
+        (r#""default";r=50;t=30"#, r#""default";q=100;w=60"#, (50, Some(30), Some(100), Some(60))),
+        (r#""default";r=50"#, r#""default";q=100"#, (50, None, Some(100), None)),
+        (r#""default";r=0;t=0;pk=:Y2xpZW50:;extra=?1"#, r#""other";q=1"#, (0, Some(0), None, None)),
+        // The last of two parameters with the same key counts.
+        (r#""default";r=5;r=7"#, r#""default";q=1;q=2"#, (7, None, Some(2), None)),
+        (r#""a \"quoted\" name";r=1"#, r#""a \"quoted\" name";q=9"#, (1, None, Some(9), None)),
+        (r#""default";r=999999999999999"#, r#""default";q=0"#, (999_999_999_999_999, None, Some(0), None)),
+    ] {
+        assert_eq!(read(&[("ratelimit", limit), ("ratelimit-policy", policy)]), Some(expected), "{limit}");
+    }
+}
+
+#[test]
+fn limit_with_the_fewest_requests_left_is_read() {
+    let policies = r#""burst";q=100;w=60, "daily";q=1000;w=86400, "bytes";q=5;qu="content-bytes""#;
+    for (limits, expected) in [
+        (r#""burst";r=3;t=12, "daily";r=500;t=70000"#, (3, Some(12), Some(100), Some(60))),
+        (r#""burst";r=30;t=12, "daily";r=5;t=70000"#, (5, Some(70_000), Some(1_000), Some(86_400))),
+        (r#""burst";r=0;t=12, "daily";r=0;t=70000"#, (0, Some(70_000), Some(1_000), Some(86_400))),
+        (r#""bytes";r=1;t=9, "burst";r=3;t=12"#, (3, Some(12), Some(100), Some(60))),
+    ] {
+        assert_eq!(read(&[("ratelimit-policy", policies), ("ratelimit", limits)]), Some(expected), "{limits}");
+    }
+    // Of concurrent requests there is no pace.
+    assert_eq!(read(&[("ratelimit", r#""bytes";r=1"#), ("ratelimit-policy", policies)]), None);
+    // Two lines are one list.
+    let lines = [("ratelimit", r#""daily";r=9"#), ("ratelimit", r#""burst";r=8"#), ("ratelimit-policy", policies)];
+    assert_eq!(read(&lines), Some((8, None, Some(100), Some(60))));
+}
+
+#[test]
+fn malformed_field_is_ignored_as_a_whole() {
+    let long = (0..33).map(|name| format!(r#""{name}";r=1"#)).collect::<Vec<_>>().join(", ");
+    for limit in [
+        "",
+        r#""default""#,
+        r#""default";t=1"#,
+        r#""default";r=-1"#,
+        r#""default";r=1.5"#,
+        r#""default";r="1""#,
+        r#""default";r"#,
+        r#""default";r=1;t=-1"#,
+        r#""default";r=1;t=soon"#,
+        r#""default";r=1;pk="text""#,
+        r#""default";r=1000000000000000"#,
+        "default;r=1",
+        "limit=100, remaining=50, reset=5",
+        r#"("default");r=1"#,
+        r#""good";r=1, "bad""#,
+        r#""good";r=1,"#,
+        r#""good;r=1"#,
+        &long,
+    ] {
+        assert_eq!(read(&[("ratelimit", limit)]), None, "{limit}");
+        // What is malformed counts as absent.
+        assert_eq!(read(&[("ratelimit", limit), ("x-ratelimit-remaining", "4")]), Some((4, None, None, None)));
+    }
+    for policy in ["", r#""default""#, r#""default";q=1;w=0"#, r#""default";q=1;qu=requests"#, r#""default";q=1, 7"#] {
+        let lines = [("ratelimit", r#""default";r=1"#), ("ratelimit-policy", policy)];
+        assert_eq!(read(&lines), Some((1, None, None, None)), "{policy}");
+    }
+}
+
+#[test]
+fn custom_headers_are_read() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let date = |name, ahead: u64| [("x-ratelimit-remaining", "1".to_owned()), (name, (now + ahead).to_string())];
+    let [remaining, reset] = date("x-ratelimit-reset", 100);
+    let (_, resets_in, ..) = read(&[(remaining.0, &remaining.1), (reset.0, &reset.1)]).unwrap();
+    assert!((95..=100).contains(&resets_in.unwrap()), "{resets_in:?} until a date");
+    for (remaining, reset, limit, expected) in [
+        ("7", "30", "60", Some((7, Some(30), Some(60), None))),
+        (" 7 ", "0", "x", Some((7, Some(0), None, None))),
+        ("7", "-1", "60, 60;w=1", Some((7, None, None, None))),
+        ("7", "999999999", "60", Some((7, Some(999_999_999), Some(60), None))),
+        // A date in the past: 2001.
+        ("7", "1000000000", "60", Some((7, Some(0), Some(60), None))),
+        ("", "30", "60", None),
+        ("+7", "30", "60", None),
+        ("7.5", "30", "60", None),
+        ("99999999999999999999", "30", "60", None),
+    ] {
+        let lines = [("x-ratelimit-remaining", remaining), ("x-ratelimit-reset", reset), ("x-ratelimit-limit", limit)];
+        assert_eq!(read(&lines), expected, "{lines:?}");
+    }
+    assert_eq!(read(&[("x-ratelimit-remaining", "1"), ("x-ratelimit-remaining", "2")]), None, "which of them?");
+    // As of the date of the response, whatever this clock says.
+    let of_date = [("x-ratelimit-remaining", "1"), ("x-ratelimit-reset", "1700000060")];
+    let of_date = [&of_date[..], &[("date", "Tue, 14 Nov 2023 22:13:20 GMT")]].concat();
+    assert_eq!(read(&of_date), Some((1, Some(60), None, None)));
+    assert_eq!(read(&[]), None);
+}
+
+#[test]
+fn pace_uses_up_what_is_left() {
+    for (left, pace) in [
+        ("r=20;t=60", Some(3 * SECOND)),
+        ("r=0;t=60", Some(60 * SECOND)),
+        ("r=1;t=60", Some(60 * SECOND)),
+        ("r=3", None),
+    ] {
+        let mut all = HeaderMap::new();
+        all.insert(wire::RATE_LIMIT, HeaderValue::from_str(&format!("\"default\";{left}")).unwrap());
+        assert_eq!(RateLimitStatus::in_headers(&all).unwrap().pace(), pace, "{left}");
+    }
+}
+
+proptest! {
+    /// What damper's servers write is read back, in either form.
+    #[test]
+    fn what_is_written_is_read_back(rate in 1..1_000_u32, burst in 1_000..100_000_u32, taken in 0..1_000_u32, name in "[ -~]{0,12}") {
+        let quota = Quota::per_second(rate).burst(burst);
+        let limiter = RateLimiter::with_clock(quota, ManualClock::new());
+        let allowed = limiter.check_n(taken).unwrap();
+        let (mut draft, mut custom) = (HeaderMap::new(), HeaderMap::new());
+        RateLimitHeaders::new(&name).unwrap().write(&mut draft, quota, allowed.remaining(), allowed.resets_in());
+        wire::x_rate_limit(&mut custom, quota, allowed.remaining(), allowed.resets_in());
+        let resets_in = allowed.resets_in().map(|time| Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0)));
+        for status in [draft, custom].map(|headers| RateLimitStatus::in_headers(&headers).unwrap()) {
+            prop_assert_eq!(status.remaining, u64::from(burst - taken));
+            prop_assert_eq!(status.limit, Some(u64::from(burst)));
+            prop_assert_eq!(status.resets_in, resets_in);
+        }
+    }
+
+    /// Any bytes at all are read, or are not.
+    #[test]
+    fn no_header_panics(value in proptest::collection::vec(any::<u8>(), 0..64), policy in "[ -~]{0,64}") {
+        let mut all = HeaderMap::new();
+        for (name, bytes) in [(wire::RATE_LIMIT, &value[..]), (wire::RATE_LIMIT_POLICY, policy.as_bytes()), (wire::X_RATE_LIMIT_REMAINING, &value[..])] {
+            if let Ok(value) = HeaderValue::from_bytes(bytes) {
+                all.append(name, value);
+            }
+        }
+        let status = RateLimitStatus::in_headers(&all);
+        prop_assert!(status.is_none_or(|status| status.pace().is_none_or(|pace| Some(pace) <= status.resets_in)));
+    }
+}
