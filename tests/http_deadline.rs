@@ -65,6 +65,7 @@ fn stalled_body(dropped: Arc<AtomicBool>) -> impl http_body::Body<Data = Bytes, 
 }
 
 /// Answers with the deadline that the handler got.
+#[allow(clippy::needless_pass_by_value, reason = "a service's function")]
 fn tell_deadline<B>(request: Request<B>) -> Ready<Result<Response<Full<Bytes>>, Infallible>> {
     let deadline = request.extensions().get::<Deadline>().unwrap();
     ready(Ok(Response::new(Full::from(deadline.specified().as_millis().to_string()))))
