@@ -354,7 +354,9 @@ async fn chain(last: Last) -> (SocketAddr, Arc<Mutex<Vec<Duration>>>, Arc<Atomic
                 let answer = EchoClient::new(client().layer(channel(second))).unary(call).await;
                 let (status, text) = match answer {
                     Ok(answer) => (StatusCode::OK, answer.into_inner().text),
-                    Err(status) if status.code() == Code::DeadlineExceeded => (StatusCode::GATEWAY_TIMEOUT, "".into()),
+                    Err(status) if status.code() == Code::DeadlineExceeded => {
+                        (StatusCode::GATEWAY_TIMEOUT, String::new())
+                    }
                     Err(status) => (StatusCode::BAD_GATEWAY, status.to_string()),
                 };
                 let response = Response::builder().status(status).body(Full::<Bytes>::from(text));
