@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tower::{Service, ServiceBuilder, ServiceExt};
 
-/// Retries of all callers: 20 % of first attempts, 10 a second at least.
+/// Retries of all callers: for 20 % of first attempts, and 10 a second.
 static BUDGET: RetryBudget = RetryBudget::DEFAULT;
 
 /// What this client sends at most. It is inside of the retries, so each attempt counts.

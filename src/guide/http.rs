@@ -131,7 +131,7 @@
 //! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 //! use tower::ServiceBuilder;
 //!
-//! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // 20 % of first attempts, 10 a second at least
+//! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // for 20 % of first attempts, and 10 a second
 //!
 //! let client = ServiceBuilder::new()
 //!     .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()))

@@ -33,7 +33,9 @@ use damper_core::time::TokioSleep;
 /// then reuses its connection only if that rest had arrived already, and HTTP/2 resets the stream.
 ///
 /// **Order.** A breaker belongs outside: a call that used up its attempts is one failure, and an open breaker costs no
-/// backoff. Refusals of a breaker or a limit inside are not retried. A timeout inside is that of one attempt.
+/// backoff. A timeout inside is that of one attempt. Errors of a breaker or a limiter inside are not retried; but a
+/// [`RateLimitLayer`](crate::RateLimitLayer) inside answers with a 429, which looks like the server's and is retried: limit
+/// by a [`RateLimiter`](damper_core::RateLimiter) there, whose `Denied` is an error.
 ///
 /// ```text
 /// request ─▶ breaker ─▶ retry ─▶ timeout ─▶ transport
@@ -55,7 +57,7 @@ use damper_core::time::TokioSleep;
 /// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 /// use tower::{Service, ServiceBuilder, ServiceExt};
 ///
-/// static BUDGET: RetryBudget = RetryBudget::DEFAULT; // 20 % of first attempts, 10 a second at least
+/// static BUDGET: RetryBudget = RetryBudget::DEFAULT; // for 20 % of first attempts, and 10 a second
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 /// let mut client = ServiceBuilder::new()
