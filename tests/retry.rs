@@ -1,7 +1,9 @@
 //! Retries: the decision against a slow model, and what callers see.
 
 use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryThrottle, Unlimited};
-use damper::{Backoff, BreakerConfig, CircuitBreaker, Deadline, ManualClock, Quota, RateLimiter, Retry, RetryError};
+use damper::{Backoff, Deadline, ManualClock, Retry, RetryError};
+#[cfg(feature = "std")]
+use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -72,7 +74,9 @@ fn no_attempts_are_one() {
     assert_eq!(error.to_string(), "gave up after 1 attempt in 0 ns: no attempts left");
 }
 
-/// An open breaker, a limit and a deadline that has passed, however they are wrapped.
+/// An open breaker, a limit and a deadline that has passed, however they are wrapped. (Without `std` the core does not know
+/// the errors of `std::io`, and does not look into them.)
+#[cfg(feature = "std")]
 #[test]
 fn refusals_of_our_own_are_never_retried() {
     let clock = ManualClock::new();

@@ -209,6 +209,7 @@ fn reading_far_behind_another_keeps_deposits() {
     assert_eq!((0..5).filter(|_| budget.try_withdraw()).count(), 3);
 }
 
+#[cfg(feature = "alloc")]
 #[test]
 fn references_and_arcs_are_the_same_budget() {
     let clock = ManualClock::new();
