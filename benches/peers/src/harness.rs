@@ -10,7 +10,7 @@
 
 use crate::contest::{Contest, Side};
 use crate::report::{Compared, Row};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long is measured.
 #[derive(Clone, Copy, Debug)]
@@ -72,12 +72,20 @@ impl Turns {
     }
 }
 
+/// How many rounds the calls of one may last in truth.
+const LONGEST_ROUNDS: u32 = 50;
+
 /// How many calls take about so long.
 fn calls_in(round: Duration, side: &mut Side) -> u64 {
     let mut calls = 16;
     loop {
         // The faster of two: who is put aside in one of them, or calibrates a clock, would be given a few calls only.
+        let started = Instant::now();
         let elapsed = side(calls).min(side(calls));
+        // A side that is a difference may come to nothing, however many calls it is given.
+        if started.elapsed() >= round * LONGEST_ROUNDS {
+            return calls;
+        }
         if elapsed >= round / 2 {
             let scaled = calls as f64 * round.as_secs_f64() / elapsed.as_secs_f64();
             return (scaled as u64).max(1);
