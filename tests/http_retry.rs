@@ -247,7 +247,7 @@ async fn last_response_is_returned_unchanged() {
     assert_eq!((log.headers, &log.bodies[..]), (3, &[const { Upload::Text("data") }; 3][..]));
 }
 
-/// A response holds a connection or a permit, which nobody needs during the wait.
+/// A response holds a connection or a permit, which others can use during the wait.
 #[tokio::test(start_paused = true)]
 async fn response_is_dropped_before_the_wait() {
     let server = Server::statuses([503, 503, 200]);

@@ -4,7 +4,7 @@
 //! - Limiters, breakers and stores are not `Clone`: a clone would be a second limit or breaker. They are shared by reference or in an `Arc`.
 //!   Nor are permits, leases and reservations, each of which stands for something that is taken once.
 //! - Errors that carry an error of the system or of a user are not `Clone` and not `PartialEq`.
-//! - Seeds are not `PartialEq`, because nobody is to compare secrets, and their `Debug` hides them.
+//! - Seeds are not `PartialEq`, because they are secrets, and their `Debug` hides them.
 
 #![cfg(feature = "std")]
 

@@ -66,7 +66,7 @@
 //! ```
 //!
 //! Memory is bounded: some 400 bytes a host, for the hosts that were called last. `keep_if` evicts full limiters first, so
-//! that a flood of other hosts brings nobody a fresh burst, and no waiter a second queue. Where all limiters of a shard owe
+//! that after a flood of other hosts a host has neither a new burst nor a second queue. Where all limiters of a shard owe
 //! tokens, one goes nevertheless, and [`kept_evictions`](crate::LruStore::kept_evictions) counts it.
 //!
 //! # Keeping to a server's Retry-After

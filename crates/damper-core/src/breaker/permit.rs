@@ -14,7 +14,7 @@ impl<B: Deref<Target: sealed::Breaker>> BreakerRef for B {}
 pub(crate) mod sealed {
     use super::{CallError, CircuitOpen, FailOnUnwind, Verdict, fmt};
 
-    /// What a permit asks of its breaker.
+    /// The methods of a breaker that its permits call.
     pub trait Breaker: fmt::Debug {
         /// Identifies an admitted call.
         type Ticket: Copy + Send + Sync + Unpin + 'static;

@@ -3,14 +3,14 @@
 use super::state_word::{Phase, Probes, Snapshot, Word};
 use super::{CircuitOpen, State};
 
-/// What the rules ask of the settings, in the units of a word.
+/// The settings of a breaker, in the units of its word.
 pub(crate) trait Settings {
     type Word: Word;
 
     /// A reading of the clock.
     type Now: Copy;
 
-    /// What a cooldown depends on beside the settings.
+    /// The inputs of a cooldown beside the settings.
     type Request: Copy;
 
     /// How many consecutive failures trip the breaker, if any do.
@@ -21,7 +21,7 @@ pub(crate) trait Settings {
 
     /// When the cooldown ends that begins at `now`, after so many reopenings.
     fn open_until(&self, reopens: u32, now: Self::Now, request: Self::Request) -> u64;
-    /// What is left of a cooldown, in microseconds; 0 when it is over.
+    /// The rest of a cooldown, in microseconds; 0 when it is over.
     fn cooldown_left(&self, until: u64, now: Self::Now) -> u64;
 
     /// Whether the half-open state ends by itself.

@@ -17,13 +17,13 @@ pub struct Usage {
     resets_in: Option<Duration>,
 }
 
-/// What of a quota is counted.
+/// How the remaining tokens are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Counted {
-    /// What of a burst is there.
+    /// Against the burst.
     Burst,
-    /// What was taken in a window.
+    /// Against the limit of a window.
     Window,
 }
 

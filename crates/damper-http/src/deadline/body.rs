@@ -15,7 +15,7 @@ pin_project! {
     ///
     /// Then the service's body is dropped. The last item is an error with a
     /// [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its sources, or trailers with `DEADLINE_EXCEEDED` from a
-    /// gRPC server. A body that nobody polls, because the peer does not read, is not cut off.
+    /// gRPC server. While the peer does not read, the body is not polled, and so not cut off.
     ///
     /// It allocates when it first waits for data, and when it is cut off.
     pub struct DeadlineBody<B, S: Sleep> {
