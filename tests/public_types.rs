@@ -140,6 +140,20 @@ fn types_of_the_core_have_the_traits_users_expect() {
 }
 
 #[test]
+fn types_of_throttles_have_the_traits_users_expect() {
+    use damper::throttle::*;
+
+    table! {
+        AdaptiveThrottle: shared defaulted,
+        ThrottlePermit<&'static AdaptiveThrottle>: shared,
+        ThrottleStatus: key,
+        ThrottleError<std::fmt::Error>: value error,
+        Throttled: key error,
+        MultiplierError: value error,
+    }
+}
+
+#[test]
 fn types_of_retries_have_the_traits_users_expect() {
     use damper::Monotonic;
     use damper::retry::*;

@@ -37,6 +37,7 @@
 //! | [`store`] | [`LruStore`]: a bounded store of any value per key |
 //! | [`deadline`] | [`Deadline`]: the time that a piece of work may take, passed on as a value |
 //! | [`retry`] | [`Retry`]: tries again, with a [`Backoff`] and within a [`RetryBudget`] |
+//! | [`throttle`] | [`AdaptiveThrottle`](throttle::AdaptiveThrottle): refuses calls that an overloaded service would reject |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //!
@@ -82,6 +83,7 @@ pub mod retry;
 pub mod store;
 #[doc(hidden)]
 pub mod sync;
+pub mod throttle;
 pub mod time;
 pub mod word32;
 

@@ -4,6 +4,7 @@ use super::GaveUp;
 use crate::breaker::{CircuitOpen, source_of};
 use crate::deadline::DeadlineExceeded;
 use crate::limit::{Denied, LimitSetDenied};
+use crate::throttle::Throttled;
 use core::error::Error;
 use core::time::Duration;
 
@@ -178,6 +179,7 @@ impl AnyError {
             if error.is::<CircuitOpen>()
                 || error.is::<Denied>()
                 || error.is::<LimitSetDenied>()
+                || error.is::<Throttled>()
                 || error.is::<DeadlineExceeded>()
                 || error.is::<GaveUp>()
             {

@@ -5,7 +5,13 @@
 //! | [`draw`] | the operating system, through the keys of std's `RandomState` | `std` |
 //! | [`scatter`] | two numbers of the caller's, mixed by the finalizer of splitmix64; not unpredictable | always |
 //! | [`SplitMix`] | a seed: one number after the other; not unpredictable | always |
+//! | [`shared_next`] | the same, for threads that share its state | always |
 //! | [`below`] | turns any of them into a number below a bound | always |
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// The step of splitmix64's state.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Draws a random number, another one each time: std's `RandomState` takes its keys from the operating system.
 #[cfg(feature = "std")]
@@ -33,9 +39,15 @@ impl SplitMix {
 
     /// Draws the next number.
     pub(crate) const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.0 = self.0.wrapping_add(STEP);
         mix(self.0)
     }
+}
+
+/// Draws the next number of a [`SplitMix`] whose state threads share.
+pub(crate) fn shared_next(state: &AtomicU64) -> u64 {
+    // ORDERING: Relaxed: the numbers of two threads may come in either order.
+    mix(state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP))
 }
 
 /// Maps a random number to one below `bound`, evenly; 0 if `bound` is 0.

@@ -1,0 +1,304 @@
+//! The throttle: its constructors, calls and permits.
+
+use super::call_counts::{BucketNumber, CallCounts, CallOutcome, CallSums};
+use super::permit::sealed::Throttle;
+use super::phase::{Phase, WHOLE};
+use super::{MultiplierError, ThrottleError, ThrottlePermit, ThrottleStatus, Throttled};
+use crate::breaker::Verdict;
+use crate::sync::{AtomicU64, Ordering, const_unless_loom};
+use crate::time::{Clock, DefaultClock, LazyMicros, random};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use alloc::sync::Arc;
+use core::fmt;
+
+/// A call is sent after so many microseconds in which none was.
+const PROBE_INTERVAL: u64 = 1_000_000;
+
+/// Holds calls back that an overloaded service would reject, after the adaptive throttling of Google's SRE book.
+///
+/// A client counts its calls of the last 30 s that have ended, those that it refused itself included, and refuses a call at
+/// random with the probability
+///
+/// ```text
+/// (requests − multiplier · accepted) / (requests + 1)
+/// ```
+///
+/// So with the default multiplier of 2 about one rejected call is sent for each accepted one, and a client whose calls are
+/// mostly accepted refuses none. Beside the formula:
+///
+/// - An **outage**, at least 10 verdicts on the calls of the last 5 s and none accepted, is believed at once: 1 % is sent.
+/// - A **recovery**, at least 3 such verdicts and 90 % accepted, doubles the share that is sent each second.
+/// - A call is sent whenever none was for a second, and 1 % always is. So it finds out about a recovery.
+///
+/// A breaker refuses all calls for a time that was set; a throttle refuses as many as the service rejects, which fits a
+/// service that is overloaded but not gone. A rejection is what more calls make worse: 429, 503, a timeout, no connection.
+///
+/// Put it in a `static` or an `Arc`, one for each service. Nothing locks or allocates. Calls in flight are not counted
+/// yet, so put a timeout on calls: a service that never answers looks healthy until they end.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::throttle::{AdaptiveThrottle, ThrottleError};
+///
+/// static SEARCH: AdaptiveThrottle = AdaptiveThrottle::new();
+///
+/// match SEARCH.call(|| "42".parse::<u32>()) {
+///     Ok(number) => assert_eq!(number, 42),
+///     Err(ThrottleError::Throttled(throttled)) => println!("{throttled}"), // throttled, 87 % of the calls are not sent
+///     Err(ThrottleError::Failed(error)) => println!("{error}"),
+/// }
+/// ```
+pub struct AdaptiveThrottle<C = DefaultClock> {
+    counts: CallCounts,
+    phase: AtomicU64,
+    /// When a call was last sent that might have been refused, in microseconds.
+    sent: AtomicU64,
+    /// The state of the generator that draws the calls to refuse; 0 before it has a seed.
+    random: AtomicU64,
+    /// In thousandths.
+    multiplier: u32,
+    micros: LazyMicros,
+    clock: C,
+}
+
+#[cfg(feature = "std")]
+impl AdaptiveThrottle {
+    const_unless_loom! {
+        /// Creates a throttle that has seen no calls, on the [default clock](DefaultClock).
+        #[must_use]
+        pub const fn new() -> Self {
+            Self::seeded(crate::time::Monotonic, 0)
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+impl Default for AdaptiveThrottle {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C: Clock> AdaptiveThrottle<C> {
+    const_unless_loom! {
+        /// Creates a throttle on a clock of your own. The seed makes the calls that this client refuses differ from those of
+        /// other clients: a serial number, or random.
+        #[must_use]
+        pub const fn with_clock(clock: C, seed: u64) -> Self {
+            Self::seeded(clock, seed | 1)
+        }
+    }
+
+    const_unless_loom! {
+        const fn seeded(clock: C, seed: u64) -> Self {
+            Self {
+                counts: CallCounts::new(),
+                phase: AtomicU64::new(Phase::Formula.word()),
+                sent: AtomicU64::new(0),
+                random: AtomicU64::new(seed),
+                multiplier: 2_000,
+                micros: LazyMicros::new(),
+                clock,
+            }
+        }
+    }
+
+    /// Sets how many calls may be made for each that the service accepts, rounded to thousandths; 1.0 to 10.0. Default: 2.0.
+    ///
+    /// A smaller one spares the service, and refuses more calls in vain.
+    ///
+    /// # Errors
+    ///
+    /// [`MultiplierError`] if it is out of range.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::ManualClock;
+    /// use damper::throttle::AdaptiveThrottle;
+    ///
+    /// let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7).multiplier(1.1)?;
+    ///
+    /// let error = AdaptiveThrottle::with_clock(ManualClock::new(), 7).multiplier(0.5).unwrap_err();
+    /// assert_eq!(error.to_string(), "multiplier is 0.5, it must be 1.0 to 10.0");
+    /// # let _ = throttle;
+    /// # Ok::<(), damper::throttle::MultiplierError>(())
+    /// ```
+    pub fn multiplier(mut self, calls: f64) -> Result<Self, MultiplierError> {
+        if !(1.0..=10.0).contains(&calls) {
+            return Err(MultiplierError(calls));
+        }
+        self.multiplier = (calls * 1_000.0 + 0.5) as u32;
+        Ok(self)
+    }
+
+    /// Makes one call if the throttle lets it pass. `Err` is a rejection. A panic is no verdict.
+    ///
+    /// # Errors
+    ///
+    /// [`ThrottleError::Throttled`] if the call was not made, [`ThrottleError::Failed`] with its error if it was.
+    #[inline]
+    pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, ThrottleError<E>> {
+        self.call_with(call, Verdict::of)
+    }
+
+    /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned. A
+    /// [failure](Verdict::Failure) is a rejection.
+    ///
+    /// # Errors
+    ///
+    /// [`ThrottleError::Throttled`] if the call was not made, [`ThrottleError::Failed`] with its error if it was, whatever
+    /// the verdict.
+    #[inline]
+    pub fn call_with<T, E>(
+        &self,
+        call: impl FnOnce() -> Result<T, E>,
+        classify: impl FnOnce(&Result<T, E>) -> Verdict,
+    ) -> Result<T, ThrottleError<E>> {
+        let permit = self.try_acquire()?;
+        let result = call();
+        permit.record(classify(&result));
+        result.map_err(ThrottleError::Failed)
+    }
+
+    /// Awaits a future if the throttle lets it pass. `Err` is a rejection.
+    ///
+    /// The throttle is asked when the returned future is first polled. Dropped before it ended, the call counts as not made:
+    /// put a timeout *into* the future, and make it an error there.
+    ///
+    /// # Errors
+    ///
+    /// [`ThrottleError::Throttled`] if the future was not polled, [`ThrottleError::Failed`] with its error if it was.
+    pub async fn run<T, E>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, ThrottleError<E>> {
+        self.run_with(future, Verdict::of).await
+    }
+
+    /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned. A
+    /// [failure](Verdict::Failure) is a rejection.
+    ///
+    /// # Errors
+    ///
+    /// [`ThrottleError::Throttled`] if the future was not polled, [`ThrottleError::Failed`] with its error if it was,
+    /// whatever the verdict.
+    pub async fn run_with<T, E>(
+        &self,
+        future: impl Future<Output = Result<T, E>>,
+        classify: impl FnOnce(&Result<T, E>) -> Verdict,
+    ) -> Result<T, ThrottleError<E>> {
+        let permit = self.try_acquire()?;
+        let result = future.await;
+        permit.record(classify(&result));
+        result.map_err(ThrottleError::Failed)
+    }
+
+    /// Returns a permit for one call.
+    ///
+    /// # Errors
+    ///
+    /// [`Throttled`] if the call is not to be sent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::ManualClock;
+    /// use damper::throttle::AdaptiveThrottle;
+    ///
+    /// let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7);
+    /// for _ in 0..10 {
+    ///     throttle.try_acquire()?.rejected(); // 503
+    /// }
+    /// assert_eq!(throttle.status().share_refused(), 0.99);
+    /// # Ok::<(), damper::throttle::Throttled>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire(&self) -> Result<ThrottlePermit<&Self>, Throttled> {
+        self.admit().map(|began| ThrottlePermit::new(self, began))
+    }
+
+    /// Returns a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the throttle: for what
+    /// outlives the borrow, like the body of a response or a spawned task.
+    ///
+    /// # Errors
+    ///
+    /// [`Throttled`] if the call is not to be sent.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    #[inline]
+    pub fn try_acquire_owned(self: &Arc<Self>) -> Result<ThrottlePermit<Arc<Self>>, Throttled> {
+        self.admit().map(|began| ThrottlePermit::new(Arc::clone(self), began))
+    }
+
+    /// Returns what the throttle has seen, and the share of the calls that it refuses. Changes nothing.
+    #[must_use]
+    pub fn status(&self) -> ThrottleStatus {
+        let now = self.micros.read(&self.clock).micros;
+        let sums = self.counts.sums(BucketNumber::at(now));
+        let (_, refused) = self.judge(&sums, now);
+        ThrottleStatus::new(&sums, refused)
+    }
+
+    fn admit(&self) -> Result<BucketNumber, Throttled> {
+        let now = self.micros.read(&self.clock).micros;
+        let number = BucketNumber::at(now);
+        let sums = self.counts.sums(number);
+        let (word, refused) = self.judge(&sums, now);
+        // ORDERING: Relaxed, here and in the functions below: each word is the whole value, and nothing is published
+        // through it. A phase that another thread has found meanwhile is found again by the next call.
+        let phase = self.phase.load(Ordering::Relaxed);
+        if word != phase {
+            _ = self.phase.compare_exchange(phase, word, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        if refused == 0 || self.is_sent(refused, now) {
+            return Ok(number);
+        }
+        self.counts.count(number, CallOutcome::Refused);
+        Err(Throttled::new(refused))
+    }
+
+    /// Returns the word of the present phase, and the share that it refuses.
+    fn judge(&self, sums: &CallSums, now: u64) -> (u64, u64) {
+        let multiplier = u64::from(self.multiplier);
+        let phase = Phase::from_word(self.phase.load(Ordering::Relaxed)).after(sums, multiplier, now);
+        (phase.word(), phase.refused(sums, multiplier, now))
+    }
+
+    /// Decides whether a call is sent although a share is refused.
+    fn is_sent(&self, refused: u64, now: u64) -> bool {
+        let sent = self.sent.load(Ordering::Relaxed);
+        if random::below(WHOLE, self.draw()) >= refused {
+            self.sent.store(now, Ordering::Relaxed);
+            return true;
+        }
+        // Of the calls that find the second over one is sent.
+        now.wrapping_sub(sent) >= PROBE_INTERVAL
+            && self.sent.compare_exchange(sent, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    fn draw(&self) -> u64 {
+        #[cfg(feature = "std")]
+        if self.random.load(Ordering::Relaxed) == 0 {
+            let seed = random::draw() | 1;
+            _ = self.random.compare_exchange(0, seed, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        random::shared_next(&self.random)
+    }
+}
+
+impl<C: Clock> Throttle for AdaptiveThrottle<C> {
+    #[allow(private_interfaces, reason = "the trait is sealed")]
+    #[inline]
+    fn count(&self, number: BucketNumber, outcome: CallOutcome) {
+        self.counts.count(number, outcome);
+    }
+}
+
+/// Shows nothing that changes, without reading the clock.
+impl<C> fmt::Debug for AdaptiveThrottle<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdaptiveThrottle").field("multiplier", &self.multiplier).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,200 @@
+//! The calls of the last 30 s: a ring of counts, each for a part of the time.
+//!
+//! A call is counted in the bucket of the moment at which it began, when it is refused or has ended. Calls in flight are
+//! not counted: counted from their beginning, a client that starts at 500 calls a second refused nine of ten at first,
+//! for want of answers.
+//!
+//! ```text
+//!  63 51 50     34 33      17 16       0
+//! | LAP | REFUSED | REJECTED | ACCEPTED |
+//! ```
+//!
+//! | field | bits | |
+//! |---|---|---|
+//! | ACCEPTED | 17 | the calls that the service accepted |
+//! | REJECTED | 17 | those that it rejected |
+//! | REFUSED | 17 | those that were not sent. When a field is full, all three are halved: the ratios stay |
+//! | LAP | 13 | how often the ring went round before this bucket's time; wraps after 68 h |
+//!
+//! A bucket that was not used for exactly as long as LAP takes to wrap is counted once more.
+
+use crate::sync::{AtomicU64, Field, Ordering, SpinWait, array_of, const_unless_loom};
+
+/// The buckets of the window, and how long one is, in microseconds: 30 s together.
+const BUCKETS: usize = 24;
+const LENGTH: u64 = 1_250_000;
+
+/// The buckets of the last 5 s: the present one is not over, so 3.75 to 5 s.
+const RECENT: u64 = 4;
+
+/// The laps by which a call may come too late: an hour. A clock that steps back by less makes the throttle blind for that
+/// long, and it refuses nothing.
+const MOST_BEHIND: u64 = 120;
+
+const ACCEPTED: Field = Field::lowest(17);
+const REJECTED: Field = ACCEPTED.then(17);
+const REFUSED: Field = REJECTED.then(17);
+const LAP: Field = REFUSED.then(13);
+const _: () = assert!(LAP.end() == u64::BITS, "fields must tile the word");
+
+/// The calls of a window.
+#[derive(Debug)]
+pub(super) struct CallCounts {
+    buckets: [AtomicU64; BUCKETS],
+}
+
+/// The bucket in which a call is counted, by its number since the clock's zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BucketNumber(u64);
+
+impl BucketNumber {
+    /// The bucket of a moment, in microseconds.
+    pub(super) const fn at(micros: u64) -> Self {
+        Self(micros / LENGTH)
+    }
+
+    const fn place(self) -> usize {
+        (self.0 % BUCKETS as u64) as usize
+    }
+
+    const fn lap(self) -> u64 {
+        (self.0 / BUCKETS as u64) & LAP.max()
+    }
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallOutcome {
+    /// The throttle did not send it.
+    Refused,
+    /// The service accepted it.
+    Accepted,
+    /// The service rejected it.
+    Rejected,
+}
+
+/// The sums of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CallSums {
+    pub(super) requests: u64,
+    pub(super) accepted: u64,
+    /// Of the calls that were sent in the last 5 s.
+    pub(super) recent_verdicts: u64,
+    pub(super) recent_accepted: u64,
+}
+
+impl CallCounts {
+    const_unless_loom! {
+        pub(super) const fn new() -> Self {
+            Self { buckets: array_of!(BUCKETS, AtomicU64::new(0)) }
+        }
+    }
+
+    /// Counts a call that began in a bucket. It is dropped if the bucket has gone on to a later time.
+    pub(super) fn count(&self, number: BucketNumber, outcome: CallOutcome) {
+        let bucket = &self.buckets[number.place()];
+        let spin_wait = SpinWait::new();
+        // ORDERING: Relaxed, here and below: the word is all that is known of its bucket, and nothing is published through
+        // it. loom-tests: adaptive_throttle::no_call_is_lost.
+        let mut word = bucket.load(Ordering::Relaxed);
+        while let Some(counted) = counted(word, number.lap(), outcome) {
+            match bucket.compare_exchange_weak(word, counted, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(present) => word = present,
+            }
+            spin_wait.spin();
+        }
+    }
+
+    /// Sums the buckets of the window that ends with this one.
+    pub(super) fn sums(&self, now: BucketNumber) -> CallSums {
+        let (place, lap) = (now.place(), now.lap());
+        let mut sums = CallSums::default();
+        for (at, bucket) in self.buckets.iter().enumerate() {
+            let word = bucket.load(Ordering::Relaxed);
+            // The places behind the present one are of the lap before.
+            let (lap_of_place, age) =
+                if at <= place { (lap, place - at) } else { (lap.wrapping_sub(1) & LAP.max(), place + BUCKETS - at) };
+            if LAP.get(word) != lap_of_place {
+                continue;
+            }
+            let (accepted, ended) = (ACCEPTED.get(word), ACCEPTED.get(word) + REJECTED.get(word));
+            sums.requests += ended + REFUSED.get(word);
+            sums.accepted += accepted;
+            if (age as u64) < RECENT {
+                sums.recent_verdicts += ended;
+                sums.recent_accepted += accepted;
+            }
+        }
+        sums
+    }
+}
+
+/// Returns the word with one more call; `None` if it is to stay.
+fn counted(word: u64, lap: u64, outcome: CallOutcome) -> Option<u64> {
+    let field = match outcome {
+        CallOutcome::Refused => REFUSED,
+        CallOutcome::Accepted => ACCEPTED,
+        CallOutcome::Rejected => REJECTED,
+    };
+    let word = match LAP.get(word).wrapping_sub(lap) & LAP.max() {
+        0 if field.get(word) == field.max() => {
+            let half = |field: Field| field.put(field.get(word) / 2);
+            LAP.put(lap) | half(REFUSED) | half(REJECTED) | half(ACCEPTED)
+        }
+        0 => word,
+        // The call has taken long, or another thread's clock is ahead.
+        1..=MOST_BEHIND => return None,
+        // The bucket is of a time that is over. Or of one far ahead: then the clock has stepped back.
+        _ => LAP.put(lap),
+    };
+    Some(word + field.put(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BUCKETS, BucketNumber, CallCounts, CallOutcome, CallSums, LENGTH};
+
+    #[test]
+    fn calls_are_gone_after_30_seconds() {
+        let counts = CallCounts::new();
+        let at = |bucket: u64| BucketNumber::at(bucket * LENGTH);
+        counts.count(at(100), CallOutcome::Accepted);
+        let whole = CallSums { requests: 1, accepted: 1, recent_verdicts: 1, recent_accepted: 1 };
+        assert_eq!(counts.sums(at(103)), whole);
+        assert_eq!(counts.sums(at(104)), CallSums { recent_verdicts: 0, recent_accepted: 0, ..whole });
+        assert_eq!(counts.sums(at(123)).requests, 1);
+        assert_eq!(counts.sums(at(124)), CallSums::default());
+        assert_eq!(counts.sums(at(100 + BUCKETS as u64 * 8_191)), CallSums::default());
+    }
+
+    #[test]
+    fn late_verdict_is_dropped_once_its_bucket_is_of_a_later_time() {
+        let counts = CallCounts::new();
+        let (early, late) = (BucketNumber::at(0), BucketNumber::at(BUCKETS as u64 * LENGTH));
+        counts.count(late, CallOutcome::Refused);
+        counts.count(early, CallOutcome::Accepted);
+        assert_eq!(counts.sums(late), CallSums { requests: 1, ..CallSums::default() });
+    }
+
+    #[test]
+    fn bucket_far_ahead_gives_way_to_a_clock_that_stepped_back() {
+        let counts = CallCounts::new();
+        let lap = BUCKETS as u64 * LENGTH;
+        counts.count(BucketNumber::at(500 * lap), CallOutcome::Rejected);
+        counts.count(BucketNumber::at(3 * lap), CallOutcome::Accepted);
+        assert_eq!(counts.sums(BucketNumber::at(3 * lap)).accepted, 1);
+    }
+
+    #[test]
+    fn ratio_outlives_a_full_bucket() {
+        let counts = CallCounts::new();
+        let now = BucketNumber::at(0);
+        for call in 0..400_000 {
+            counts.count(now, if call % 4 == 0 { CallOutcome::Rejected } else { CallOutcome::Accepted });
+        }
+        let sums = counts.sums(now);
+        let ratio = sums.accepted as f64 / sums.requests as f64;
+        assert!((0.74..0.76).contains(&ratio), "{sums:?}");
+    }
+}

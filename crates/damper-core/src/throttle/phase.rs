@@ -1,0 +1,155 @@
+//! The rule: which share of the calls is refused, by what became of those before.
+//!
+//! The formula is that of Google's SRE book (chapter 21, "Handling Overload"). It looks at 30 s, which is too long for an
+//! outage to be seen and for a recovery to be believed, so two phases come before it.
+
+use super::call_counts::CallSums;
+use crate::sync::Field;
+
+/// Shares are counted in ten-thousandths.
+pub(super) const WHOLE: u64 = 10_000;
+
+/// Of 100 calls one is always sent.
+const LEAST_SENT: u64 = WHOLE / 100;
+
+/// The fewest calls by which the formula judges.
+const FEWEST_REQUESTS: u64 = 10;
+
+/// The fewest verdicts that show an outage if the service accepted no call.
+const FEWEST_OF_OUTAGE: u64 = 10;
+
+/// The fewest verdicts that show a recovery.
+const FEWEST_OF_RECOVERY: u64 = 3;
+
+/// The share that is sent doubles in so many microseconds.
+const DOUBLING: u64 = 1_000_000;
+
+const SINCE: Field = Field::lowest(48);
+const SENT: Field = SINCE.then(14);
+const KIND: Field = SENT.then(2);
+const _: () = assert!(KIND.end() == u64::BITS, "fields must tile the word");
+
+/// What decides on the share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The formula.
+    Formula,
+    /// The service accepts nothing: next to nothing is sent.
+    Outage,
+    /// The service accepts calls again: the share that is sent doubles each second.
+    Recovery {
+        /// The share that was sent when it began.
+        sent: u64,
+        /// When it began, in microseconds; 48 bits of them.
+        since: u64,
+    },
+}
+
+impl Phase {
+    /// ```text
+    ///  63  62 61  48 47     0
+    /// | KIND | SENT | SINCE |
+    /// ```
+    pub(super) const fn from_word(word: u64) -> Self {
+        match KIND.get(word) {
+            0 => Self::Formula,
+            1 => Self::Outage,
+            _ => Self::Recovery { sent: SENT.get(word), since: SINCE.get(word) },
+        }
+    }
+
+    pub(super) const fn word(self) -> u64 {
+        match self {
+            Self::Formula => 0,
+            Self::Outage => KIND.put(1),
+            Self::Recovery { sent, since } => KIND.put(2) | SENT.put(sent) | SINCE.put(since),
+        }
+    }
+
+    /// Returns the phase that follows from the calls up to `now`, in microseconds.
+    pub(super) fn after(self, sums: &CallSums, multiplier: u64, now: u64) -> Self {
+        let CallSums { recent_verdicts, recent_accepted, .. } = *sums;
+        if recent_accepted == 0 && (recent_verdicts >= FEWEST_OF_OUTAGE || self == Self::Outage) {
+            return Self::Outage;
+        }
+        let is_accepted = recent_verdicts >= FEWEST_OF_RECOVERY && recent_accepted * 10 >= recent_verdicts * 9;
+        match self {
+            _ if !is_accepted => Self::Formula,
+            Self::Recovery { .. } => self,
+            Self::Formula | Self::Outage => match self.refused(sums, multiplier, now) {
+                0 => Self::Formula,
+                refused => Self::Recovery { sent: WHOLE - refused, since: now & SINCE.max() },
+            },
+        }
+    }
+
+    /// Returns the share of the calls that is refused.
+    pub(super) fn refused(self, sums: &CallSums, multiplier: u64, now: u64) -> u64 {
+        match self {
+            Self::Outage => WHOLE - LEAST_SENT,
+            Self::Recovery { sent, since } => {
+                let elapsed = (now & SINCE.max()).wrapping_sub(since) & SINCE.max();
+                let doublings = elapsed / DOUBLING;
+                // From 1 % it takes seven; a clock that has stepped back gives a great number.
+                if doublings >= 14 {
+                    return 0;
+                }
+                let doubled = sent << doublings;
+                WHOLE.saturating_sub(doubled + doubled * (elapsed % DOUBLING) / DOUBLING)
+            }
+            Self::Formula if sums.requests < FEWEST_REQUESTS => 0,
+            Self::Formula => {
+                // At most 24 buckets of three fields of 17 bits, and a multiplier of 10,000.
+                let excess = (sums.requests * 1_000).saturating_sub(sums.accepted * multiplier);
+                (excess * (WHOLE / 1_000) / (sums.requests + 1)).min(WHOLE - LEAST_SENT)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallSums, Phase};
+
+    const SECOND: u64 = 1_000_000;
+
+    fn sums(requests: u64, accepted: u64, recent_verdicts: u64, recent_accepted: u64) -> CallSums {
+        CallSums { requests, accepted, recent_verdicts, recent_accepted }
+    }
+
+    #[test]
+    fn words_keep_phases() {
+        for phase in [Phase::Formula, Phase::Outage, Phase::Recovery { sent: 10_000, since: (1 << 48) - 1 }] {
+            assert_eq!(Phase::from_word(phase.word()), phase);
+        }
+    }
+
+    /// Of 1,000 calls 250 accepted: (1,000 - 2 * 250) / 1,001.
+    #[test]
+    fn formula_is_that_of_the_book() {
+        let phase = Phase::Formula;
+        assert_eq!(phase.refused(&sums(1_000, 250, 100, 25), 2_000, 0), 4_995);
+        assert_eq!(phase.refused(&sums(1_000, 500, 100, 50), 2_000, 0), 0);
+        assert_eq!(phase.refused(&sums(9, 0, 9, 0), 2_000, 0), 0, "too few calls");
+        assert_eq!(phase.refused(&sums(1_000_000, 0, 1, 0), 2_000, 0), 9_900, "one of 100 is sent");
+    }
+
+    #[test]
+    fn ten_rejections_are_an_outage_whatever_the_past_was() {
+        let healthy = sums(1_000_000, 1_000_000, 10, 0);
+        assert_eq!(Phase::Formula.after(&healthy, 2_000, 0), Phase::Outage);
+        assert_eq!(Phase::Formula.after(&sums(1_000_000, 1_000_000, 9, 0), 2_000, 0), Phase::Formula);
+        assert_eq!(Phase::Outage.after(&sums(1_000, 0, 0, 0), 2_000, 0), Phase::Outage, "it lasts");
+        assert_eq!(Phase::Outage.after(&sums(1_000, 0, 2, 1), 2_000, 0), Phase::Formula);
+    }
+
+    #[test]
+    fn share_that_is_sent_doubles_each_second_of_a_recovery() {
+        let accepted = sums(10_000, 3, 3, 3);
+        let phase = Phase::Outage.after(&accepted, 2_000, 5 * SECOND);
+        assert_eq!(phase, Phase::Recovery { sent: 100, since: 5 * SECOND });
+        let refused = |seconds: f64| phase.refused(&accepted, 2_000, 5 * SECOND + (seconds * SECOND as f64) as u64);
+        assert_eq!([0.0, 1.0, 1.5, 2.0, 6.0, 7.0, 1e9].map(refused), [9_900, 9_800, 9_700, 9_600, 3_600, 0, 0]);
+        assert_eq!(phase.after(&sums(10_000, 13, 13, 11), 2_000, 6 * SECOND), Phase::Formula, "it relapses");
+    }
+}

@@ -1,0 +1,37 @@
+//! What a throttle has seen, and does.
+
+use super::call_counts::CallSums;
+
+/// What a throttle has seen in the last 30 s, and the share of the calls that it refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct ThrottleStatus {
+    requests: u64,
+    accepted: u64,
+    refused: u32,
+}
+
+impl ThrottleStatus {
+    pub(super) fn new(sums: &CallSums, refused: u64) -> Self {
+        // At most 10,000.
+        Self { requests: sums.requests, accepted: sums.accepted, refused: refused as u32 }
+    }
+
+    /// Returns how many calls there were, those that the throttle refused included.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Returns how many calls the service accepted.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// Returns the share of the calls that the throttle refuses now, 0.0 to 0.99.
+    #[must_use]
+    pub fn share_refused(&self) -> f64 {
+        f64::from(self.refused) / 10_000.0
+    }
+}

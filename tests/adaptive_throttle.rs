@@ -1,0 +1,356 @@
+//! The adaptive throttle: what it refuses in outages, recoveries and ordinary traffic, and a slow model of it.
+
+use damper::throttle::{AdaptiveThrottle, MultiplierError, ThrottleError, Throttled};
+use damper::{Clock, ManualClock, Verdict};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const LATENCY: Duration = Duration::from_millis(40);
+
+/// Random numbers for a test.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    fn is_within(&mut self, percent: u64) -> bool {
+        self.next() % 100 < percent
+    }
+}
+
+/// A client that makes a call each `interval`, whose verdicts come 40 ms later.
+struct Client {
+    clock: Arc<ManualClock>,
+    throttle: Arc<AdaptiveThrottle<Arc<ManualClock>>>,
+    interval: Duration,
+    random: Random,
+}
+
+/// What became of the calls of a while.
+#[derive(Debug, Default)]
+struct Calls {
+    made: u32,
+    sent: u32,
+    accepted: u32,
+}
+
+impl Client {
+    fn new(calls_per_second: u32, seed: u64) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        let throttle = Arc::new(AdaptiveThrottle::with_clock(Arc::clone(&clock), seed));
+        Self { clock, throttle, interval: Duration::from_secs(1) / calls_per_second, random: Random(seed) }
+    }
+
+    /// Makes calls for so long to a service that accepts this percentage of them.
+    fn run(&mut self, duration: Duration, accepted: u64) -> Calls {
+        let mut calls = Calls::default();
+        let mut in_flight = VecDeque::new();
+        for _ in 0..duration.as_nanos() / self.interval.as_nanos() {
+            self.clock.advance(self.interval);
+            let now = self.clock.now();
+            while in_flight.front().is_some_and(|&(ends, _, _)| ends <= now) {
+                let Some((_, permit, is_accepted)) = in_flight.pop_front() else { break };
+                settle(permit, is_accepted);
+            }
+            calls.made += 1;
+            if let Ok(permit) = self.throttle.try_acquire_owned() {
+                let is_accepted = self.random.is_within(accepted);
+                calls.sent += 1;
+                calls.accepted += u32::from(is_accepted);
+                in_flight.push_back((now + LATENCY.as_nanos() as u64, permit, is_accepted));
+            }
+        }
+        for (_, permit, is_accepted) in in_flight {
+            settle(permit, is_accepted);
+        }
+        calls
+    }
+}
+
+fn settle(permit: damper::throttle::ThrottlePermit<Arc<AdaptiveThrottle<Arc<ManualClock>>>>, is_accepted: bool) {
+    if is_accepted {
+        permit.accepted();
+    } else {
+        permit.rejected();
+    }
+}
+
+const RATES: [u32; 3] = [5, 50, 1_000];
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn after_five_seconds_of_an_outage_one_call_in_a_hundred_is_sent_and_one_a_second() {
+    for (rate, seed) in RATES.into_iter().flat_map(|rate| [1, 2, 3].map(|seed| (rate, seed))) {
+        let mut client = Client::new(rate, seed);
+        let healthy = client.run(seconds(120), 100);
+        assert_eq!(healthy.made, healthy.sent, "{rate} a second");
+        client.run(seconds(5), 0);
+        let outage = client.run(seconds(60), 0);
+        // Of a random draw with this mean, six standard deviations.
+        let drawn = f64::from(outage.made) / 100.0;
+        let most = drawn + 6.0 * drawn.sqrt() + 61.0;
+        assert!(f64::from(outage.sent) <= most, "{rate} a second: {outage:?}");
+        assert!(outage.sent >= 59, "{rate} a second: {outage:?}");
+    }
+}
+
+#[test]
+fn fifteen_seconds_after_a_recovery_the_service_gets_its_calls() {
+    for (rate, seed) in RATES.into_iter().flat_map(|rate| [1, 2, 3].map(|seed| (rate, seed))) {
+        for outage in [10, 60, 600] {
+            let mut client = Client::new(rate, seed);
+            client.run(seconds(60), 100);
+            client.run(seconds(outage), 0);
+            client.run(seconds(15), 100);
+            let recovered = client.run(seconds(30), 100);
+            let share = f64::from(recovered.accepted) / f64::from(recovered.made);
+            assert!(share >= 0.95, "{rate} a second after {outage} s: {share}");
+        }
+    }
+}
+
+#[test]
+fn at_ninety_percent_success_one_call_in_a_hundred_is_refused_at_most() {
+    for (rate, seed) in RATES.into_iter().flat_map(|rate| [1, 2, 3].map(|seed| (rate, seed))) {
+        let calls = Client::new(rate, seed).run(seconds(600), 90);
+        assert!((calls.made - calls.sent) * 100 <= calls.made, "{rate} a second: {calls:?}");
+    }
+}
+
+/// A day of a service that has a bad minute in each hour: whoever calls in the other minutes is not refused.
+#[test]
+fn an_ordinary_day_with_bad_minutes_refuses_nothing_beside_them() {
+    let mut client = Client::new(10, 1);
+    let mut refused_beside = 0;
+    for _ in 0..24 {
+        client.run(seconds(60), 30);
+        client.run(seconds(30), 99); // the window still shows the bad minute
+        let good = client.run(seconds(3_510), 99);
+        refused_beside += good.made - good.sent;
+    }
+    assert_eq!(refused_beside, 0);
+}
+
+/// A service that accepts 100 calls a second, and a client that wants to make 400: it sends twice what is accepted.
+#[test]
+fn service_with_a_limit_gets_twice_what_it_accepts() {
+    let mut client = Client::new(400, 1);
+    let mut calls = Calls::default();
+    for second in 0..120 {
+        // Of each second's calls the first hundred are accepted.
+        let mut left = 100;
+        for _ in 0..400 {
+            client.clock.advance(client.interval);
+            let Ok(permit) = client.throttle.try_acquire() else { continue };
+            let is_accepted = left > 0;
+            left -= i32::from(is_accepted);
+            if second >= 60 {
+                calls.sent += 1;
+                calls.accepted += u32::from(is_accepted);
+            }
+            if is_accepted {
+                permit.accepted();
+            } else {
+                permit.rejected();
+            }
+        }
+    }
+    assert!(calls.accepted >= 60 * 98, "{calls:?}");
+    assert!((60 * 180..60 * 220).contains(&calls.sent), "{calls:?}");
+}
+
+#[test]
+fn call_is_sent_whenever_none_was_for_a_second() {
+    let mut client = Client::new(2, 3);
+    client.run(seconds(60), 0);
+    let calls = client.run(seconds(100), 0);
+    assert!((95..=110).contains(&calls.sent), "{calls:?}");
+}
+
+#[test]
+fn dropped_permit_leaves_no_trace() {
+    let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7);
+    for _ in 0..100 {
+        drop(throttle.try_acquire().unwrap());
+        throttle.try_acquire().unwrap().ignore();
+        throttle.try_acquire().unwrap().record(Verdict::Ignored);
+    }
+    assert_eq!((throttle.status().requests(), throttle.status().accepted()), (0, 0));
+}
+
+#[test]
+fn calls_return_what_they_made_or_the_refusal() {
+    let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7);
+    assert_eq!(throttle.call(|| Ok::<_, ()>(1)), Ok(1));
+    assert_eq!(throttle.call_with(|| Err::<(), _>("404"), |_| Verdict::Success), Err(ThrottleError::Failed("404")));
+    assert_eq!(throttle.status().accepted(), 2);
+    // A call that was accepted recently is no outage, so many more have to fail.
+    let refused = (0..10_000).find_map(|_| match throttle.call(|| Err::<(), _>("503")) {
+        Err(ThrottleError::Throttled(throttled)) => Some(throttled),
+        _ => None,
+    });
+    let refused: Throttled = refused.expect("a call is refused");
+    assert!(refused.to_string().starts_with("throttled, "), "{refused}");
+    assert!(refused.share_refused() > 0.3 && refused.share_refused() <= 0.99);
+}
+
+#[tokio::test]
+async fn futures_are_not_polled_while_throttled() {
+    let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7);
+    for _ in 0..10 {
+        assert_eq!(throttle.run(async { Err::<(), _>("503") }).await, Err(ThrottleError::Failed("503")));
+    }
+    let mut polled = 0;
+    for _ in 0..200 {
+        let result = throttle.run(async {
+            polled += 1;
+            Err::<(), _>("503")
+        });
+        _ = result.await;
+    }
+    assert!((1..20).contains(&polled), "{polled} of 200");
+}
+
+#[test]
+fn refusal_is_never_retried() {
+    let throttled = loop {
+        let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7);
+        for _ in 0..20 {
+            _ = throttle.call(|| Err::<(), ()>(()));
+        }
+        if let Err(throttled) = throttle.try_acquire().map(drop) {
+            break throttled;
+        }
+    };
+    let error = std::io::Error::other(ThrottleError::<std::io::Error>::Throttled(throttled));
+    assert_eq!(damper::retry::AnyError::judge(&error), damper::retry::Failure::FATAL);
+}
+
+#[test]
+fn multipliers_out_of_range_are_refused() {
+    for multiplier in [0.99, 10.01, f64::NAN, f64::INFINITY, -2.0] {
+        let error: MultiplierError =
+            AdaptiveThrottle::with_clock(ManualClock::new(), 7).multiplier(multiplier).unwrap_err();
+        assert!(error.to_string().ends_with("it must be 1.0 to 10.0"));
+    }
+}
+
+/// The throttle's rule over a plain list of calls, in floating point.
+#[derive(Default)]
+struct Model {
+    /// The bucket in which each call began, whether it was sent, and whether it was accepted, once it has ended.
+    calls: Vec<(u64, bool, Option<bool>)>,
+    phase: ModelPhase,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum ModelPhase {
+    #[default]
+    Formula,
+    Outage,
+    Recovery {
+        sent: f64,
+        since: f64,
+    },
+}
+
+impl Model {
+    fn refused(&mut self, now: Duration) -> f64 {
+        let bucket = now.as_micros() as u64 / 1_250_000;
+        let count = |buckets: u64, which: &dyn Fn(bool, Option<bool>) -> bool| {
+            let is_in = |began: u64| began <= bucket && bucket - began < buckets;
+            self.calls.iter().filter(|(began, is_sent, verdict)| is_in(*began) && which(*is_sent, *verdict)).count()
+                as f64
+        };
+        let is_accepted = |_, verdict| verdict == Some(true);
+        let (requests, accepted) =
+            (count(24, &|is_sent, verdict| !is_sent || verdict.is_some()), count(24, &is_accepted));
+        let (verdicts, recent) = (count(4, &|_, verdict| verdict.is_some()), count(4, &is_accepted));
+        let formula = if requests < 10.0 { 0.0 } else { (requests - 2.0 * accepted) / (requests + 1.0) };
+        let formula = formula.clamp(0.0, 0.99);
+        let share = |phase: ModelPhase| match phase {
+            ModelPhase::Formula => formula,
+            ModelPhase::Outage => 0.99,
+            ModelPhase::Recovery { sent, since } => {
+                let elapsed = now.as_secs_f64() - since;
+                let doubled = sent * 2f64.powf(elapsed.floor()) * (1.0 + elapsed.fract());
+                (1.0 - doubled).max(0.0)
+            }
+        };
+        self.phase = match self.phase {
+            phase if recent == 0.0 && (verdicts >= 10.0 || phase == ModelPhase::Outage) => ModelPhase::Outage,
+            _ if verdicts < 3.0 || recent < 0.9 * verdicts - 1e-9 => ModelPhase::Formula,
+            ModelPhase::Recovery { sent, since } => ModelPhase::Recovery { sent, since },
+            phase if share(phase) < 1e-4 => ModelPhase::Formula,
+            phase => ModelPhase::Recovery { sent: 1.0 - share(phase), since: now.as_secs_f64() },
+        };
+        share(self.phase)
+    }
+}
+
+/// Random histories of calls, verdicts that come late, and pauses.
+#[test]
+fn refuses_the_share_that_a_slow_model_does() {
+    for seed in 0..150 {
+        let mut random = Random(seed);
+        let clock = ManualClock::new();
+        let throttle = AdaptiveThrottle::with_clock(&clock, seed);
+        let mut model = Model::default();
+        let mut now = Duration::ZERO;
+        let mut in_flight = Vec::new();
+        for step in 0..400 {
+            if step % 40 == 0 {
+                // Another way for the service to be.
+                random.next();
+            }
+            let pause = match random.next() % 40 {
+                0 => seconds(random.next() % 40),
+                _ => MILLISECOND * (random.next() % 300) as u32,
+            };
+            clock.advance(pause);
+            now += pause;
+            let health = [0, 5, 50, 93, 100][(step / 80 + seed as usize) % 5];
+            for _ in 0..random.next() % 3 {
+                if !in_flight.is_empty() {
+                    let (permit, call): (_, usize) = in_flight.swap_remove(random.next() as usize % in_flight.len());
+                    let permit: damper::throttle::ThrottlePermit<_> = permit;
+                    let is_accepted = random.is_within(health);
+                    // A verdict counts unless a later call was counted in its bucket.
+                    let bucket: u64 = model.calls[call].0;
+                    let is_reused = model.calls.iter().any(|&(began, is_sent, verdict)| {
+                        began > bucket && began % 24 == bucket % 24 && (!is_sent || verdict.is_some())
+                    });
+                    if !is_reused {
+                        model.calls[call].2 = Some(is_accepted);
+                    }
+                    if is_accepted {
+                        permit.accepted();
+                    } else {
+                        permit.rejected();
+                    }
+                }
+            }
+            let expected = model.refused(now);
+            let got = throttle.status().share_refused();
+            assert!(
+                (got - expected).abs() < 2e-3,
+                "seed {seed}, step {step}: {got} and not {expected} in {:?}",
+                model.phase
+            );
+            let result = throttle.try_acquire();
+            model.calls.push((now.as_micros() as u64 / 1_250_000, result.is_ok(), None));
+            if let Ok(permit) = result {
+                in_flight.push((permit, model.calls.len() - 1));
+            }
+        }
+        drop(in_flight);
+    }
+}
