@@ -267,8 +267,8 @@ impl Model {
         let bucket = now.as_micros() as u64 / 1_250_000;
         let count = |buckets: u64, which: &dyn Fn(bool, Option<bool>) -> bool| {
             let is_in = |began: u64| began <= bucket && bucket - began < buckets;
-            self.calls.iter().filter(|(began, is_sent, verdict)| is_in(*began) && which(*is_sent, *verdict)).count()
-                as f64
+            let counted = self.calls.iter().filter(|(began, is_sent, ended)| is_in(*began) && which(*is_sent, *ended));
+            f64::from(u32::try_from(counted.count()).unwrap())
         };
         let is_accepted = |_, verdict| verdict == Some(true);
         let (requests, accepted) =

@@ -194,7 +194,7 @@ mod tests {
             counts.count(now, if call % 4 == 0 { CallOutcome::Rejected } else { CallOutcome::Accepted });
         }
         let sums = counts.sums(now);
-        let ratio = sums.accepted as f64 / sums.requests as f64;
-        assert!((0.74..0.76).contains(&ratio), "{sums:?}");
+        let percentage = sums.accepted * 100 / sums.requests;
+        assert!((74..=75).contains(&percentage), "{sums:?}");
     }
 }

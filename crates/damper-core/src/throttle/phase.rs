@@ -148,8 +148,8 @@ mod tests {
         let accepted = sums(10_000, 3, 3, 3);
         let phase = Phase::Outage.after(&accepted, 2_000, 5 * SECOND);
         assert_eq!(phase, Phase::Recovery { sent: 100, since: 5 * SECOND });
-        let refused = |seconds: f64| phase.refused(&accepted, 2_000, 5 * SECOND + (seconds * SECOND as f64) as u64);
-        assert_eq!([0.0, 1.0, 1.5, 2.0, 6.0, 7.0, 1e9].map(refused), [9_900, 9_800, 9_700, 9_600, 3_600, 0, 0]);
+        let refused = |halves: u64| phase.refused(&accepted, 2_000, (10 + halves) * SECOND / 2);
+        assert_eq!([0, 2, 3, 4, 12, 14, 1 << 30].map(refused), [9_900, 9_800, 9_700, 9_600, 3_600, 0, 0]);
         assert_eq!(phase.after(&sums(10_000, 13, 13, 11), 2_000, 6 * SECOND), Phase::Formula, "it relapses");
     }
 }
