@@ -142,7 +142,7 @@ fn an_ordinary_day_with_bad_minutes_refuses_nothing_beside_them() {
 /// A service that accepts 100 calls a second, and a client that wants to make 400: it sends twice what is accepted.
 #[test]
 fn service_with_a_limit_gets_twice_what_it_accepts() {
-    let mut client = Client::new(400, 1);
+    let client = Client::new(400, 1);
     let mut calls = Calls::default();
     for second in 0..120 {
         // Of each second's calls the first hundred are accepted.
