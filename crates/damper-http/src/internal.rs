@@ -4,3 +4,4 @@
 //! go in any release, so `damper-tonic` is released together with this crate.
 
 pub use crate::rate_limit::grpc::{is_grpc_type, refusal_status, status};
+pub use crate::retry::unprocessed::unprocessed;
