@@ -484,11 +484,15 @@ impl Echo for Scripted {
         Ok(tonic::Response::new(message(&all)))
     }
 
-    /// Three messages, and then `UNAVAILABLE`.
+    /// Three messages, and then `UNAVAILABLE`, or nothing for ever.
     async fn server_streaming(&self, request: tonic::Request<Message>) -> Answer<Self::ServerStreamingStream> {
         let in_flight = self.begin(request.metadata(), vec![request.get_ref().text.clone()])?;
-        let messages = vec![Ok(request.into_inner()); 3].into_iter().chain([Err(status(Code::Unavailable))]);
-        let messages = stream::iter(messages).map(move |message| {
+        let end = if request.get_ref().text == "hang" {
+            stream::pending().boxed()
+        } else {
+            stream::iter([Err(status(Code::Unavailable))]).boxed()
+        };
+        let messages = stream::iter(vec![Ok(request.into_inner()); 3]).chain(end).map(move |message| {
             let _in_flight = &in_flight;
             message
         });
@@ -626,22 +630,17 @@ async fn timeout_of_a_request_ends_all_attempts() {
 async fn dropped_call_frees_its_streams_at_the_server() {
     let server = Scripted::good_at(2);
     let mut client = EchoClient::new(layer(4).layer(channel(server.serve())));
-    let call = tokio::spawn({
-        let mut client = client.clone();
-        async move { client.unary(message("hang")).await }
-    });
+    let mut caller = client.clone();
+    let call = tokio::spawn(async move { caller.unary(message("hang")).await });
     while server.attempts() < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     call.abort();
     server.until_none_is_in_flight().await;
 
-    let idle = messages(&["a"]).chain(stream::pending());
-    let mut answers = {
-        *server.seen.lock().unwrap() = Vec::new();
-        client.bidirectional(idle).await.unwrap().into_inner()
-    };
-    assert_eq!(first(&mut answers).await.unwrap(), ["a"]);
+    server.seen.lock().unwrap().clear();
+    let mut answers = client.server_streaming(message("hang")).await.unwrap().into_inner();
+    assert_eq!(first(&mut answers).await.unwrap(), ["hang"]);
     assert_eq!((server.attempts(), server.in_flight.load(Ordering::SeqCst)), (2, 1));
     drop(answers);
     server.until_none_is_in_flight().await;
@@ -736,7 +735,7 @@ impl Reply {
     fn frame(self, stream: u8) -> Vec<u8> {
         match self {
             // `:status: 200`, `grpc-status: 0`; the end of the headers and of the stream.
-            Self::Ok => [&[0, 0, 15, 1, 5, 0, 0, 0, stream, 0x88, 0, 11], &b"grpc-status"[..], &[1, b'0']].concat(),
+            Self::Ok => [&[0, 0, 16, 1, 5, 0, 0, 0, stream, 0x88, 0, 11], &b"grpc-status"[..], &[1, b'0']].concat(),
             Self::Reset(code) => vec![0, 0, 4, 3, 0, 0, 0, 0, stream, 0, 0, 0, code],
             Self::GoAway(last) => vec![0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, last, 0, 0, 0, 0],
             Self::Close => Vec::new(),
