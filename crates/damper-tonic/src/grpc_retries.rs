@@ -14,7 +14,8 @@ use damper_http::internal::unprocessed;
 use damper_http::wire::{self, GRPC_TIMEOUT};
 use damper_http::{BufferedBody, ClassifyFailure, GiveUp, Head, ResponseHead, RetryProtocol};
 use h2::Reason;
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status, TimeoutExpired};
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -152,7 +153,7 @@ impl GrpcRetries {
             if let Some(status) = error.downcast_ref::<Status>() {
                 let values = status.metadata().get_all(PUSHBACK.as_str());
                 let failure = self.failure_of(status.code());
-                return with_pushback(failure, values.iter().map(|value| value.as_encoded_bytes()))
+                return with_pushback(failure, values.iter().map(MetadataValue::as_encoded_bytes))
                     .unwrap_or_else(|| with_retry_info(failure, || retry_after(status)));
             }
             if error.is::<TimeoutExpired>() {
@@ -203,7 +204,7 @@ fn code_of_reset(reason: Reason) -> Code {
 #[cold]
 fn hinted(failure: Failure, headers: &HeaderMap) -> Failure {
     let values = headers.get_all(PUSHBACK).into_iter();
-    with_pushback(failure, values.map(|value| value.as_bytes()))
+    with_pushback(failure, values.map(HeaderValue::as_bytes))
         .unwrap_or_else(|| with_retry_info(failure, || retry_after_in(headers)))
 }
 
