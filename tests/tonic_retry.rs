@@ -7,7 +7,7 @@ mod support;
 
 use bytes::Bytes;
 use damper::http::{CircuitBreakerLayer, ClassifyFailure, ResponseHead, RetryLayer};
-use damper::retry::{Budget, Failure, Jitter, RetryThrottle, Unlimited};
+use damper::retry::{Budget, Failure, Hedge, HedgeConfig, Jitter, RetryThrottle, Unlimited};
 use damper::time::TokioSleep;
 use damper::tonic::{AtTrailers, GrpcRetries, IntoStatus};
 use damper::wire::grpc_timeout_in;
@@ -19,6 +19,7 @@ use http_body_util::Empty;
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
+use std::error::Error;
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
@@ -57,6 +58,10 @@ fn suite(id: &str) -> Value {
 
 fn steps(suite: &Value) -> &[Value] {
     suite["steps"].as_array().unwrap()
+}
+
+fn thousandths(tokens: &Value) -> u32 {
+    (tokens.as_f64().unwrap() * 1_000.0).round() as u32
 }
 
 fn code(name: &Value) -> Code {
@@ -303,6 +308,31 @@ async fn attempts_tell_how_many_came_before_and_how_much_time_is_left() {
     assert_eq!(left, [1_000, 900, 700, 300]);
 }
 
+/// Makes a call with up to two hedges, and returns its last code and the number of attempts.
+async fn hedged(answers: &'static [fn() -> Status]) -> (Code, usize) {
+    let script = Script::new(|attempt| answers.get(attempt - 1).map_or(Ok(()), |answer| Err(answer())));
+    let config = HedgeConfig::builder().fixed_delay(SHORT).max_attempts(3).build().unwrap();
+    let hedge =
+        Hedge::with_clock(config, TokioClock(Instant::now())).when(|result: &Result<Response<Body>, Status>| {
+            let head = result.as_ref().map(ResponseHead::of);
+            GrpcRetries::new().judge(head.as_ref().map_err(|error| *error as &dyn Error))
+        });
+    let service = script.service();
+    let response = hedge.run(|_| service.clone().oneshot(Request::new(Body::empty()))).await.unwrap();
+    let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code());
+    (code, script.attempts())
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedges_go_on_after_codes_that_are_not_fatal_and_stop_where_the_server_says_so() {
+    let unavailable: fn() -> Status = || status(Code::Unavailable);
+    let declined: fn() -> Status = || pushback(Code::Unavailable, &["-1"]);
+    let fatal: fn() -> Status = || status(Code::Internal);
+    assert_eq!(hedged(Vec::leak(vec![unavailable, unavailable])).await, (Code::Ok, 3));
+    assert_eq!(hedged(Vec::leak(vec![unavailable, declined])).await, (Code::Unavailable, 2));
+    assert_eq!(hedged(Vec::leak(vec![fatal])).await, (Code::Internal, 1));
+}
+
 /// The step of the suite `deadline_propagation` about a retry.
 #[tokio::test(start_paused = true)]
 async fn no_retry_begins_that_the_deadline_does_not_leave() {
@@ -350,7 +380,7 @@ async fn throttle_ends_retries_as_those_of_grpc_go() {
         let result = script.call(retry, GrpcRetries::on([Code::Unavailable])).await.unwrap();
         assert_eq!(result, code(&step["result"]), "{step}");
         assert_eq!(script.attempts() as u64 - 1, step["last_attempt_index"].as_u64().unwrap(), "{step}");
-        assert_eq!(f64::from(throttle.thousandths()) / 1_000.0, step["tokens_after"].as_f64().unwrap(), "{step}");
+        assert_eq!(throttle.thousandths(), thousandths(&step["tokens_after"]), "{step}");
     }
 }
 
@@ -365,7 +395,7 @@ fn throttle_counts_as_that_of_grpc_core() {
             "failure" => throttle.failed(),
             _ => throttle.succeeded(),
         }
-        assert_eq!(f64::from(throttle.thousandths()) / 1_000.0, step["tokens_after"].as_f64().unwrap(), "{step}");
+        assert_eq!(throttle.thousandths(), thousandths(&step["tokens_after"]), "{step}");
         if let Some(allowed) = step["retry_allowed"].as_bool() {
             assert_eq!(throttle.try_withdraw(), allowed, "{step}");
         }
