@@ -615,6 +615,11 @@ async fn call_that_has_sent_more_than_the_buffer_is_not_retried() {
         let status = client.client_streaming(messages(&[&long])).await.unwrap_err();
         assert_eq!((status.code(), server.attempts()), (Code::Unavailable, attempts));
     }
+    let spent = Arc::new(Spent::default());
+    let layer = RetryLayer::new(quick(3).budget(Arc::clone(&spent))).protocol(GrpcRetries::new().buffer(100));
+    let mut client = EchoClient::new(layer.layer(channel(Scripted::good_at(0).serve())));
+    client.unary(message(&long)).await.unwrap_err();
+    assert_eq!(spent.asked.load(Ordering::Relaxed), 0, "it costs the budget nothing");
 }
 
 #[tokio::test]

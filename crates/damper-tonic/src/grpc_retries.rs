@@ -10,7 +10,7 @@ use core::str;
 use core::time::Duration;
 use damper_core::internal::source_of;
 use damper_core::retry::{AnyError, Failure, RetryError};
-use damper_http::internal::unprocessed;
+use damper_http::internal::is_unprocessed;
 use damper_http::wire::{self, GRPC_TIMEOUT};
 use damper_http::{BufferedBody, ClassifyFailure, GiveUp, Head, ResponseHead, RetryProtocol};
 use h2::Reason;
@@ -146,7 +146,7 @@ impl GrpcRetries {
         if !AnyError::judge(error).may_retry() {
             return Failure::FATAL;
         }
-        if unprocessed(error) {
+        if is_unprocessed(error) {
             return Failure::TRANSIENT.unprocessed();
         }
         for error in successors(Some(error), |&error| source_of(error)) {

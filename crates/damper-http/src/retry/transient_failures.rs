@@ -1,7 +1,7 @@
 //! What a response says about another attempt, by default.
 
 use super::ClassifyFailure;
-use super::unprocessed::unprocessed;
+use super::unprocessed::is_unprocessed;
 use crate::ResponseHead;
 use crate::wire;
 use core::error::Error;
@@ -64,7 +64,7 @@ impl TransientFailures {
             },
             Err(error) => {
                 let failure = AnyError::judge(error);
-                Some(if failure.may_retry() && unprocessed(error) { failure.unprocessed() } else { failure })
+                Some(if failure.may_retry() && is_unprocessed(error) { failure.unprocessed() } else { failure })
             }
         }
     }

@@ -9,7 +9,7 @@ use std::io;
 
 /// Returns whether the error, or one among its sources, shows that no server processed the request: it did not leave, or was
 /// refused unseen.
-pub fn unprocessed(error: &(dyn Error + 'static)) -> bool {
+pub(crate) fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
     successors(Some(error), |&error| source_of(error)).any(|error| {
         #[cfg(any(feature = "hyper", feature = "tonic"))]
         if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
