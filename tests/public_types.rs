@@ -237,6 +237,10 @@ fn types_of_http_have_the_traits_users_expect() {
         DeadlineBody<(), TokioSleep>: shared,
         TimeoutUnit: key,
         // retries
+        HttpRetries: shared cloned,
+        Cloned: key defaulted,
+        Buffered: key,
+        BufferedBody<http_body_util::Full<bytes::Bytes>>: shared,
         Idempotent: key defaulted,
         TransientFailures: key defaulted,
         // requests and responses
@@ -260,6 +264,7 @@ fn types_of_grpc_have_the_traits_users_expect() {
 
     table! {
         AtTrailers: shared cloned defaulted,
+        GrpcRetries: key defaulted,
         RateLimitInterceptor<damper::http::PerClient>: shared cloned,
     }
 }

@@ -86,6 +86,38 @@
 //! assert!(answer.is_ok_and(|answer| answer.status == 200));
 //! ```
 //!
+//! # Calls of gRPC
+//!
+//! gRPC has rules of its own. Every call may be repeated, but only where it ended before its response began, with a code that you
+//! name; the server can say when to come back to the millisecond, or not to. `RetryLayer` takes them as its `protocol`:
+//!
+#![cfg_attr(all(feature = "tonic", feature = "tokio"), doc = "```no_run")]
+#![cfg_attr(not(all(feature = "tonic", feature = "tokio")), doc = "```text")]
+//! use damper::Retry;
+//! use damper::http::RetryLayer;
+//! use damper::retry::RetryThrottle;
+//! use damper::tonic::GrpcRetries;
+//! use tonic::Code;
+//! use tonic::transport::Channel;
+//! use tower::ServiceBuilder;
+//!
+//! static THROTTLE: RetryThrottle = match RetryThrottle::new(10, 0.1) {
+//!     Ok(throttle) => throttle,
+//!     Err(_) => panic!("out of range"),
+//! };
+//!
+//! # async fn run() {
+//! let channel = ServiceBuilder::new()
+//!     .layer(RetryLayer::new(Retry::new(4).budget(&THROTTLE)).protocol(GrpcRetries::on([Code::Unavailable])))
+//!     .service(Channel::from_static("http://greeter.example.com:50051").connect_lazy());
+//! # let _ = channel; // GreeterClient::new(channel)
+//! # }
+//! ```
+//!
+//! Messages are kept while they are sent, up to 64 KiB for each call, so that streams are retried too. For HTTP,
+//! `RetryLayer::buffering` does the same. A request that provably reached no server (its connection was refused, HTTP/2 refused its
+//! stream) is retried in both protocols whatever the method and the code are.
+//!
 //! # A slow server, and a slow call
 //!
 //! Where one call in a hundred is slow for no reason of its own, a second attempt beside it answers first: a

@@ -4,3 +4,12 @@
 //! go in any release, so `damper-tonic` is released together with this crate.
 
 pub use crate::rate_limit::grpc::{is_grpc_type, refusal_status, status};
+
+use crate::retry::unprocessed;
+use core::error::Error;
+
+/// Returns whether the error, or one among its sources, shows that no server processed the request.
+#[must_use]
+pub fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
+    unprocessed::is_unprocessed(error)
+}

@@ -8,7 +8,7 @@
 //! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] | `tower`, or `hyper`; `tokio` for its timer |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
-//! | a tonic client | [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())` | `tonic` |
+//! | a tonic client | [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())` | `tonic` |
 //!
 //! A limiter protects the receiver of load, so it belongs to the server's side. A breaker protects the caller from a
 //! failing callee, so it belongs to the client's side, and outside of retries.
@@ -119,4 +119,7 @@ pub use limit::{
 pub use limit::{Wait, WaitFuture};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer};
-pub use retry::{ClassifyFailure, Idempotent, ReplayableBody, RetryLayer, Retrying, RetryingFuture, TransientFailures};
+pub use retry::{
+    Buffered, BufferedBody, ClassifyFailure, Cloned, GiveUp, HttpRetries, Idempotent, ReplayableBody, RetryLayer,
+    RetryProtocol, Retrying, RetryingFuture, TransientFailures,
+};

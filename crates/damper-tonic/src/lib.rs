@@ -1,4 +1,4 @@
-//! Rate limits for gRPC servers and circuit breakers for gRPC clients, by tonic.
+//! Rate limits for gRPC servers, circuit breakers and retries for gRPC clients, by tonic.
 //!
 //! A limit is the [`RateLimitLayer`](damper_http::RateLimitLayer) of HTTP: it answers a gRPC request over the limit
 //! with `RESOURCE_EXHAUSTED`, and puts how long to wait into the status, as a `google.rpc.RetryInfo`.
@@ -47,6 +47,10 @@
 //! `CircuitBreakerLayer::single(config).completion(AtTrailers::new())`. Without `AtTrailers` the breaker would see a
 //! `200 OK` and count an unavailable server as healthy.
 //!
+//! Retries are the [`RetryLayer`](damper_http::RetryLayer) of HTTP around a `Channel`, with [`GrpcRetries`], which has gRPC's
+//! rules: the codes, the server's pushback, streams that are kept while they are sent:
+//! `RetryLayer::new(retry).protocol(GrpcRetries::on([Code::Unavailable]))`. The breaker belongs outside of it.
+//!
 //! Deadlines are the layers of HTTP too. Around a server, [`DeadlineLayer`](damper_http::DeadlineLayer) reads `grpc-timeout`
 //! and answers `DEADLINE_EXCEEDED`; the handler finds the deadline in `request.extensions()`. Around a `Channel`,
 //! [`ClientDeadlineLayer`](damper_http::ClientDeadlineLayer) sends what is left of it. A deadline in
@@ -55,6 +59,7 @@
 // | file | idea |
 // |---|---|
 // | `at_trailers` | when a call has ended |
+// | `grpc_retries` | which calls are tried again, and how |
 // | `verdict` | what a status says about its server, and where a response has it |
 // | `status` | refusals as statuses, for handlers of yours too |
 // | `interceptor` | a limit as an interceptor |
@@ -66,11 +71,13 @@ extern crate alloc;
 extern crate std;
 
 mod at_trailers;
+mod grpc_retries;
 mod interceptor;
 mod status;
 mod verdict;
 
 pub use at_trailers::AtTrailers;
+pub use grpc_retries::GrpcRetries;
 pub use interceptor::RateLimitInterceptor;
 pub use status::IntoStatus;
 pub use verdict::unavailability;

@@ -1,10 +1,14 @@
 //! Refusals as statuses, for handlers of yours.
 
+use alloc::boxed::Box;
+use alloc::string::ToString;
 use alloc::sync::Arc;
+use core::error::Error;
 use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::limit::{Denied, LimitSetDenied};
+use damper_core::retry::{GaveUp, RetryError};
 use damper_http::Limited;
 use damper_http::internal::status;
 use tonic::{Code, Status};
@@ -19,6 +23,8 @@ const PROBE: Duration = Duration::from_secs(1);
 /// | [`Denied`], [`LimitSetDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
 /// | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
 /// | [`DeadlineExceeded`], which is the source of the status | `DEADLINE_EXCEEDED` | |
+/// | [`RetryError`], by its deadline | `DEADLINE_EXCEEDED`, with the reason as its source | |
+/// | [`RetryError`], else | as the last error | |
 /// | [`CallError`] | as its `CircuitOpen`, or as the error of the call | |
 ///
 /// # Examples
@@ -86,6 +92,21 @@ impl<E: Into<Status>> IntoStatus for CallError<E> {
         match self {
             Self::Open(open) => open.into_status(),
             Self::Failed(error) => error.into(),
+        }
+    }
+}
+
+impl<E: Into<Box<dyn Error + Send + Sync>>> IntoStatus for RetryError<E> {
+    fn into_status(self) -> Status {
+        let (reason, message) = (self.reason(), self.to_string());
+        match (reason, self.into_error()) {
+            // Of an earlier attempt.
+            (GaveUp::Deadline { .. }, _) | (_, None) => {
+                let mut status = Status::deadline_exceeded(message);
+                status.set_source(Arc::new(reason));
+                status
+            }
+            (_, Some(error)) => Status::from_error(error.into()),
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn verdict_on_head<R>(response: &Response<R>, classify: &impl Fn(Code
 }
 
 /// Returns the code that gRPC's `http-grpc-status-mapping` gives a response without one; `None` if that is `UNKNOWN`.
-fn code_of(status: StatusCode) -> Option<Code> {
+pub(super) fn code_of(status: StatusCode) -> Option<Code> {
     match status {
         StatusCode::BAD_REQUEST | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Some(Code::Internal),
         StatusCode::UNAUTHORIZED => Some(Code::Unauthenticated),
@@ -80,13 +80,13 @@ fn with_retry_info(code: Code, verdict: Verdict, retry_after: impl FnOnce() -> O
 
 /// Malformed details have no `RetryInfo`. (`Status::from_header_map` would panic on them.)
 #[cold]
-fn retry_after_in(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn retry_after_in(headers: &HeaderMap) -> Option<Duration> {
     let details = HeaderMap::from_iter([(DETAILS, headers.get(DETAILS)?.clone())]);
     let details = MetadataMap::from_headers(details).get_bin(DETAILS.as_str())?.to_bytes().ok()?;
     retry_after(&Status::with_details(Code::Unknown, "", details))
 }
 
 /// Returns the delay of the `RetryInfo`, if there is one; zero if it has no delay.
-fn retry_after(status: &Status) -> Option<Duration> {
+pub(super) fn retry_after(status: &Status) -> Option<Duration> {
     Some(status.get_details_retry_info()?.retry_delay.unwrap_or_default())
 }

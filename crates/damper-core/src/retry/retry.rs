@@ -177,7 +177,9 @@ impl<C, B, V> Retry<C, B, V> {
         self.max_attempts
     }
 
-    pub(super) const fn clock(&self) -> &C {
+    /// Returns the clock that waits and deadlines are measured on.
+    #[must_use]
+    pub const fn clock(&self) -> &C {
         &self.clock
     }
 

@@ -1,8 +1,8 @@
 //! One call: the decision on each of its outcomes, and the request that is kept for the next attempt.
 
 use super::settings::RetrySettings;
-use super::{ClassifyFailure, Idempotent, ReplayableBody};
-use crate::ResponseHead;
+use super::{ClassifyFailure, GiveUp, ReplayableBody, RetryProtocol};
+use crate::{Head, ResponseHead};
 use alloc::sync::Arc;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
@@ -11,12 +11,16 @@ use damper_core::time::Clock;
 use http::{Request, Response};
 
 /// One call on its way through its attempts.
-pub(super) struct Call<Q, C, B, V, Z> {
-    pub(super) settings: Arc<RetrySettings<C, B, V, Z>>,
+pub(super) struct Call<K, C, B, P, Z> {
+    pub(super) settings: Arc<RetrySettings<C, B, P, Z>>,
     attempts: Attempts<C>,
-    /// For the next attempt; `None` if there cannot be one.
-    kept: Option<Request<Q>>,
-    is_idempotent: bool,
+    /// For other attempts; `None` if there cannot be one.
+    kept: Option<Request<K>>,
+    /// For the next attempt, once it is decided on.
+    next: Option<Request<K>>,
+    may_repeat: bool,
+    /// Attempts that no server can have processed.
+    unprocessed: u32,
 }
 
 /// What follows from the outcome of an attempt.
@@ -27,30 +31,44 @@ pub(super) enum Judgement<R, E> {
     Again(Duration, Option<E>),
 }
 
-impl<Q, C, B, V, Z> Call<Q, C, B, V, Z>
+impl<K, C, B, P, Z> Call<K, C, B, P, Z>
 where
-    Q: ReplayableBody,
+    K: ReplayableBody,
     C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
 {
-    /// Begins a call, with the deadline of the request.
-    pub(super) fn begin(settings: &Arc<RetrySettings<C, B, V, Z>>, request: &Request<Q>) -> Self {
-        let retry = &settings.retry;
-        let attempts = match request.extensions().get::<Deadline<C>>() {
-            Some(deadline) => retry.begin_by(deadline.clone()),
-            None => retry.begin(),
+    /// Begins a call, with the deadline of the request. Returns the request of its first attempt, unless that is over.
+    pub(super) fn begin<Q>(
+        settings: &Arc<RetrySettings<C, B, P, Z>>,
+        request: Request<Q>,
+    ) -> (Self, Option<Request<P::Body>>)
+    where
+        P: RetryProtocol<Q, Kept = K>,
+    {
+        let RetrySettings { retry, protocol, .. } = &**settings;
+        let head = Head::of(&request);
+        let deadline = head.extensions.get::<Deadline<C>>().cloned();
+        let timeout = protocol.timeout(&head).map(|timeout| Deadline::with_clock(timeout, retry.clock().clone()));
+        let attempts = match (deadline, timeout) {
+            (Some(deadline), Some(timeout)) => retry.begin_by(deadline.earlier(timeout)),
+            (Some(deadline), None) | (None, Some(deadline)) => retry.begin_by(deadline),
+            (None, None) => retry.begin(),
         };
-        let is_idempotent = request.method().is_idempotent() || request.extensions().get::<Idempotent>().is_some();
-        let mut call = Self { settings: Arc::clone(settings), attempts, kept: None, is_idempotent };
-        call.keep(request);
-        call
+        let may_repeat = protocol.may_repeat(&head);
+        let mut call =
+            Self { settings: Arc::clone(settings), attempts, kept: None, next: None, may_repeat, unprocessed: 0 };
+        if call.deadline().is_expired() {
+            return (call, None);
+        }
+        let request = request.map(|body| protocol.keep(body));
+        if !call.is_last() {
+            call.kept = request.body().try_clone().map(|body| with_body(&request, body));
+        }
+        let first = call.prepare(request);
+        (call, Some(first))
     }
 
-    /// Keeps a copy of the request, unless this attempt is the last that is allowed.
-    fn keep(&mut self, request: &Request<Q>) {
-        self.kept = if self.is_last() { None } else { copy(request) };
-    }
-
+    /// Whether the present attempt is the last that is allowed.
     fn is_last(&self) -> bool {
         self.attempts.number() >= self.settings.retry.max_attempts()
     }
@@ -61,10 +79,25 @@ where
     }
 
     /// Takes the request of the next attempt.
-    pub(super) fn next_request(&mut self) -> Option<Request<Q>> {
-        let request = self.kept.take()?;
-        self.keep(&request);
-        Some(request)
+    pub(super) fn next_request<Q>(&mut self) -> Option<Request<P::Body>>
+    where
+        P: RetryProtocol<Q, Kept = K>,
+    {
+        let request = self.next.take()?;
+        Some(self.prepare(request))
+    }
+
+    /// Makes a request of the service out of one that was kept.
+    fn prepare<Q>(&self, mut request: Request<K>) -> Request<P::Body>
+    where
+        P: RetryProtocol<Q, Kept = K>,
+    {
+        let protocol = &self.settings.protocol;
+        let deadline = self.deadline();
+        let time_left = if deadline.is_never() { None } else { Some(deadline.remaining()) };
+        let previous = (self.attempts.number() - 1).saturating_sub(self.unprocessed);
+        protocol.prepare(request.headers_mut(), previous, time_left);
+        request.map(|body| protocol.send(body))
     }
 
     pub(super) fn deadline(&self) -> &Deadline<C> {
@@ -74,23 +107,57 @@ where
     /// Judges the outcome of an attempt. A response that is not returned is dropped.
     pub(super) fn judge<R, E>(&mut self, outcome: Result<Response<R>, E>) -> Judgement<R, E>
     where
-        V: ClassifyFailure<E>,
+        P: ClassifyFailure<E>,
     {
-        let RetrySettings { retry, failures, .. } = &*self.settings;
-        let Some(failure) = failures.failure(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error))
+        let judgement = self.decide(outcome);
+        if let Judgement::Over(_) = judgement {
+            // So that a body that is still being sent is kept no longer.
+            self.kept = None;
+        }
+        judgement
+    }
+
+    fn decide<R, E>(&mut self, outcome: Result<Response<R>, E>) -> Judgement<R, E>
+    where
+        P: ClassifyFailure<E>,
+    {
+        let RetrySettings { retry, protocol, .. } = &*self.settings;
+        let Some(failure) = protocol.failure(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error))
         else {
             self.attempts.succeeded(retry);
             return Judgement::Over(outcome.map_err(|error| self.give_up(GaveUp::NotRetryable, Some(error))));
         };
-        let is_safe = self.is_idempotent || failure.is_unprocessed();
+        // The timeout of the transport may be the same.
+        if outcome.is_err() && self.deadline().is_expired() {
+            return Judgement::Over(Err(self.give_up(GaveUp::Deadline { hint: None }, outcome.err())));
+        }
+        let is_safe = self.may_repeat || failure.is_unprocessed();
+        let is_replayable = self.kept.as_ref().is_some_and(|request| request.body().is_replayable());
         // The last attempt keeps no request, and ends for that reason.
-        let may_be_repeated = is_safe && (self.kept.is_some() || self.is_last());
-        let failure = if may_be_repeated { failure } else { Failure::FATAL };
-        match (self.attempts.failed(retry, failure), outcome) {
+        let failure = if is_safe && (is_replayable || self.is_last()) { failure } else { Failure::FATAL };
+        let decision = self.attempts.failed(retry, failure).and_then(|wait| {
+            self.unprocessed += u32::from(failure.is_unprocessed());
+            self.next = self.rewind();
+            // An attempt that is still sending may have gone beyond what is kept.
+            if self.next.is_some() { Ok(wait) } else { Err(GaveUp::NotRetryable) }
+        });
+        match (decision, outcome) {
             (Ok(wait), outcome) => Judgement::Again(wait, outcome.err()),
             (Err(_), Ok(response)) => Judgement::Over(Ok(response)),
             (Err(reason), Err(error)) => Judgement::Over(Err(self.give_up(reason, Some(error)))),
         }
+    }
+
+    /// Returns the request for the attempt that was decided on, and keeps it unless that is the last one.
+    fn rewind(&mut self) -> Option<Request<K>> {
+        let kept = self.kept.take()?;
+        let body = kept.body().restart()?;
+        if self.is_last() {
+            return Some(kept.map(|_| body));
+        }
+        let next = with_body(&kept, body);
+        self.kept = Some(kept);
+        Some(next)
     }
 
     /// Returns the error of a call that ends in its present attempt.
@@ -98,15 +165,24 @@ where
     pub(super) fn give_up<E>(&self, reason: GaveUp, error: Option<E>) -> RetryError<E> {
         RetryError::new(reason, self.attempts.number(), self.attempts.elapsed(&self.settings.retry), error)
     }
+
+    /// Returns the caller's error.
+    #[cold]
+    pub(super) fn error<E>(&self, error: RetryError<E>) -> P::Error
+    where
+        P: GiveUp<E>,
+    {
+        self.settings.protocol.give_up(error)
+    }
 }
 
-/// Returns a request that is the same; `None` if its body is a stream.
-fn copy<Q: ReplayableBody>(request: &Request<Q>) -> Option<Request<Q>> {
-    let mut copy = Request::new(request.body().try_clone()?);
+/// Returns a request with the same head and this body.
+fn with_body<K>(request: &Request<K>, body: K) -> Request<K> {
+    let mut copy = Request::new(body);
     copy.method_mut().clone_from(request.method());
     copy.uri_mut().clone_from(request.uri());
     *copy.version_mut() = request.version();
     copy.headers_mut().clone_from(request.headers());
     copy.extensions_mut().clone_from(request.extensions());
-    Some(copy)
+    copy
 }

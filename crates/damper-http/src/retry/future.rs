@@ -2,7 +2,7 @@
 
 use super::call::{Call, Judgement};
 use super::callee::Callee;
-use super::{ClassifyFailure, ReplayableBody};
+use super::{GiveUp, RetryProtocol};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -20,14 +20,15 @@ pin_project! {
     ///
     /// # Errors
     ///
-    /// [`RetryError`], where the last attempt ended with an error, or the deadline passed during it.
+    /// [`RetryError`], where the last attempt ended with an error, or the deadline passed during it; or what the
+    /// [protocol](super::GiveUp) makes of that, such as a status of gRPC.
     ///
     /// # Cancel safety
     ///
     /// Dropped, it drops the attempt in flight, and makes no other.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct RetryingFuture<S: Callee<Request<Q>>, Q, C, B, V, Z: Sleep> {
-        call: Call<Q, C, B, V, Z>,
+    pub struct RetryingFuture<S: Callee<Request<P::Body>>, Q, C, B, P: RetryProtocol<Q>, Z: Sleep> {
+        call: Call<P::Kept, C, B, P, Z>,
         // For other attempts; None if there cannot be one.
         service: Option<S>,
         // Of the previous attempt.
@@ -52,32 +53,32 @@ pin_project! {
     }
 }
 
-impl<S, Q, C, B, V, Z> RetryingFuture<S, Q, C, B, V, Z>
+impl<S, Q, C, B, P, Z> RetryingFuture<S, Q, C, B, P, Z>
 where
-    S: Callee<Request<Q>>,
+    S: Callee<Request<P::Body>>,
+    P: RetryProtocol<Q>,
     Z: Sleep,
 {
     /// A call whose first attempt is in flight.
-    pub(super) fn calling(call: Call<Q, C, B, V, Z>, attempt: S::Future, service: Option<S>) -> Self {
+    pub(super) fn calling(call: Call<P::Kept, C, B, P, Z>, attempt: S::Future, service: Option<S>) -> Self {
         Self { call, service, error: None, stage: Stage::Calling { attempt, until_deadline: None } }
     }
 
     /// A call that is not made.
-    pub(super) fn expired(call: Call<Q, C, B, V, Z>) -> Self {
+    pub(super) fn expired(call: Call<P::Kept, C, B, P, Z>) -> Self {
         Self { call, service: None, error: None, stage: Stage::Expired }
     }
 }
 
-impl<S, Q, C, B, V, Z, R> Future for RetryingFuture<S, Q, C, B, V, Z>
+impl<S, Q, C, B, P, Z, R> Future for RetryingFuture<S, Q, C, B, P, Z>
 where
-    S: Callee<Request<Q>, Response = Response<R>>,
-    Q: ReplayableBody,
+    S: Callee<Request<P::Body>, Response = Response<R>>,
     C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
-    V: ClassifyFailure<S::Error>,
+    P: RetryProtocol<Q> + GiveUp<S::Error>,
     Z: Sleep,
 {
-    type Output = Result<Response<R>, RetryError<S::Error>>;
+    type Output = Result<Response<R>, <P as GiveUp<S::Error>>::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -115,7 +116,7 @@ where
                     if let Err(error) = polled {
                         break Err(this.call.give_up(GaveUp::NotRetryable, Some(error)));
                     }
-                    let Some(request) = this.call.next_request() else { return Poll::Pending };
+                    let Some(request) = this.call.next_request::<Q>() else { return Poll::Pending };
                     let attempt = service.call(request);
                     this.stage.set(Stage::Calling { attempt, until_deadline: None });
                 }
@@ -125,7 +126,7 @@ where
             }
         };
         this.stage.set(Stage::Over);
-        Poll::Ready(result)
+        Poll::Ready(result.map_err(|error| this.call.error(error)))
     }
 }
 
@@ -152,7 +153,12 @@ fn poll_deadline<C: Clock, Z: Sleep>(
     }
 }
 
-impl<S: Callee<Request<Q>>, Q, C, B, V, Z: Sleep> fmt::Debug for RetryingFuture<S, Q, C, B, V, Z> {
+impl<S, Q, C, B, P, Z> fmt::Debug for RetryingFuture<S, Q, C, B, P, Z>
+where
+    S: Callee<Request<P::Body>>,
+    P: RetryProtocol<Q>,
+    Z: Sleep,
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_calling = matches!(self.stage, Stage::Calling { .. });
         f.debug_struct("RetryingFuture").field("is_calling", &is_calling).finish_non_exhaustive()

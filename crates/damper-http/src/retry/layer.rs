@@ -1,7 +1,8 @@
 //! How often, when, and what is tried again.
 
+use super::Retrying;
+use super::http_retries::{Buffered, HttpRetries};
 use super::settings::RetrySettings;
-use super::{Retrying, TransientFailures};
 use crate::ResponseHead;
 use alloc::sync::Arc;
 use core::fmt;
@@ -14,10 +15,12 @@ use damper_core::time::TokioSleep;
 ///
 /// | question | answer |
 /// |---|---|
-/// | which requests? | those of idempotent methods, and those that the caller marks as [`Idempotent`](super::Idempotent), if their body is a [`ReplayableBody`](super::ReplayableBody). A request that provably reached no server: of every method |
-/// | after which outcomes? | [`TransientFailures`], or [`when`](Self::when) |
+/// | which requests? | those of idempotent methods, and those that the caller marks as [`Idempotent`](super::Idempotent), if their body is a [`ReplayableBody`](super::ReplayableBody) or is kept by [`buffering`](Self::buffering). A request that provably reached no server: of every method |
+/// | after which outcomes? | [`TransientFailures`](super::TransientFailures), or [`when`](Self::when) |
 /// | when? | after the policy's backoff, not before the server's `Retry-After`, and not after the deadline |
 /// | how often? | as the policy and its budget allow. A call counts once in the budget |
+///
+/// That is HTTP. For another [`protocol`](Self::protocol) it answers these questions.
 ///
 /// When a call is given up, the caller gets the last response as it is, or a
 /// [`RetryError`](damper_core::RetryError) with the last error.
@@ -72,31 +75,31 @@ use damper_core::time::TokioSleep;
 /// # Ok(())
 /// # }
 /// ```
-pub struct RetryLayer<C, B, V, Z> {
-    settings: Arc<RetrySettings<C, B, V, Z>>,
+pub struct RetryLayer<C, B, P, Z> {
+    settings: Arc<RetrySettings<C, B, P, Z>>,
 }
 
 #[cfg(feature = "tokio")]
-impl<C, B> RetryLayer<C, B, TransientFailures, TokioSleep> {
-    /// Creates a layer that retries [`TransientFailures`] by a policy, and sleeps by tokio's timer.
+impl<C, B> RetryLayer<C, B, HttpRetries, TokioSleep> {
+    /// Creates a layer that retries [`TransientFailures`](super::TransientFailures) by a policy, and sleeps by tokio's timer.
     pub fn new(retry: Retry<C, B>) -> Self {
         Self::sleeping_by(retry, TokioSleep)
     }
 }
 
-impl<C, B, Z: Sleep> RetryLayer<C, B, TransientFailures, Z> {
-    /// Creates a layer that retries [`TransientFailures`] by a policy, and sleeps by the timer of any runtime.
+impl<C, B, Z: Sleep> RetryLayer<C, B, HttpRetries, Z> {
+    /// Creates a layer that retries [`TransientFailures`](super::TransientFailures) by a policy, and sleeps by the timer of any runtime.
     pub fn sleeping_by(retry: Retry<C, B>, sleep: Z) -> Self {
-        Self { settings: Arc::new(RetrySettings { retry, failures: TransientFailures, sleep }) }
+        Self { settings: Arc::new(RetrySettings { retry, protocol: HttpRetries::new(), sleep }) }
     }
 }
 
-impl<C, B, Z> RetryLayer<C, B, TransientFailures, Z>
+impl<C, B, V, K, Z> RetryLayer<C, B, HttpRetries<V, K>, Z>
 where
     Retry<C, B>: Clone,
     Z: Clone,
 {
-    /// Sets after which responses, or errors in their place, another attempt may help. Default: [`TransientFailures`].
+    /// Sets after which responses, or errors in their place, another attempt may help. Default: [`TransientFailures`](super::TransientFailures).
     ///
     /// The closure names the service's error. It is asked for every outcome, and its failures are retried only of requests
     /// that may be sent again.
@@ -121,40 +124,88 @@ where
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn when<E, F>(self, failures: F) -> RetryLayer<C, B, F, Z>
+    pub fn when<E, F>(self, failures: F) -> RetryLayer<C, B, HttpRetries<F, K>, Z>
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Option<Failure>,
+        K: Copy,
     {
+        let protocol = self.settings.protocol.when(failures);
+        self.protocol(protocol)
+    }
+
+    /// Keeps what was sent of a request's body, up to so many bytes, so that streams can be sent again too. Default: bodies
+    /// are cloned.
+    ///
+    /// The service gets a [`BufferedBody`](super::BufferedBody). A request whose body was sent beyond the limit is not
+    /// retried any more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use bytes::Bytes;
+    /// use damper::Retry;
+    /// use damper::http::{BufferedBody, RetryLayer};
+    /// use http_body_util::combinators::BoxBody;
+    /// use hyper_util::client::legacy::Client;
+    /// use hyper_util::rt::TokioExecutor;
+    ///
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// type Upload = BoxBody<Bytes, std::io::Error>;
+    ///
+    /// let client = Client::builder(TokioExecutor::new()).build_http::<BufferedBody<Upload>>();
+    /// let client = RetryLayer::sleeping_by(Retry::new(3), sleep).buffering(64 * 1024).layer(client);
+    /// # let _ = client;
+    /// ```
+    #[must_use]
+    pub fn buffering(self, limit: usize) -> RetryLayer<C, B, HttpRetries<V, Buffered>, Z>
+    where
+        V: Clone,
+    {
+        let protocol = self.settings.protocol.buffering(limit);
+        self.protocol(protocol)
+    }
+}
+
+impl<C, B, P, Z> RetryLayer<C, B, P, Z>
+where
+    Retry<C, B>: Clone,
+    Z: Clone,
+{
+    /// Sets which requests are sent again, with which bodies and headers, and after which outcomes: a
+    /// [`RetryProtocol`](super::RetryProtocol), such as `damper::tonic::GrpcRetries`. Default: [`HttpRetries`].
+    #[must_use]
+    pub fn protocol<N>(self, protocol: N) -> RetryLayer<C, B, N, Z> {
         let RetrySettings { retry, sleep, .. } = &*self.settings;
-        let settings = RetrySettings { retry: retry.clone(), failures, sleep: sleep.clone() };
+        let settings = RetrySettings { retry: retry.clone(), protocol, sleep: sleep.clone() };
         RetryLayer { settings: Arc::new(settings) }
     }
 }
 
-impl<C, B, V, Z> RetryLayer<C, B, V, Z> {
+impl<C, B, P, Z> RetryLayer<C, B, P, Z> {
     /// Retries the calls of a service.
-    pub fn layer<S>(&self, service: S) -> Retrying<S, C, B, V, Z> {
+    pub fn layer<S>(&self, service: S) -> Retrying<S, C, B, P, Z> {
         Retrying::new(service, Arc::clone(&self.settings))
     }
 }
 
 #[cfg(feature = "tower")]
-impl<S, C, B, V, Z> tower_layer::Layer<S> for RetryLayer<C, B, V, Z> {
-    type Service = Retrying<S, C, B, V, Z>;
+impl<S, C, B, P, Z> tower_layer::Layer<S> for RetryLayer<C, B, P, Z> {
+    type Service = Retrying<S, C, B, P, Z>;
 
-    fn layer(&self, service: S) -> Retrying<S, C, B, V, Z> {
+    fn layer(&self, service: S) -> Retrying<S, C, B, P, Z> {
         self.layer(service)
     }
 }
 
 /// Clones share the policy.
-impl<C, B, V, Z> Clone for RetryLayer<C, B, V, Z> {
+impl<C, B, P, Z> Clone for RetryLayer<C, B, P, Z> {
     fn clone(&self) -> Self {
         Self { settings: Arc::clone(&self.settings) }
     }
 }
 
-impl<C, B: fmt::Debug, V, Z> fmt::Debug for RetryLayer<C, B, V, Z> {
+impl<C, B: fmt::Debug, P, Z> fmt::Debug for RetryLayer<C, B, P, Z> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RetryLayer").field("retry", &self.settings.retry).finish_non_exhaustive()
     }

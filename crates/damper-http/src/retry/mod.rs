@@ -9,25 +9,36 @@
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
 // | `callee` | the service that is called again, of tower or hyper |
 // | `classify` | what a response says about another attempt |
+// | `protocol` | what a protocol needs of its retries |
+// | `http_retries` | the retries of HTTP |
 // | `transient_failures` | what it says by default |
 // | `replayable_body` | a body that can be sent again |
+// | `buffered_body` | a body that keeps what was read of it |
+// | `unprocessed` | errors that show that no server processed the request |
 // | `idempotent` | the caller's mark that a request may be sent again |
 
+mod buffered_body;
 mod call;
 mod callee;
 mod classify;
 mod future;
+mod http_retries;
 mod idempotent;
 mod layer;
+mod protocol;
 mod replayable_body;
 mod service;
 mod settings;
 mod transient_failures;
+pub(crate) mod unprocessed;
 
+pub use buffered_body::BufferedBody;
 pub use classify::ClassifyFailure;
 pub use future::RetryingFuture;
+pub use http_retries::{Buffered, Cloned, HttpRetries};
 pub use idempotent::Idempotent;
 pub use layer::RetryLayer;
+pub use protocol::{GiveUp, RetryProtocol};
 pub use replayable_body::ReplayableBody;
 pub use service::Retrying;
 pub use transient_failures::TransientFailures;

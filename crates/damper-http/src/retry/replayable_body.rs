@@ -5,8 +5,9 @@
 /// Every body that is `Clone` is one: `Full<Bytes>`, `Empty`, `Bytes`, `String`. So a clone has to yield the same data
 /// from the beginning, also after the original was sent.
 ///
-/// A stream yields its data once. Implement this for a type of your own that is one or the other, and return `None` for a
-/// stream: the layer sends it once.
+/// A stream yields its data once. A [`BufferedBody`](super::BufferedBody) keeps its data, for a layer that is
+/// [`buffering`](super::RetryLayer::buffering). Or implement this for a type of your own that is one or the other, and return
+/// `None` for a stream: the layer sends it once.
 ///
 /// # Examples
 ///
@@ -38,6 +39,16 @@
 pub trait ReplayableBody: Sized {
     /// Returns a body with the same data from the beginning; `None` if there is no way to send it twice.
     fn try_clone(&self) -> Option<Self>;
+
+    /// Returns the same for an attempt that replaces all others, which need no more data. Default: [`try_clone`](Self::try_clone).
+    fn restart(&self) -> Option<Self> {
+        self.try_clone()
+    }
+
+    /// Returns whether the data can still be sent from the beginning, after a part of it was. Default: `true`.
+    fn is_replayable(&self) -> bool {
+        true
+    }
 }
 
 impl<B: Clone> ReplayableBody for B {

@@ -6,14 +6,14 @@ use super::callee::HyperService;
 #[cfg(feature = "tower")]
 use super::callee::TowerService;
 use super::settings::RetrySettings;
-use super::{ClassifyFailure, ReplayableBody, RetryingFuture};
+use super::{GiveUp, RetryProtocol, RetryingFuture};
 use alloc::sync::Arc;
 use core::fmt;
 #[cfg(feature = "tower")]
 use core::time::Duration;
+use damper_core::retry::Budget;
 #[cfg(feature = "tower")]
-use damper_core::retry::GaveUp;
-use damper_core::retry::{Budget, RetryError};
+use damper_core::retry::{GaveUp, RetryError};
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
 
@@ -26,13 +26,13 @@ use http::{Request, Response};
 ///
 /// A future that is dropped drops the attempt in flight, and makes no other. A retry that the budget allowed for that
 /// attempt is spent.
-pub struct Retrying<S, C, B, V, Z> {
+pub struct Retrying<S, C, B, P, Z> {
     service: S,
-    settings: Arc<RetrySettings<C, B, V, Z>>,
+    settings: Arc<RetrySettings<C, B, P, Z>>,
 }
 
-impl<S, C, B, V, Z> Retrying<S, C, B, V, Z> {
-    pub(super) fn new(service: S, settings: Arc<RetrySettings<C, B, V, Z>>) -> Self {
+impl<S, C, B, P, Z> Retrying<S, C, B, P, Z> {
+    pub(super) fn new(service: S, settings: Arc<RetrySettings<C, B, P, Z>>) -> Self {
         Self { service, settings }
     }
 
@@ -53,67 +53,61 @@ impl<S, C, B, V, Z> Retrying<S, C, B, V, Z> {
 }
 
 #[cfg(feature = "tower")]
-impl<S, C, B, V, Z, Q, R> tower_service::Service<Request<Q>> for Retrying<S, C, B, V, Z>
+impl<S, C, B, P, Z, Q, R> tower_service::Service<Request<Q>> for Retrying<S, C, B, P, Z>
 where
-    S: tower_service::Service<Request<Q>, Response = Response<R>> + Clone,
+    S: tower_service::Service<Request<P::Body>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
-    V: ClassifyFailure<S::Error>,
+    P: RetryProtocol<Q> + GiveUp<S::Error>,
     Z: Sleep,
-    Q: ReplayableBody,
 {
     type Response = Response<R>;
-    type Error = RetryError<S::Error>;
-    type Future = RetryingFuture<TowerService<S>, Q, C, B, V, Z>;
+    type Error = <P as GiveUp<S::Error>>::Error;
+    type Future = RetryingFuture<TowerService<S>, Q, C, B, P, Z>;
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
         let not_ready = |error| RetryError::new(GaveUp::NotRetryable, 0, Duration::ZERO, Some(error));
-        self.service.poll_ready(context).map_err(not_ready)
+        self.service.poll_ready(context).map_err(|error| self.settings.protocol.give_up(not_ready(error)))
     }
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        let call = Call::begin(&self.settings, &request);
-        if call.deadline().is_expired() {
-            return RetryingFuture::expired(call);
-        }
+        let (call, first) = Call::begin(&self.settings, request);
+        let Some(first) = first else { return RetryingFuture::expired(call) };
         // This service is the one that is ready. Its clone has to be polled first.
         let again = call.may_be_repeated().then(|| TowerService(self.service.clone()));
-        RetryingFuture::calling(call, self.service.call(request), again)
+        RetryingFuture::calling(call, self.service.call(first), again)
     }
 }
 
 #[cfg(feature = "hyper")]
-impl<S, C, B, V, Z, Q, R> hyper::service::Service<Request<Q>> for Retrying<S, C, B, V, Z>
+impl<S, C, B, P, Z, Q, R> hyper::service::Service<Request<Q>> for Retrying<S, C, B, P, Z>
 where
-    S: hyper::service::Service<Request<Q>, Response = Response<R>> + Clone,
+    S: hyper::service::Service<Request<P::Body>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
-    V: ClassifyFailure<S::Error>,
+    P: RetryProtocol<Q> + GiveUp<S::Error>,
     Z: Sleep,
-    Q: ReplayableBody,
 {
     type Response = Response<R>;
-    type Error = RetryError<S::Error>;
-    type Future = RetryingFuture<HyperService<S>, Q, C, B, V, Z>;
+    type Error = <P as GiveUp<S::Error>>::Error;
+    type Future = RetryingFuture<HyperService<S>, Q, C, B, P, Z>;
 
     fn call(&self, request: Request<Q>) -> Self::Future {
-        let call = Call::begin(&self.settings, &request);
-        if call.deadline().is_expired() {
-            return RetryingFuture::expired(call);
-        }
+        let (call, first) = Call::begin(&self.settings, request);
+        let Some(first) = first else { return RetryingFuture::expired(call) };
         let again = call.may_be_repeated().then(|| HyperService(self.service.clone()));
-        RetryingFuture::calling(call, self.service.call(request), again)
+        RetryingFuture::calling(call, self.service.call(first), again)
     }
 }
 
 /// Clones share the policy; they do not share readiness.
-impl<S: Clone, C, B, V, Z> Clone for Retrying<S, C, B, V, Z> {
+impl<S: Clone, C, B, P, Z> Clone for Retrying<S, C, B, P, Z> {
     fn clone(&self) -> Self {
         Self::new(self.service.clone(), Arc::clone(&self.settings))
     }
 }
 
-impl<S: fmt::Debug, C, B: fmt::Debug, V, Z> fmt::Debug for Retrying<S, C, B, V, Z> {
+impl<S: fmt::Debug, C, B: fmt::Debug, P, Z> fmt::Debug for Retrying<S, C, B, P, Z> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Retrying")
             .field("service", &self.service)

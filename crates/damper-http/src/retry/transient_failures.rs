@@ -1,14 +1,12 @@
 //! What a response says about another attempt, by default.
 
 use super::ClassifyFailure;
+use super::unprocessed::is_unprocessed;
 use crate::ResponseHead;
 use crate::wire;
 use core::error::Error;
-use core::iter::successors;
-use damper_core::internal::source_of;
 use damper_core::retry::{AnyError, Failure};
 use http::StatusCode;
-use std::io;
 
 /// Takes 408, 502, 503, 504 and errors for transient, and 429 for throttled. Everything else reaches the caller as it is.
 ///
@@ -17,7 +15,7 @@ use std::io;
 /// | 408, 502, 503, 504 | after the backoff |
 /// | 429 | after the backoff for [throttled](damper_core::Retry::throttled_base) calls |
 /// | a `Retry-After` with any of these | not before, spread out after it |
-/// | a refused connection; with the feature `hyper`, a request that hyper gave back unsent | of every method, and the first one costs nothing of the budget |
+/// | a refused connection; with the feature `hyper`, a request that hyper gave back unsent; with the feature `tonic`, one that HTTP/2 refused, by `REFUSED_STREAM` or a `GOAWAY` that came before it | of every method, and the first one costs nothing of the budget |
 /// | an error of the transport, the timeout of one attempt | after the backoff |
 /// | an error of damper's own: [`CircuitOpen`](damper_core::CircuitOpen), [`Denied`](damper_core::Denied), [`DeadlineExceeded`](damper_core::DeadlineExceeded) | never |
 /// | all other responses | never |
@@ -66,7 +64,7 @@ impl TransientFailures {
             },
             Err(error) => {
                 let failure = AnyError::judge(error);
-                Some(if failure.may_retry() && is_unsent(error) { failure.unprocessed() } else { failure })
+                Some(if failure.may_retry() && is_unprocessed(error) { failure.unprocessed() } else { failure })
             }
         }
     }
@@ -75,18 +73,6 @@ impl TransientFailures {
 /// Adds what the response says of when to come back.
 fn hinted(failure: Failure, head: &ResponseHead<'_>) -> Failure {
     failure.retry_after(wire::retry_after_in(head.headers))
-}
-
-/// Returns whether the error shows that nothing of the request reached a server.
-fn is_unsent(error: &(dyn Error + 'static)) -> bool {
-    successors(Some(error), |&error| source_of(error)).any(|error| {
-        #[cfg(feature = "hyper")]
-        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
-            return true;
-        }
-        // Other kinds, such as an unreachable host, may also end a connection that is established.
-        error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-    })
 }
 
 impl<E: Error + 'static> ClassifyFailure<E> for TransientFailures {

@@ -1,0 +1,302 @@
+//! A body that keeps what was read of it.
+
+use super::ReplayableBody;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::{Buf, Bytes};
+use core::error::Error;
+use core::mem::{self, size_of};
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::{fmt, ops::Range};
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use std::sync::{Mutex, MutexGuard};
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A request body that keeps what was read of it, up to a limit, so that a stream can be sent again.
+///
+/// It is read as it arrives: nothing waits for its end. Each attempt reads the kept data first, and then goes on with the
+/// stream. When an attempt takes the data beyond the limit, it is the only one that goes on: nothing is kept any more, and no
+/// other attempt can be made. The same holds once no other attempt can be made for another reason, such as the response.
+///
+/// The limit is in bytes of data, to which each frame adds 32 for itself.
+///
+/// # Locks
+///
+/// Attempts share the stream under a mutex, which is held while the stream is polled. Two threads meet there only while
+/// an old attempt is being dropped, or where attempts are hedged.
+///
+/// # Errors
+///
+/// The stream's error, of the attempt that reads it. An attempt that was replaced by another one gets an error too, so that its
+/// connection resets its stream. No caller sees that.
+pub struct BufferedBody<Q> {
+    shared: Arc<Mutex<Shared<Q>>>,
+    /// The attempt that reads.
+    reader: u32,
+    /// The next of the frames that are kept.
+    next: usize,
+    /// Whether no other attempt will read.
+    is_only: bool,
+}
+
+struct Shared<Q> {
+    stream: Q,
+    end: End,
+    /// All data so far; once there is an only reader, what it has not read.
+    frames: VecDeque<Bytes>,
+    /// How much more may be kept.
+    room: usize,
+    /// The newest reader's number.
+    newest: u32,
+    /// The readers that were not replaced.
+    live: Range<u32>,
+    /// Readers that wait for the stream, which wakes only the last one that polled it.
+    waiting: Vec<(u32, Waker)>,
+}
+
+/// How the stream has ended.
+enum End {
+    NotYet,
+    Plain,
+    Trailers(HeaderMap),
+    Failed,
+}
+
+impl<Q: Body + Unpin> BufferedBody<Q> {
+    /// Keeps what is read of a body, up to so many bytes.
+    pub fn new(body: Q, limit: usize) -> Self {
+        let shared = Shared {
+            stream: body,
+            end: End::NotYet,
+            frames: VecDeque::new(),
+            room: limit,
+            newest: 0,
+            live: 0..u32::MAX,
+            waiting: Vec::new(),
+        };
+        Self { shared: Arc::new(Mutex::new(shared)), reader: 0, next: 0, is_only: false }
+    }
+
+    fn add_reader(&self, replaces_others: Replaces) -> Option<Self> {
+        let mut shared = lock(&self.shared)?;
+        if !shared.is_whole() {
+            return None;
+        }
+        shared.newest = shared.newest.saturating_add(1);
+        let reader = shared.newest;
+        let replaced = match replaces_others {
+            Replaces::None => Vec::new(),
+            Replaces::All => {
+                shared.live.start = reader;
+                mem::take(&mut shared.waiting)
+            }
+        };
+        drop(shared);
+        wake(replaced);
+        Some(Self { shared: Arc::clone(&self.shared), reader, next: 0, is_only: false })
+    }
+}
+
+/// Which readers a new one replaces.
+#[derive(Clone, Copy)]
+enum Replaces {
+    None,
+    All,
+}
+
+/// Without the data, if the stream has panicked.
+fn lock<Q>(shared: &Mutex<Shared<Q>>) -> Option<MutexGuard<'_, Shared<Q>>> {
+    shared.lock().ok()
+}
+
+/// Wakes readers, without the lock.
+fn wake(readers: Vec<(u32, Waker)>) {
+    for (_, waker) in readers {
+        waker.wake();
+    }
+}
+
+impl<Q> Shared<Q> {
+    /// Whether all data so far is kept.
+    fn is_whole(&self) -> bool {
+        self.live.end == u32::MAX && !matches!(self.end, End::Failed)
+    }
+
+    /// Makes this reader, which has read so many frames, the only one. Returns its place among those that are left.
+    fn commit_to(&mut self, reader: u32, read: usize) -> usize {
+        self.live = reader..reader.saturating_add(1);
+        let frames = self.frames.len();
+        self.frames.drain(..read.min(frames));
+        // The trailers come after the frames.
+        usize::from(read > frames)
+    }
+
+    /// Registers the reader that waits.
+    fn wait(&mut self, reader: u32, waker: &Waker) {
+        match self.waiting.iter_mut().find(|(waiting, _)| *waiting == reader) {
+            Some((_, registered)) => registered.clone_from(waker),
+            None => self.waiting.push((reader, waker.clone())),
+        }
+    }
+}
+
+impl<Q: Body + Unpin> ReplayableBody for BufferedBody<Q> {
+    fn try_clone(&self) -> Option<Self> {
+        self.add_reader(Replaces::None)
+    }
+
+    fn restart(&self) -> Option<Self> {
+        self.add_reader(Replaces::All)
+    }
+
+    fn is_replayable(&self) -> bool {
+        lock(&self.shared).is_some_and(|shared| shared.is_whole())
+    }
+}
+
+impl<Q> Body for BufferedBody<Q>
+where
+    Q: Body<Error: Into<BoxError>> + Unpin,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        let has_others = Arc::strong_count(&this.shared) > 1;
+        let Some(mut shared) = lock(&this.shared) else { return Poll::Ready(Some(Err(Box::new(Replaced)))) };
+        if !shared.live.contains(&this.reader) {
+            return Poll::Ready(Some(Err(Box::new(Replaced))));
+        }
+        if !has_others && !this.is_only {
+            this.next = shared.commit_to(this.reader, this.next);
+            this.is_only = true;
+        }
+        let kept = if this.is_only { shared.frames.pop_front() } else { shared.frames.get(this.next).cloned() };
+        if let Some(data) = kept {
+            this.next += usize::from(!this.is_only);
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        match &shared.end {
+            End::NotYet => {}
+            End::Plain => return Poll::Ready(None),
+            End::Trailers(_) if this.next > shared.frames.len() => return Poll::Ready(None),
+            End::Trailers(trailers) => {
+                let trailers = trailers.clone();
+                this.next = shared.frames.len() + 1;
+                return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+            }
+            End::Failed => return Poll::Ready(Some(Err(Box::new(Replaced)))),
+        }
+        let frame = match Pin::new(&mut shared.stream).poll_frame(context) {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                if !this.is_only {
+                    shared.wait(this.reader, context.waker());
+                }
+                return Poll::Pending;
+            }
+        };
+        let frame = match frame {
+            None => {
+                shared.end = End::Plain;
+                None
+            }
+            Some(Err(error)) => {
+                shared.end = End::Failed;
+                Some(Err(error.into()))
+            }
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(mut data) => {
+                    let data = data.copy_to_bytes(data.remaining());
+                    let size = data.len().saturating_add(size_of::<Bytes>());
+                    // An empty frame is part of no data.
+                    if !this.is_only && !data.is_empty() {
+                        if let Some(room) = shared.room.checked_sub(size) {
+                            shared.room = room;
+                            shared.frames.push_back(data.clone());
+                            this.next += 1;
+                        } else {
+                            this.next = shared.commit_to(this.reader, this.next);
+                            this.is_only = true;
+                        }
+                    }
+                    Some(Ok(Frame::data(data)))
+                }
+                Err(frame) => match frame.into_trailers() {
+                    Ok(trailers) => {
+                        shared.end = End::Trailers(trailers.clone());
+                        this.next = shared.frames.len() + 1;
+                        Some(Ok(Frame::trailers(trailers)))
+                    }
+                    // There are no other frames.
+                    Err(_) => None,
+                },
+            },
+        };
+        let others = mem::take(&mut shared.waiting);
+        drop(shared);
+        wake(others);
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let Some(shared) = lock(&self.shared) else { return false };
+        let is_over = match &shared.end {
+            End::NotYet => shared.stream.is_end_stream(),
+            End::Plain => true,
+            End::Trailers(_) => self.next > shared.frames.len(),
+            End::Failed => false,
+        };
+        is_over && self.next >= shared.frames.len() && shared.live.contains(&self.reader)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let Some(shared) = lock(&self.shared) else { return SizeHint::default() };
+        let kept: u64 = shared.frames.iter().skip(self.next).map(|data| data.len() as u64).sum();
+        let mut size = match shared.end {
+            End::NotYet => shared.stream.size_hint(),
+            _ => SizeHint::with_exact(0),
+        };
+        // The upper bound first, because it must not fall below the lower.
+        if let Some(upper) = size.upper() {
+            size.set_upper(upper.saturating_add(kept));
+        }
+        size.set_lower(size.lower().saturating_add(kept));
+        size
+    }
+}
+
+/// The stream would wake this reader, so another one has to poll it.
+impl<Q> Drop for BufferedBody<Q> {
+    fn drop(&mut self) {
+        let Some(mut shared) = lock(&self.shared) else { return };
+        let mut others = mem::take(&mut shared.waiting);
+        drop(shared);
+        others.retain(|(reader, _)| *reader != self.reader);
+        wake(others);
+    }
+}
+
+impl<Q> fmt::Debug for BufferedBody<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BufferedBody").field("reader", &self.reader).finish_non_exhaustive()
+    }
+}
+
+/// The error of a reader that cannot go on.
+#[derive(Debug)]
+struct Replaced;
+
+impl fmt::Display for Replaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request's body is read by another attempt")
+    }
+}
+
+impl Error for Replaced {}

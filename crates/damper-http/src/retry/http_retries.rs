@@ -1,0 +1,114 @@
+//! The retries of HTTP.
+
+use super::{BufferedBody, ClassifyFailure, GiveUp, Idempotent, ReplayableBody, RetryProtocol, TransientFailures};
+use crate::{Head, ResponseHead};
+use core::fmt;
+use damper_core::retry::{Failure, RetryError};
+use http_body::Body;
+
+/// The retries of HTTP: of requests with an idempotent method, and of those that the caller marks as [`Idempotent`].
+///
+/// The protocol of a [`RetryLayer`](super::RetryLayer) unless another one is set. `V` judges the outcomes, see
+/// [`when`](super::RetryLayer::when). `K` says how bodies are kept: [`Cloned`], or [`Buffered`] by
+/// [`buffering`](super::RetryLayer::buffering).
+#[derive(Clone, Copy)]
+pub struct HttpRetries<V = TransientFailures, K = Cloned> {
+    failures: V,
+    bodies: K,
+}
+
+/// Bodies are [cloned](ReplayableBody) for each attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Cloned;
+
+/// Bodies are kept in a [`BufferedBody`], up to a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Buffered {
+    limit: usize,
+}
+
+impl HttpRetries {
+    pub(super) const fn new() -> Self {
+        Self { failures: TransientFailures, bodies: Cloned }
+    }
+}
+
+impl<V, K> HttpRetries<V, K> {
+    pub(super) fn when<F>(&self, failures: F) -> HttpRetries<F, K>
+    where
+        K: Copy,
+    {
+        HttpRetries { failures, bodies: self.bodies }
+    }
+
+    pub(super) fn buffering(&self, limit: usize) -> HttpRetries<V, Buffered>
+    where
+        V: Clone,
+    {
+        HttpRetries { failures: self.failures.clone(), bodies: Buffered { limit } }
+    }
+}
+
+fn is_idempotent(head: &Head<'_>) -> bool {
+    head.method.is_idempotent() || head.extensions.get::<Idempotent>().is_some()
+}
+
+impl<Q: ReplayableBody, V> RetryProtocol<Q> for HttpRetries<V, Cloned> {
+    type Kept = Q;
+    type Body = Q;
+
+    #[inline]
+    fn may_repeat(&self, head: &Head<'_>) -> bool {
+        is_idempotent(head)
+    }
+
+    #[inline]
+    fn keep(&self, body: Q) -> Q {
+        body
+    }
+
+    #[inline]
+    fn send(&self, body: Q) -> Q {
+        body
+    }
+}
+
+impl<Q: Body + Unpin, V> RetryProtocol<Q> for HttpRetries<V, Buffered> {
+    type Kept = BufferedBody<Q>;
+    type Body = BufferedBody<Q>;
+
+    fn may_repeat(&self, head: &Head<'_>) -> bool {
+        is_idempotent(head)
+    }
+
+    fn keep(&self, body: Q) -> BufferedBody<Q> {
+        BufferedBody::new(body, self.bodies.limit)
+    }
+
+    fn send(&self, body: BufferedBody<Q>) -> BufferedBody<Q> {
+        body
+    }
+}
+
+impl<E, V: ClassifyFailure<E>, K> ClassifyFailure<E> for HttpRetries<V, K> {
+    #[inline]
+    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+        self.failures.failure(response)
+    }
+}
+
+impl<E, V: ClassifyFailure<E>, K> GiveUp<E> for HttpRetries<V, K> {
+    type Error = RetryError<E>;
+
+    #[inline]
+    fn give_up(&self, error: RetryError<E>) -> RetryError<E> {
+        error
+    }
+}
+
+impl<V, K: fmt::Debug> fmt::Debug for HttpRetries<V, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpRetries").field("bodies", &self.bodies).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,113 @@
+//! What a protocol needs of its retries.
+
+use super::{ClassifyFailure, ReplayableBody};
+use crate::Head;
+use core::time::Duration;
+use damper_core::retry::RetryError;
+use http::HeaderMap;
+
+/// How requests of a protocol are sent again: which ones, with which body and with which headers.
+///
+/// | protocol | requests | bodies |
+/// |---|---|---|
+/// | [`HttpRetries`](super::HttpRetries) | of idempotent methods, or marked as [`Idempotent`](super::Idempotent) | cloned, or [buffered](super::RetryLayer::buffering) |
+/// | `damper::tonic::GrpcRetries` | all | buffered |
+///
+/// `Q` is the body of the caller's request. A [`RetryLayer`](super::RetryLayer) also asks its protocol what an outcome says, by
+/// [`ClassifyFailure`], and what the caller gets for a call that was given up, by [`GiveUp`].
+///
+/// # Examples
+///
+/// A protocol whose requests may all be sent again, and count their attempts in a header:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::http::{ClassifyFailure, GiveUp, Head, ReplayableBody, ResponseHead, RetryLayer, RetryProtocol};
+/// use damper::retry::Failure;
+/// use damper::{Retry, RetryError};
+/// use http::{HeaderMap, StatusCode};
+/// use std::time::Duration;
+///
+/// struct Queries;
+///
+/// impl<Q: ReplayableBody> RetryProtocol<Q> for Queries {
+///     type Kept = Q;
+///     type Body = Q;
+///
+///     fn may_repeat(&self, _: &Head<'_>) -> bool {
+///         true
+///     }
+///
+///     fn keep(&self, body: Q) -> Q {
+///         body
+///     }
+///
+///     fn send(&self, body: Q) -> Q {
+///         body
+///     }
+///
+///     fn prepare(&self, headers: &mut HeaderMap, previous_attempts: u32, _: Option<Duration>) {
+///         headers.insert("x-previous-attempts", previous_attempts.into());
+///     }
+/// }
+///
+/// impl<E> ClassifyFailure<E> for Queries {
+///     fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+///         response.map_or(true, |head| head.status == StatusCode::SERVICE_UNAVAILABLE).then_some(Failure::TRANSIENT)
+///     }
+/// }
+///
+/// impl<E> GiveUp<E> for Queries {
+///     type Error = RetryError<E>;
+///
+///     fn give_up(&self, error: RetryError<E>) -> RetryError<E> {
+///         error
+///     }
+/// }
+///
+/// # async fn sleep(_: Duration) {}
+/// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep).protocol(Queries);
+/// # let _ = layer;
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot send a request again whose body is `{Q}`",
+    note = "a body that is `Clone` can be sent again: `Full<Bytes>`, `Empty`, `Bytes`, `String`",
+    note = "a stream of data, if it is `Unpin`, can be kept by `RetryLayer::buffering`",
+    note = "for a body that is one or the other, implement `ReplayableBody`"
+)]
+pub trait RetryProtocol<Q> {
+    /// The body as it is kept for other attempts.
+    type Kept: ReplayableBody;
+
+    /// The body that the service gets.
+    type Body;
+
+    /// Returns whether a request may be sent again although a server may have processed it.
+    ///
+    /// A request that provably reached no server may always be sent again.
+    fn may_repeat(&self, head: &Head<'_>) -> bool;
+
+    /// Returns the body in the form in which it can be kept.
+    fn keep(&self, body: Q) -> Self::Kept;
+
+    /// Returns the body for an attempt.
+    fn send(&self, body: Self::Kept) -> Self::Body;
+
+    /// Returns the time that the request itself allows for the whole call. Default: none.
+    fn timeout(&self, _head: &Head<'_>) -> Option<Duration> {
+        None
+    }
+
+    /// Sets the headers of an attempt: after so many attempts that a server may have processed, and with so much time left,
+    /// if there is a deadline. Default: leaves them as they are.
+    fn prepare(&self, _headers: &mut HeaderMap, _previous_attempts: u32, _time_left: Option<Duration>) {}
+}
+
+/// What the caller gets for a call that was given up without a response.
+pub trait GiveUp<E>: ClassifyFailure<E> {
+    /// The error that the caller gets.
+    type Error;
+
+    /// Returns the caller's error.
+    fn give_up(&self, error: RetryError<E>) -> Self::Error;
+}

@@ -1,0 +1,292 @@
+//! The retries of gRPC.
+
+use crate::IntoStatus;
+use crate::verdict::{code_of, retry_after, retry_after_in};
+use alloc::boxed::Box;
+use core::error::Error;
+use core::fmt;
+use core::iter::successors;
+use core::str;
+use core::time::Duration;
+use damper_core::internal::source_of;
+use damper_core::retry::{AnyError, Failure, RetryError};
+use damper_http::internal::is_unprocessed;
+use damper_http::wire::{self, GRPC_TIMEOUT};
+use damper_http::{BufferedBody, ClassifyFailure, GiveUp, Head, ResponseHead, RetryProtocol};
+use h2::Reason;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use tonic::metadata::MetadataValue;
+use tonic::{Code, Status, TimeoutExpired};
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+const PREVIOUS_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-previous-rpc-attempts");
+
+/// How much of a call's messages is kept, by default.
+const BUFFER: usize = 64 * 1024;
+
+/// The retries of gRPC, by the rules of its proposal A6: the [protocol](damper_http::RetryLayer::protocol) of a
+/// [`RetryLayer`](damper_http::RetryLayer) around a `Channel`.
+///
+/// | question | answer |
+/// |---|---|
+/// | which calls? | all, unary calls and streams. A client says by the codes which failures may be repeated |
+/// | after which outcomes? | a response without messages (Trailers-Only) whose code is one of [these](Self::on), `UNAVAILABLE` by default, and an error of the transport that gRPC maps to one of them |
+/// | never | once a response has begun, whatever its trailers say; after an error of damper's own, such as an open breaker |
+/// | when? | after the backoff; exactly after `grpc-retry-pushback-ms` if the server sent it; else not before the `google.rpc.RetryInfo` of the status |
+/// | the server says no | a pushback that is negative, unreadable or repeated ends the call |
+/// | a call that no server processed: no connection could be made, `REFUSED_STREAM`, a `GOAWAY` that came before it | is retried whatever the codes are, and the first such retry takes nothing from the budget. It counts as one of the policy's attempts |
+/// | the deadline | the request's `grpc-timeout`, or a [`Deadline`](damper_core::Deadline) in its extensions. Each attempt sends what is left of it as `grpc-timeout` |
+/// | messages | are kept as they are sent, up to a [limit](Self::buffer); a call that has sent more is not retried |
+/// | headers | `grpc-previous-rpc-attempts`, from the second attempt on that a server may have processed |
+///
+/// `UNAVAILABLE` is the default because gRPC defines it so: "most likely a transient condition, which can be corrected by
+/// retrying with a backoff". With `RESOURCE_EXHAUSTED` among the codes, calls that are over a limit are retried too, with
+/// the longer backoff for [throttled](damper_core::Retry::throttled_base) calls.
+///
+/// The service's error is a [`Status`]: the one that a generated client would have made of the last error, or
+/// `DEADLINE_EXCEEDED`. A response that is not retried is returned as it is.
+///
+/// It judges by the head of a response, so for a budget a call has succeeded when its first message may come. A
+/// [breaker](crate::AtTrailers) outside judges by the trailers.
+///
+/// # Examples
+///
+/// ```no_run
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
+/// use damper::http::RetryLayer;
+/// use damper::retry::{Jitter, RetryThrottle};
+/// use damper::tonic::GrpcRetries;
+/// use damper::{Backoff, Retry};
+/// use std::time::Duration;
+/// use tonic::Code;
+/// use tonic::transport::Channel;
+/// # async fn sleep(_: Duration) {}
+/// # struct GreeterClient<T>(T);
+/// # impl<T: tonic::client::GrpcService<tonic::body::Body>> GreeterClient<T> {
+/// #     fn new(channel: T) -> Self { Self(channel) }
+/// #     async fn say_hello(&mut self, name: &str) -> Result<String, tonic::Status> { Ok(name.to_owned()) }
+/// # }
+///
+/// static THROTTLE: RetryThrottle = match RetryThrottle::new(10, 0.1) {
+///     Ok(throttle) => throttle,
+///     Err(_) => panic!("out of range"),
+/// };
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let retry = Retry::new(4)
+///     .backoff(Backoff::exponential(Duration::from_millis(100)).jitter(Jitter::Proportional))
+///     .budget(&THROTTLE);
+/// let retries = RetryLayer::sleeping_by(retry, sleep).protocol(GrpcRetries::on([Code::Unavailable, Code::Aborted]));
+///
+/// let channel = Channel::from_static("http://greeter.example.com:50051").connect_lazy();
+/// let mut client = GreeterClient::new(retries.layer(channel));
+/// println!("{}", client.say_hello("me").await?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GrpcRetries {
+    /// A bit for each code.
+    codes: u32,
+    buffer: usize,
+}
+
+impl GrpcRetries {
+    /// Retries calls that end with `UNAVAILABLE`.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::on([Code::Unavailable])
+    }
+
+    /// Retries calls that end with one of these codes.
+    #[must_use]
+    pub const fn on<const N: usize>(codes: [Code; N]) -> Self {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < N {
+            bits |= bit(codes[index]);
+            index += 1;
+        }
+        Self { codes: bits, buffer: BUFFER }
+    }
+
+    /// Sets how much of the messages that a call sends is kept for another attempt, in bytes. Default: 64 KiB.
+    ///
+    /// A call that has sent more is not retried. Each call in flight may need this much memory until its response begins.
+    #[must_use]
+    pub const fn buffer(mut self, bytes: usize) -> Self {
+        self.buffer = bytes;
+        self
+    }
+
+    /// Returns which failure a response, or the error in its place, is; `None` for a response that has begun, or that
+    /// ends with `OK`.
+    #[must_use]
+    pub fn judge(&self, response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Option<Failure> {
+        match response {
+            Ok(head) => {
+                let code = code_in(head)?;
+                Some(hinted(self.failure_of(code), head.headers))
+            }
+            Err(error) => Some(self.judge_error(error)),
+        }
+    }
+
+    fn failure_of(&self, code: Code) -> Failure {
+        match code {
+            _ if self.codes & bit(code) == 0 => Failure::FATAL,
+            Code::ResourceExhausted => Failure::THROTTLED,
+            _ => Failure::TRANSIENT,
+        }
+    }
+
+    #[cold]
+    fn judge_error(&self, error: &(dyn Error + 'static)) -> Failure {
+        if !AnyError::judge(error).may_retry() {
+            return Failure::FATAL;
+        }
+        if is_unprocessed(error) {
+            return Failure::TRANSIENT.unprocessed();
+        }
+        for error in successors(Some(error), |&error| source_of(error)) {
+            if let Some(status) = error.downcast_ref::<Status>() {
+                let values = status.metadata().get_all(PUSHBACK.as_str());
+                let failure = self.failure_of(status.code());
+                return with_pushback(failure, values.iter().map(MetadataValue::as_encoded_bytes))
+                    .unwrap_or_else(|| with_retry_info(failure, || retry_after(status)));
+            }
+            if error.is::<TimeoutExpired>() {
+                return self.failure_of(Code::DeadlineExceeded);
+            }
+            // The caller's own messages failed.
+            if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user) {
+                return Failure::FATAL;
+            }
+            if let Some(reason) =
+                error.downcast_ref::<h2::Error>().filter(|error| error.is_reset()).and_then(h2::Error::reason)
+            {
+                return self.failure_of(code_of_reset(reason));
+            }
+        }
+        // The connection was lost.
+        self.failure_of(Code::Unavailable)
+    }
+}
+
+const fn bit(code: Code) -> u32 {
+    1 << code as u32
+}
+
+/// Returns the code of a response without messages, unless it is `OK`; `None` if the response has begun.
+fn code_in(head: &ResponseHead<'_>) -> Option<Code> {
+    let code = match (head.headers.get(STATUS), head.status) {
+        (Some(status), _) => Code::from_bytes(status.as_bytes()),
+        (None, StatusCode::OK) => return None,
+        (None, status) => code_of(status).unwrap_or(Code::Unknown),
+    };
+    (code != Code::Ok).then_some(code)
+}
+
+/// Returns the code that gRPC gives a stream which was reset for this reason.
+fn code_of_reset(reason: Reason) -> Code {
+    match reason {
+        Reason::REFUSED_STREAM => Code::Unavailable,
+        Reason::CANCEL => Code::Cancelled,
+        Reason::ENHANCE_YOUR_CALM => Code::ResourceExhausted,
+        Reason::INADEQUATE_SECURITY => Code::PermissionDenied,
+        Reason::STREAM_CLOSED => Code::Unknown,
+        _ => Code::Internal,
+    }
+}
+
+/// Adds what the server says of when to come back.
+#[cold]
+fn hinted(failure: Failure, headers: &HeaderMap) -> Failure {
+    let values = headers.get_all(PUSHBACK).into_iter();
+    with_pushback(failure, values.map(HeaderValue::as_bytes))
+        .unwrap_or_else(|| with_retry_info(failure, || retry_after_in(headers)))
+}
+
+/// Adds the server's pushback; `None` without one.
+fn with_pushback<'a>(failure: Failure, mut values: impl Iterator<Item = &'a [u8]>) -> Option<Failure> {
+    let value = values.next()?;
+    let millis = str::from_utf8(value).ok().and_then(|value| value.parse::<i32>().ok());
+    Some(match (millis.map(u64::try_from), values.next()) {
+        (Some(Ok(millis)), None) => failure.pushback(Duration::from_millis(millis)),
+        _ => failure.declined(),
+    })
+}
+
+/// Adds the `RetryInfo` of a status, which is a hint: the retry comes no earlier.
+fn with_retry_info(failure: Failure, retry_after: impl FnOnce() -> Option<Duration>) -> Failure {
+    if failure.may_retry() { failure.retry_after(retry_after()) } else { failure }
+}
+
+impl<Q> RetryProtocol<Q> for GrpcRetries
+where
+    Q: http_body::Body<Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
+{
+    type Kept = BufferedBody<Q>;
+    type Body = tonic::body::Body;
+
+    fn may_repeat(&self, _: &Head<'_>) -> bool {
+        true
+    }
+
+    fn keep(&self, body: Q) -> BufferedBody<Q> {
+        BufferedBody::new(body, self.buffer)
+    }
+
+    fn send(&self, body: BufferedBody<Q>) -> tonic::body::Body {
+        tonic::body::Body::new(body)
+    }
+
+    fn timeout(&self, head: &Head<'_>) -> Option<Duration> {
+        wire::grpc_timeout_in(head.headers)
+    }
+
+    fn prepare(&self, headers: &mut HeaderMap, previous_attempts: u32, time_left: Option<Duration>) {
+        if previous_attempts > 0 {
+            headers.insert(PREVIOUS_ATTEMPTS, previous_attempts.into());
+        }
+        if let Some(time_left) = time_left {
+            headers.insert(GRPC_TIMEOUT, wire::grpc_timeout(time_left));
+        }
+    }
+}
+
+/// An error in a box has to become a status first, by `map_err(Status::from_error)`.
+impl<E: Error + 'static> ClassifyFailure<E> for GrpcRetries {
+    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+        self.judge(response.map_err(|error| error as _))
+    }
+}
+
+impl<E> GiveUp<E> for GrpcRetries
+where
+    E: Error + Into<Box<dyn Error + Send + Sync>> + 'static,
+{
+    type Error = Status;
+
+    fn give_up(&self, error: RetryError<E>) -> Status {
+        error.into_status()
+    }
+}
+
+/// Retries calls that end with `UNAVAILABLE`.
+impl Default for GrpcRetries {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for GrpcRetries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let codes = fmt::from_fn(|f| {
+            let codes = (0..u32::BITS).filter(|code| self.codes & (1 << code) != 0);
+            f.debug_set().entries(codes.map(|code| Code::from_i32(code as i32))).finish()
+        });
+        f.debug_struct("GrpcRetries").field("codes", &codes).field("buffer", &self.buffer).finish()
+    }
+}
