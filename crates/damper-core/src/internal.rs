@@ -4,6 +4,8 @@
 //! go in any release, so `damper-http` and `damper-tonic` are released together with this crate.
 
 pub use crate::keyed::table::Receipt;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use crate::retry::hedge::HedgedCall;
 pub use crate::time::human::Human;
 
 use crate::breaker::CircuitOpen;

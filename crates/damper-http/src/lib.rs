@@ -88,6 +88,7 @@ mod circuit_breaker;
 mod completion;
 mod deadline;
 mod head;
+mod hedge;
 #[cfg(feature = "tonic")]
 #[doc(hidden)]
 pub mod internal;
@@ -111,6 +112,7 @@ pub use deadline::{
     ServerDeadlineFuture, TimeoutUnit,
 };
 pub use head::Head;
+pub use hedge::{HedgeLayer, Hedging, HedgingFuture};
 pub use limit::{
     Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitError, Limited, PerClient,
     RateLimitCapacityError, Refusal, Standing,

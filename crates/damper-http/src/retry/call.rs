@@ -40,7 +40,7 @@ where
             Some(deadline) => retry.begin_by(deadline.clone()),
             None => retry.begin(),
         };
-        let is_idempotent = request.method().is_idempotent() || request.extensions().get::<Idempotent>().is_some();
+        let is_idempotent = Idempotent::is(request);
         let mut call = Self { settings: Arc::clone(settings), attempts, kept: None, is_idempotent };
         call.keep(request);
         call
@@ -101,7 +101,7 @@ where
 }
 
 /// Returns a request that is the same; `None` if its body is a stream.
-fn copy<Q: ReplayableBody>(request: &Request<Q>) -> Option<Request<Q>> {
+pub(crate) fn copy<Q: ReplayableBody>(request: &Request<Q>) -> Option<Request<Q>> {
     let mut copy = Request::new(request.body().try_clone()?);
     copy.method_mut().clone_from(request.method());
     copy.uri_mut().clone_from(request.uri());

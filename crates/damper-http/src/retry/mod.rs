@@ -7,7 +7,7 @@
 // | `service` | a service whose calls are tried again |
 // | `future` | a call on its way through its attempts |
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
-// | `callee` | the service that is called again, of tower or hyper |
+// | `callee` | the service that is called again, of tower or hyper; hedges use it too |
 // | `classify` | what a response says about another attempt |
 // | `transient_failures` | what it says by default |
 // | `replayable_body` | a body that can be sent again |
@@ -24,6 +24,12 @@ mod service;
 mod settings;
 mod transient_failures;
 
+pub(crate) use call::copy;
+pub(crate) use callee::Callee;
+#[cfg(feature = "hyper")]
+pub(crate) use callee::HyperService;
+#[cfg(feature = "tower")]
+pub(crate) use callee::TowerService;
 pub use classify::ClassifyFailure;
 pub use future::RetryingFuture;
 pub use idempotent::Idempotent;
