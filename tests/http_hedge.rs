@@ -236,9 +236,10 @@ async fn hedging_cuts_the_tail_and_adds_little_when_everything_slows() {
 #[tokio::test(start_paused = true)]
 async fn first_response_wins_and_drops_the_others() {
     let server = Server::after([None, None, Some(5 * MILLISECOND)]);
-    let client = HedgeLayer::new(fixed(3)).layer(server.clone());
-    assert_eq!(timed(client, get()).await, (200, 25));
-    assert_eq!((server.calls(), server.in_flight()), (3, 0));
+    let (began, mut call) = (Instant::now(), Box::pin(HedgeLayer::new(fixed(3)).layer(server.clone()).oneshot(get())));
+    assert_eq!(call.as_mut().await.unwrap().status(), StatusCode::OK);
+    assert_eq!((began.elapsed(), server.calls(), server.in_flight()), (25 * MILLISECOND, 3, 0));
+    drop(call);
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,6 +326,22 @@ async fn dropped_call_drops_all_attempts_and_makes_no_other() {
     assert_eq!((server.calls(), server.in_flight()), (2, 0));
     sleep(SECOND).await;
     assert_eq!(server.calls(), 2);
+}
+
+/// What a caller waited for in vain is a latency, too.
+#[tokio::test(start_paused = true)]
+async fn dropped_calls_count_as_slow() {
+    let hedge = Arc::new(hedge(HedgeConfig::DEFAULT));
+    let server = Server::new(|number| (Some(if number <= 300 { 10 * MILLISECOND } else { SECOND }), Ok(response(200))));
+    let client = HedgeLayer::new(Arc::clone(&hedge)).layer(server);
+    for _ in 0..300 {
+        timed(client.clone(), get()).await;
+    }
+    for _ in 0..30 {
+        assert!(tokio::time::timeout(200 * MILLISECOND, timed(client.clone(), get())).await.is_err());
+    }
+    sleep(250 * MILLISECOND).await;
+    assert!(hedge.delay().expect("330 calls") >= 200 * MILLISECOND);
 }
 
 /// A service inside, such as a limit of this process, refuses the second call.

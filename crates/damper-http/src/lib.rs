@@ -121,4 +121,7 @@ pub use limit::{
 pub use limit::{Wait, WaitFuture};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer};
-pub use retry::{ClassifyFailure, Idempotent, ReplayableBody, RetryLayer, Retrying, RetryingFuture, TransientFailures};
+pub use retry::{
+    Budgets, ClassifyFailure, HostBudgets, Idempotent, ReplayableBody, RetryLayer, Retrying, RetryingFuture,
+    TransientFailures,
+};

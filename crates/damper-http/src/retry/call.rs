@@ -1,18 +1,20 @@
 //! One call: the decision on each of its outcomes, and the request that is kept for the next attempt.
 
 use super::settings::RetrySettings;
-use super::{ClassifyFailure, Idempotent, ReplayableBody};
-use crate::ResponseHead;
+use super::{Budgets, ClassifyFailure, Idempotent, ReplayableBody};
+use crate::{Head, ResponseHead};
 use alloc::sync::Arc;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
+use damper_core::internal::{begin_within, failed_within};
 use damper_core::retry::{Attempts, Budget, Failure, GaveUp, RetryError};
 use damper_core::time::Clock;
 use http::{Request, Response};
 
 /// One call on its way through its attempts.
-pub(super) struct Call<Q, C, B, V, Z> {
+pub(super) struct Call<Q, C, B: Budgets, V, Z> {
     pub(super) settings: Arc<RetrySettings<C, B, V, Z>>,
+    budget: B::Choice,
     attempts: Attempts<C>,
     /// For the next attempt; `None` if there cannot be one.
     kept: Option<Request<Q>>,
@@ -31,17 +33,16 @@ impl<Q, C, B, V, Z> Call<Q, C, B, V, Z>
 where
     Q: ReplayableBody,
     C: Clock + Clone + Send + Sync + 'static,
-    B: Budget,
+    B: Budgets,
 {
     /// Begins a call, with the deadline of the request.
     pub(super) fn begin(settings: &Arc<RetrySettings<C, B, V, Z>>, request: &Request<Q>) -> Self {
-        let retry = &settings.retry;
-        let attempts = match request.extensions().get::<Deadline<C>>() {
-            Some(deadline) => retry.begin_by(deadline.clone()),
-            None => retry.begin(),
-        };
+        let RetrySettings { retry, budgets, .. } = &**settings;
+        let budget = budgets.choose(&Head::of(request));
+        let deadline = request.extensions().get::<Deadline<C>>();
+        let attempts = begin_within(retry, budgets.budget(&budget), deadline.cloned());
         let is_idempotent = Idempotent::is(request);
-        let mut call = Self { settings: Arc::clone(settings), attempts, kept: None, is_idempotent };
+        let mut call = Self { settings: Arc::clone(settings), budget, attempts, kept: None, is_idempotent };
         call.keep(request);
         call
     }
@@ -76,17 +77,18 @@ where
     where
         V: ClassifyFailure<E>,
     {
-        let RetrySettings { retry, failures, .. } = &*self.settings;
+        let RetrySettings { retry, budgets, failures, .. } = &*self.settings;
+        let budget = budgets.budget(&self.budget);
         let Some(failure) = failures.failure(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error))
         else {
-            self.attempts.succeeded(retry);
+            budget.succeeded();
             return Judgement::Over(outcome.map_err(|error| self.give_up(GaveUp::NotRetryable, Some(error))));
         };
         let is_safe = self.is_idempotent || failure.is_unprocessed();
         // The last attempt keeps no request, and ends for that reason.
         let may_be_repeated = is_safe && (self.kept.is_some() || self.is_last());
         let failure = if may_be_repeated { failure } else { Failure::FATAL };
-        match (self.attempts.failed(retry, failure), outcome) {
+        match (failed_within(&mut self.attempts, retry, budget, failure), outcome) {
             (Ok(wait), outcome) => Judgement::Again(wait, outcome.err()),
             (Err(_), Ok(response)) => Judgement::Over(Ok(response)),
             (Err(reason), Err(error)) => Judgement::Over(Err(self.give_up(reason, Some(error)))),

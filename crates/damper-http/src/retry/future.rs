@@ -2,13 +2,13 @@
 
 use super::call::{Call, Judgement};
 use super::callee::Callee;
-use super::{ClassifyFailure, ReplayableBody};
+use super::{Budgets, ClassifyFailure, ReplayableBody};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::retry::{Budget, GaveUp, RetryError};
+use damper_core::retry::{GaveUp, RetryError};
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
@@ -26,7 +26,7 @@ pin_project! {
     ///
     /// Dropped, it drops the attempt in flight, and makes no other.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct RetryingFuture<S: Callee<Request<Q>>, Q, C, B, V, Z: Sleep> {
+    pub struct RetryingFuture<S: Callee<Request<Q>>, Q, C, B: Budgets, V, Z: Sleep> {
         call: Call<Q, C, B, V, Z>,
         // For other attempts; None if there cannot be one.
         service: Option<S>,
@@ -55,6 +55,7 @@ pin_project! {
 impl<S, Q, C, B, V, Z> RetryingFuture<S, Q, C, B, V, Z>
 where
     S: Callee<Request<Q>>,
+    B: Budgets,
     Z: Sleep,
 {
     /// A call whose first attempt is in flight.
@@ -73,7 +74,7 @@ where
     S: Callee<Request<Q>, Response = Response<R>>,
     Q: ReplayableBody,
     C: Clock + Clone + Send + Sync + 'static,
-    B: Budget,
+    B: Budgets,
     V: ClassifyFailure<S::Error>,
     Z: Sleep,
 {
@@ -152,7 +153,7 @@ fn poll_deadline<C: Clock, Z: Sleep>(
     }
 }
 
-impl<S: Callee<Request<Q>>, Q, C, B, V, Z: Sleep> fmt::Debug for RetryingFuture<S, Q, C, B, V, Z> {
+impl<S: Callee<Request<Q>>, Q, C, B: Budgets, V, Z: Sleep> fmt::Debug for RetryingFuture<S, Q, C, B, V, Z> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_calling = matches!(self.stage, Stage::Calling { .. });
         f.debug_struct("RetryingFuture").field("is_calling", &is_calling).finish_non_exhaustive()

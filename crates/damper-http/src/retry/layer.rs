@@ -1,11 +1,12 @@
 //! How often, when, and what is tried again.
 
 use super::settings::RetrySettings;
-use super::{Retrying, TransientFailures};
+use super::{Budgets, HostBudgets, Retrying, TransientFailures};
 use crate::ResponseHead;
 use alloc::sync::Arc;
 use core::fmt;
-use damper_core::retry::{Failure, Retry};
+use damper_core::internal::split_budget;
+use damper_core::retry::{Failure, Retry, RetryBudgetConfig, Unlimited};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -22,7 +23,7 @@ use damper_core::time::TokioSleep;
 /// When a call is given up, the caller gets the last response as it is, or a
 /// [`RetryError`](damper_core::RetryError) with the last error.
 ///
-/// Share one budget among all callers of a server. Without one, three attempts per call are three times the load on a
+/// Share one budget among all callers of a server. For several servers, have a [budget per host](Self::budget_per_host). Without one, three attempts per call are three times the load on a
 /// server that is failing under its load.
 ///
 /// **Deadline.** A [`Deadline`](damper_core::Deadline) in a request's extensions, on the policy's clock, is that of the
@@ -87,13 +88,54 @@ impl<C, B> RetryLayer<C, B, TransientFailures, TokioSleep> {
 impl<C, B, Z: Sleep> RetryLayer<C, B, TransientFailures, Z> {
     /// Creates a layer that retries [`TransientFailures`] by a policy, and sleeps by the timer of any runtime.
     pub fn sleeping_by(retry: Retry<C, B>, sleep: Z) -> Self {
-        Self { settings: Arc::new(RetrySettings { retry, failures: TransientFailures, sleep }) }
+        let (retry, budgets) = split_budget(retry);
+        Self { settings: Arc::new(RetrySettings { retry, budgets, failures: TransientFailures, sleep }) }
+    }
+}
+
+/// Of a policy without a budget.
+impl<C, V, Z> RetryLayer<C, Unlimited, V, Z>
+where
+    C: Clone,
+    V: Clone,
+    Z: Clone,
+{
+    /// Gives each host a budget of this configuration, for the 1024 hosts that were called last. A host that fails takes
+    /// nothing from the others.
+    ///
+    /// For another capacity, pass [`HostBudgets`] to [`budgets`](Self::budgets).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Retry;
+    /// use damper::http::RetryLayer;
+    /// use damper::retry::RetryBudgetConfig;
+    ///
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep).budget_per_host(RetryBudgetConfig::DEFAULT);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn budget_per_host(self, config: RetryBudgetConfig) -> RetryLayer<C, HostBudgets, V, Z> {
+        self.budgets(HostBudgets::with_default_capacity(config))
+    }
+
+    /// Sets which budget each request's retries are taken from.
+    #[must_use]
+    pub fn budgets<N: Budgets>(self, budgets: N) -> RetryLayer<C, N, V, Z> {
+        let RetrySettings { retry, failures, sleep, .. } = &*self.settings;
+        let settings =
+            RetrySettings { retry: retry.clone(), budgets, failures: failures.clone(), sleep: sleep.clone() };
+        RetryLayer { settings: Arc::new(settings) }
     }
 }
 
 impl<C, B, Z> RetryLayer<C, B, TransientFailures, Z>
 where
-    Retry<C, B>: Clone,
+    C: Clone,
+    B: Clone,
     Z: Clone,
 {
     /// Sets after which responses, or errors in their place, another attempt may help. Default: [`TransientFailures`].
@@ -125,8 +167,8 @@ where
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Option<Failure>,
     {
-        let RetrySettings { retry, sleep, .. } = &*self.settings;
-        let settings = RetrySettings { retry: retry.clone(), failures, sleep: sleep.clone() };
+        let RetrySettings { retry, budgets, sleep, .. } = &*self.settings;
+        let settings = RetrySettings { retry: retry.clone(), budgets: budgets.clone(), failures, sleep: sleep.clone() };
         RetryLayer { settings: Arc::new(settings) }
     }
 }
@@ -156,6 +198,9 @@ impl<C, B, V, Z> Clone for RetryLayer<C, B, V, Z> {
 
 impl<C, B: fmt::Debug, V, Z> fmt::Debug for RetryLayer<C, B, V, Z> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryLayer").field("retry", &self.settings.retry).finish_non_exhaustive()
+        f.debug_struct("RetryLayer")
+            .field("retry", &self.settings.retry)
+            .field("budgets", &self.settings.budgets)
+            .finish_non_exhaustive()
     }
 }

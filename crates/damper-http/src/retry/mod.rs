@@ -8,15 +8,19 @@
 // | `future` | a call on its way through its attempts |
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
 // | `callee` | the service that is called again, of tower or hyper; hedges use it too |
+// | `budgets` | which budget a request's retries are taken from |
+// | `host_budgets` | a budget per host |
 // | `classify` | what a response says about another attempt |
 // | `transient_failures` | what it says by default |
 // | `replayable_body` | a body that can be sent again |
 // | `idempotent` | the caller's mark that a request may be sent again |
 
+mod budgets;
 mod call;
 mod callee;
 mod classify;
 mod future;
+mod host_budgets;
 mod idempotent;
 mod layer;
 mod replayable_body;
@@ -24,6 +28,7 @@ mod service;
 mod settings;
 mod transient_failures;
 
+pub use budgets::Budgets;
 pub(crate) use call::copy;
 pub(crate) use callee::Callee;
 #[cfg(feature = "hyper")]
@@ -32,6 +37,7 @@ pub(crate) use callee::HyperService;
 pub(crate) use callee::TowerService;
 pub use classify::ClassifyFailure;
 pub use future::RetryingFuture;
+pub use host_budgets::HostBudgets;
 pub use idempotent::Idempotent;
 pub use layer::RetryLayer;
 pub use replayable_body::ReplayableBody;

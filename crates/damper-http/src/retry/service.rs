@@ -6,14 +6,14 @@ use super::callee::HyperService;
 #[cfg(feature = "tower")]
 use super::callee::TowerService;
 use super::settings::RetrySettings;
-use super::{ClassifyFailure, ReplayableBody, RetryingFuture};
+use super::{Budgets, ClassifyFailure, ReplayableBody, RetryingFuture};
 use alloc::sync::Arc;
 use core::fmt;
 #[cfg(feature = "tower")]
 use core::time::Duration;
 #[cfg(feature = "tower")]
 use damper_core::retry::GaveUp;
-use damper_core::retry::{Budget, RetryError};
+use damper_core::retry::RetryError;
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
 
@@ -57,7 +57,7 @@ impl<S, C, B, V, Z, Q, R> tower_service::Service<Request<Q>> for Retrying<S, C, 
 where
     S: tower_service::Service<Request<Q>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
-    B: Budget,
+    B: Budgets,
     V: ClassifyFailure<S::Error>,
     Z: Sleep,
     Q: ReplayableBody,
@@ -87,7 +87,7 @@ impl<S, C, B, V, Z, Q, R> hyper::service::Service<Request<Q>> for Retrying<S, C,
 where
     S: hyper::service::Service<Request<Q>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
-    B: Budget,
+    B: Budgets,
     V: ClassifyFailure<S::Error>,
     Z: Sleep,
     Q: ReplayableBody,
@@ -118,6 +118,7 @@ impl<S: fmt::Debug, C, B: fmt::Debug, V, Z> fmt::Debug for Retrying<S, C, B, V, 
         f.debug_struct("Retrying")
             .field("service", &self.service)
             .field("retry", &self.settings.retry)
+            .field("budgets", &self.settings.budgets)
             .finish_non_exhaustive()
     }
 }
