@@ -90,6 +90,11 @@ impl Server {
         Self::new(move |number| (times[(number - 1).min(N - 1)], Ok(response(200))))
     }
 
+    /// The same server, ready for a call.
+    fn ready(self) -> Self {
+        Self { is_ready: true, ..self }
+    }
+
     fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }
@@ -232,14 +237,28 @@ async fn hedging_cuts_the_tail_and_adds_little_when_everything_slows() {
     }
 }
 
-/// What the loser held, a connection or a permit, is free when the caller has the response.
+/// What a loser held, a connection or a permit, is free when the caller has the response, before the future is dropped.
 #[tokio::test(start_paused = true)]
 async fn first_response_wins_and_drops_the_others() {
     let server = Server::after([None, None, Some(5 * MILLISECOND)]);
-    let (began, mut call) = (Instant::now(), Box::pin(HedgeLayer::new(fixed(3)).layer(server.clone()).oneshot(get())));
+    let (began, mut client) = (Instant::now(), HedgeLayer::new(fixed(3)).layer(server.clone().ready()));
+    let mut call = Box::pin(client.call(get()));
     assert_eq!(call.as_mut().await.unwrap().status(), StatusCode::OK);
     assert_eq!((began.elapsed(), server.calls(), server.in_flight()), (25 * MILLISECOND, 3, 0));
     drop(call);
+}
+
+/// As a refusal of the first attempt does, although a hedge is in flight.
+#[tokio::test(start_paused = true)]
+async fn fatal_failure_of_the_first_attempt_ends_the_call() {
+    let server = Server::new(|number| {
+        let limiter = RateLimiter::with_clock(Quota::per_hour(0), damper::ManualClock::new());
+        let refused = Err(io::Error::other(limiter.check().unwrap_err()));
+        if number == 1 { (Some(20 * MILLISECOND), refused) } else { (None, Ok(response(200))) }
+    });
+    let began = Instant::now();
+    HedgeLayer::new(fixed(2)).layer(server.clone()).oneshot(get()).await.unwrap_err();
+    assert_eq!((began.elapsed(), server.calls(), server.in_flight()), (20 * MILLISECOND, 2, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -510,9 +529,8 @@ async fn layers_share_a_hedge() {
 /// As the other futures of layers.
 #[tokio::test(start_paused = true)]
 async fn future_that_was_ready_stays_pending() {
-    let mut server = Server::after([Some(MILLISECOND)]);
-    server.is_ready = true;
-    let mut call = Box::pin(HedgeLayer::new(fixed(2)).layer(server).call(get()));
+    let server = Server::after([Some(MILLISECOND)]);
+    let mut call = Box::pin(HedgeLayer::new(fixed(2)).layer(server.ready()).call(get()));
     call.as_mut().await.unwrap();
     sleep(SECOND).await;
     assert!(poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending())).await);

@@ -5,7 +5,7 @@
 //! | an axum server | [`RateLimitLayer`], by `Router::layer` | `axum` |
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
-//! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] | `tower`, or `hyper`; `tokio` for its timer |
+//! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
 //! | a tonic client | [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())` | `tonic` |
@@ -17,6 +17,9 @@
 //! |---|---|---|---|
 //! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by`](RateLimitLayer::by) | [`new`](RateLimitLayer::new), with any [`Limit`]; behind the same keys, any [`KeyedLimit`] |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [`Breakers`] |
+//!
+//! [`RetryLayer`] takes its retries from one [budget](damper_core::retry::Budget) for all requests, from one for
+//! [each host](RetryLayer::budget_per_host), or from [`Budgets`] of your own.
 //!
 //! A [`DeadlineLayer`] gives each request of a server one deadline, and a [`ClientDeadlineLayer`] passes what is left of
 //! it on to the next server.
