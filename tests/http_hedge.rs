@@ -10,7 +10,6 @@ use damper::http::{CircuitBreakerLayer, HedgeLayer, Idempotent, ReplayableBody, 
 use damper::retry::{Budget, Failure, GaveUp, Hedge, HedgeConfig, Jitter};
 use damper::{Backoff, BreakerConfig, CircuitBreaker, Deadline, Quota, RateLimiter, Retry, State};
 use http::{Method, Request, Response, StatusCode};
-use std::convert::identity;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -366,17 +365,17 @@ async fn dropped_calls_count_as_slow() {
 /// A service inside, such as a limit of this process, refuses the second call.
 #[tokio::test(start_paused = true)]
 async fn refused_hedge_leaves_the_first_attempt_alone() {
-    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_hour(1), clock()));
+    let limit = Arc::new(RateLimiter::with_clock(Quota::per_hour(1), clock()));
     let server = Server::after([Some(50 * MILLISECOND)]);
-    let limited = server.clone().map_request(identity::<Request<&'static str>>);
-    let limited = tower::service_fn(move |request| {
-        let (limited, permitted) = (limited.clone(), limiter.check());
+    let upstream = server.clone();
+    let service = tower::service_fn(move |request: Request<&'static str>| {
+        let (upstream, permitted) = (upstream.clone(), limit.check());
         async move {
             permitted.map_err(io::Error::other)?;
-            limited.oneshot(request).await
+            upstream.oneshot(request).await
         }
     });
-    assert_eq!(timed(HedgeLayer::new(fixed(5)).layer(limited), get()).await, (200, 50));
+    assert_eq!(timed(HedgeLayer::new(fixed(5)).layer(service), get()).await, (200, 50));
     assert_eq!(server.calls(), 1);
 }
 
