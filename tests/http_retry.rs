@@ -6,8 +6,8 @@
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
-use damper::http::{Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying, TransientFailures};
-use damper::retry::{Budget, Failure, GaveUp, Jitter, Unlimited};
+use damper::http::{HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying, TransientFailures};
+use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryBudgetConfig, Unlimited};
 use damper::{Backoff, CallError, CircuitBreaker, CircuitOpen, Deadline, Retry, RetryError};
 use http::{Method, Request, Response, StatusCode};
 use std::error::Error;
@@ -328,6 +328,60 @@ async fn call_counts_once_and_ends_where_the_budget_does() {
     let error = send(layer.layer(server.clone()), request(Method::GET)).await.unwrap_err();
     assert_eq!((error.reason(), error.attempts(), server.calls()), (GaveUp::Budget, 2, 2));
     assert_eq!(budget.calls.load(Ordering::Relaxed), 1);
+}
+
+/// One retry, for ever.
+fn one_retry() -> RetryBudgetConfig {
+    RetryBudgetConfig::builder().ratio(0.0).floor(0).reserve(1).build().unwrap()
+}
+
+/// Sends requests to these hosts of a server that is always unavailable, and returns how often each was sent.
+async fn attempts<S, const N: usize>(server: &Server, client: S, hosts: [&str; N]) -> [usize; N]
+where
+    S: Service<Request<Upload>, Response = Response<Alive>, Error = RetryError<io::Error>> + Clone,
+{
+    let mut attempts = [0; N];
+    for (host, attempts) in hosts.into_iter().zip(&mut attempts) {
+        let before = server.calls();
+        let mut request = request(Method::GET);
+        *request.uri_mut() = format!("http://{host}/").parse().unwrap();
+        assert_eq!(send(client.clone(), request).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
+        *attempts = server.calls() - before;
+    }
+    attempts
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_host_has_its_own_budget() {
+    let server = Server::statuses([503]);
+    let client = RetryLayer::new(retry(clock())).budget_per_host(one_retry()).layer(server.clone());
+    let hosts = ["a.example", "A.example.:80", "a.example:81", "b.example", "a.example"];
+    assert_eq!(attempts(&server, client, hosts).await, [2, 1, 2, 2, 1]);
+}
+
+/// A host that comes back after others begins anew: what it had was dropped.
+#[tokio::test(start_paused = true)]
+async fn memory_for_budgets_of_hosts_is_bounded() {
+    let server = Server::statuses([503]);
+    let budgets = HostBudgets::with_clock(one_retry(), 1, clock()).unwrap();
+    let client = RetryLayer::new(retry(clock())).budgets(budgets).layer(server.clone());
+    let hosts = ["a.example", "a.example", "b.example", "a.example"];
+    assert_eq!(attempts(&server, client, hosts).await, [2, 1, 2, 2]);
+    assert_eq!(HostBudgets::new(one_retry(), 0).unwrap_err().to_string(), "capacity is 0, it must be 1 to 268435456");
+}
+
+/// A call counts once in the budget of its host.
+#[tokio::test(start_paused = true)]
+async fn calls_fill_the_budget_of_their_host() {
+    let server = Server::new(|number| Some(Ok(response(if number <= 5 { 200 } else { 503 }))));
+    let config = RetryBudgetConfig::builder().ratio(0.2).floor(0).reserve(0).build().unwrap();
+    let client = RetryLayer::new(retry(clock())).budget_per_host(config).layer(server.clone());
+    for _ in 0..5 {
+        let mut request = request(Method::GET);
+        *request.uri_mut() = "http://a.example/".parse().unwrap();
+        assert_eq!(send(client.clone(), request).await.unwrap(), StatusCode::OK);
+    }
+    assert_eq!(attempts(&server, client, ["b.example", "a.example", "a.example"]).await, [1, 2, 1]);
 }
 
 /// A refused connection has brought the server nothing, so a POST is safe too. The first retry of a call is free.

@@ -192,7 +192,8 @@ fn types_of_retries_have_the_traits_users_expect() {
 #[test]
 fn types_of_http_have_the_traits_users_expect() {
     use damper::http::*;
-    use damper::time::TokioSleep;
+    use damper::retry::Unlimited;
+    use damper::time::{Monotonic, TokioSleep};
     use damper::wire::*;
     type Service = fn(http::Request<()>) -> Ready<Result<http::Response<()>, core::convert::Infallible>>;
 
@@ -243,6 +244,10 @@ fn types_of_http_have_the_traits_users_expect() {
         BufferedBody<http_body_util::Full<bytes::Bytes>>: shared,
         Idempotent: key defaulted,
         TransientFailures: key defaulted,
+        HostBudgets: shared cloned,
+        // hedges
+        HedgeLayer<Monotonic, Unlimited, TransientFailures, TokioSleep>: shared cloned,
+        Hedging<Service, Monotonic, Unlimited, TransientFailures, TokioSleep>: shared cloned,
         // requests and responses
         Head<'static>: shared cloned,
         ResponseHead<'static>: shared cloned,
@@ -270,10 +275,11 @@ fn types_of_grpc_have_the_traits_users_expect() {
 }
 
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 11] = [
+const ELSEWHERE: [&str; 12] = [
     "ByKey",
     "CallGuard",
     "CircuitBreakFuture",
+    "HedgingFuture",
     "ObservedBody",
     "ObservedCall",
     "PacedSink",

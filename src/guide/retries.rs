@@ -125,6 +125,38 @@
 //! calls at 1 s and the others at 10 ms, one call in a thousand takes longer than 21 ms, for 1 % more requests (`tests/retry_hedge.rs`). Only calls
 //! that may be made twice can be hedged.
 //!
+//! For an HTTP client there is a layer, `HedgeLayer`. Use it where the tail of the latency matters to your callers and the slow
+//! calls are scattered: one server among many that pauses, a lost packet, a cold cache. Where a server is slow for all, a second
+//! request helps nobody; there the bound on extra requests (2 %, and 10) holds, and a deadline or a breaker is the remedy.
+//!
+//! | | |
+//! |---|---|
+//! | one hedge | for each kind of call: reads that take 5 ms hide in the same histogram how slow searches are |
+//! | its place | inside of the retry, outside of the limit: it measures attempts, and its requests count in the limit |
+//! | its budget | that of the retry around it |
+//! | requests | idempotent ones with a body that can be sent again; all others pass |
+//! | what the server has to bear | the loser's work until it notices the closed connection or the reset stream |
+//!
+#![cfg_attr(all(feature = "tower", feature = "tokio"), doc = "```")]
+#![cfg_attr(not(all(feature = "tower", feature = "tokio")), doc = "```text")]
+//! use damper::http::{HedgeLayer, RetryLayer};
+//! use damper::retry::{Hedge, HedgeConfig};
+//! use damper::{Retry, RetryBudget};
+//!
+//! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // of retries and hedges
+//!
+//! let client = tower::ServiceBuilder::new()
+//!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)))
+//!     .layer(HedgeLayer::new(Hedge::new(HedgeConfig::DEFAULT).budget(&BUDGET)));
+//! # let _ = client;
+//! ```
+//!
+//! # Many servers
+//!
+//! One budget for many servers lets the one that fails use up what the others need. A `RetryLayer` can have a budget per host,
+//! in bounded memory: `RetryLayer::new(Retry::new(3)).budget_per_host(RetryBudgetConfig::DEFAULT)`. For a hedge inside of it
+//! the bound of its own remains.
+//!
 //! # A second server
 //!
 //! While the circuit is open, another server may do:

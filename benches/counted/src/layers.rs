@@ -5,8 +5,9 @@
 use crate::still::{SEED, still};
 use crate::{Call, Row, prepared, rows};
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, Headers, PeerAddress, PerClient, RateLimitLayer};
+use damper::http::{CircuitBreakerLayer, Headers, HedgeLayer, PeerAddress, PerClient, RateLimitLayer};
 use damper::keyed::KeyedLimiterBuilder;
+use damper::retry::{Hedge, HedgeConfig};
 use damper::tonic::AtTrailers;
 use damper::{
     BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, Quota, RateLimiter,
@@ -31,6 +32,7 @@ pub(crate) const ROWS: &[Row] = rows![
     tower_breaker - tower_bare,
     tower_breaker_host - tower_bare,
     tower_breaker_open - tower_bare,
+    tower_hedge - tower_bare,
     hyper_limit_client - hyper_bare,
     hyper_breaker - hyper_bare,
     tonic_limit_client - tonic_bare,
@@ -189,6 +191,13 @@ fn tower_breaker_host() -> Call {
 
 fn tower_breaker_open() -> Call {
     tower(CircuitBreakerLayer::new(open(still!())).layer(tower::service_fn(answer)), request, End::Failed)
+}
+
+/// A call that needs no hedge. Here the clock stands still, so there is no delay yet, and nothing sleeps.
+fn tower_hedge() -> Call {
+    let hedge = Hedge::with_clock(HedgeConfig::DEFAULT, still!());
+    let layer = HedgeLayer::sleeping_by(hedge, |_| ready(()));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
 fn hyper_bare() -> Call {

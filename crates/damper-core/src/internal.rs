@@ -4,15 +4,19 @@
 //! go in any release, so `damper-http` and `damper-tonic` are released together with this crate.
 
 pub use crate::keyed::table::Receipt;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use crate::retry::hedge::HedgedCall;
 pub use crate::time::human::Human;
 
 use crate::breaker::CircuitOpen;
 use crate::deadline::{Deadline, DeadlineExceeded};
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
+use crate::retry::{Attempts, Budget, Failure, GaveUp, Retry, Unlimited};
 use crate::time::Clock;
 use core::error::Error;
 use core::hash::{BuildHasher, Hash};
+use core::time::Duration;
 
 /// Returns the error that an error wraps. That of an I/O error is what it was made of, which `Error::source` skips.
 #[must_use]
@@ -30,6 +34,36 @@ pub fn open_for_no_time() -> CircuitOpen {
 #[must_use]
 pub fn exceeded<C: Clock>(deadline: &Deadline<C>) -> DeadlineExceeded {
     deadline.exceeded()
+}
+
+/// Takes the budget out of a policy, so that each call can have another one.
+pub fn split_budget<C, B, V>(retry: Retry<C, B, V>) -> (Retry<C, Unlimited, V>, B) {
+    retry.split_budget()
+}
+
+/// As [`Retry::begin_by`], or as [`Retry::begin`] without a deadline, within a budget that is chosen for the call.
+#[inline]
+pub fn begin_within<C: Clock + Clone, B, V, N: Budget>(
+    retry: &Retry<C, B, V>,
+    budget: &N,
+    deadline: Option<Deadline<C>>,
+) -> Attempts<C> {
+    retry.begin_within(budget, deadline)
+}
+
+/// As [`Attempts::failed`], within the budget that the call began with.
+///
+/// # Errors
+///
+/// Why there is no other attempt.
+#[inline]
+pub fn failed_within<C: Clock + Clone, B, V, N: Budget>(
+    attempts: &mut Attempts<C>,
+    retry: &Retry<C, B, V>,
+    budget: &N,
+    failure: Failure,
+) -> Result<Duration, GaveUp> {
+    attempts.failed_within(retry, budget, failure)
 }
 
 /// As [`KeyedLimiter::check_n`]; what was taken can be given back by [`revoke`].

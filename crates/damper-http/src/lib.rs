@@ -5,7 +5,7 @@
 //! | an axum server | [`RateLimitLayer`], by `Router::layer` | `axum` |
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
-//! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] | `tower`, or `hyper`; `tokio` for its timer |
+//! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
 //! | a tonic client | [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())` | `tonic` |
@@ -17,6 +17,9 @@
 //! |---|---|---|---|
 //! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by`](RateLimitLayer::by) | [`new`](RateLimitLayer::new), with any [`Limit`]; behind the same keys, any [`KeyedLimit`] |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [`Breakers`] |
+//!
+//! [`RetryLayer`] takes its retries from one [budget](damper_core::retry::Budget) for all requests, from one for
+//! [each host](RetryLayer::budget_per_host), or from [`Budgets`] of your own.
 //!
 //! A [`DeadlineLayer`] gives each request of a server one deadline, and a [`ClientDeadlineLayer`] passes what is left of
 //! it on to the next server.
@@ -88,6 +91,7 @@ mod circuit_breaker;
 mod completion;
 mod deadline;
 mod head;
+mod hedge;
 #[cfg(feature = "tonic")]
 #[doc(hidden)]
 pub mod internal;
@@ -111,6 +115,7 @@ pub use deadline::{
     ServerDeadlineFuture, TimeoutUnit,
 };
 pub use head::Head;
+pub use hedge::{HedgeLayer, Hedging, HedgingFuture};
 pub use limit::{
     Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitError, Limited, PerClient,
     RateLimitCapacityError, Refusal, Standing,
@@ -120,6 +125,6 @@ pub use limit::{Wait, WaitFuture};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer};
 pub use retry::{
-    Buffered, BufferedBody, ClassifyFailure, Cloned, GiveUp, HttpRetries, Idempotent, ReplayableBody, RetryLayer,
-    RetryProtocol, Retrying, RetryingFuture, TransientFailures,
+    Budgets, Buffered, BufferedBody, ClassifyFailure, Cloned, GiveUp, HostBudgets, HttpRetries, Idempotent,
+    ReplayableBody, RetryLayer, RetryProtocol, Retrying, RetryingFuture, TransientFailures,
 };

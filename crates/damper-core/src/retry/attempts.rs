@@ -113,9 +113,19 @@ impl<C: Clock + Clone> Attempts<C> {
     ///
     /// Why there is no other attempt: the call has ended.
     pub fn failed<B: Budget, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
+        self.failed_within(retry, retry.budget_ref(), failure)
+    }
+
+    /// As `failed`, within the budget that the call began with.
+    pub(crate) fn failed_within<B, V, N: Budget>(
+        &mut self,
+        retry: &Retry<C, B, V>,
+        budget: &N,
+        failure: Failure,
+    ) -> Result<Duration, GaveUp> {
         let is_declined = failure.hint == ServerHint::Never;
         if failure.may_retry() || is_declined {
-            retry.budget_ref().failed();
+            budget.failed();
         }
         if !failure.may_retry() {
             return Err(GaveUp::NotRetryable);
@@ -130,7 +140,7 @@ impl<C: Clock + Clone> Attempts<C> {
         let is_free = failure.is_unprocessed && !self.had_free_retry;
         if is_free {
             self.had_free_retry = true;
-        } else if !retry.budget_ref().try_withdraw() {
+        } else if !budget.try_withdraw() {
             return Err(GaveUp::Budget);
         }
         self.number += 1;

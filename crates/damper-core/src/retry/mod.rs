@@ -40,7 +40,7 @@ mod error;
 mod failure;
 mod future;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-mod hedge;
+pub(crate) mod hedge;
 mod jitter;
 
 pub use attempts::{Attempt, Attempts};

@@ -183,6 +183,25 @@ impl<C, B, V> Retry<C, B, V> {
         &self.clock
     }
 
+    /// Takes the budget out.
+    pub(crate) fn split_budget(self) -> (Retry<C, Unlimited, V>, B) {
+        let Self { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, retryable, clock } = self;
+        (
+            Retry {
+                max_attempts,
+                backoff,
+                throttled_base,
+                max_hint,
+                seed,
+                deadline,
+                budget: Unlimited,
+                retryable,
+                clock,
+            },
+            budget,
+        )
+    }
+
     pub(super) const fn budget_ref(&self) -> &B {
         &self.budget
     }
@@ -204,22 +223,47 @@ impl<C, B, V> Retry<C, B, V> {
     }
 }
 
+impl<C: Clock + Clone, B, V> Retry<C, B, V> {
+    /// Begins a call within a budget that is chosen for it, with a deadline of its own if it has one.
+    pub(crate) fn begin_within<N: Budget>(&self, budget: &N, deadline: Option<Deadline<C>>) -> Attempts<C> {
+        let own = self.deadline.clone();
+        let deadline = match deadline {
+            Some(deadline) => deadline.earlier(own),
+            None => own,
+        };
+        // Else it makes no attempt.
+        if !deadline.is_expired() {
+            budget.began();
+        }
+        Attempts::new(&self.clock, deadline, self.draw_seed())
+    }
+
+    /// A seed for one call.
+    fn draw_seed(&self) -> u64 {
+        match self.seed {
+            Seeding::Fixed(seed) => random::scatter(seed, self.clock.now()),
+            #[cfg(feature = "std")]
+            Seeding::Random => random::draw(),
+            Seeding::Caller(seed) => {
+                // Calls that begin at the same tick run on different stacks, or in different places of one.
+                let place = core::ptr::from_ref(&seed).addr() as u64;
+                random::scatter(seed ^ random::scatter(place, 0), self.clock.now())
+            }
+        }
+    }
+}
+
 impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
     /// Begins a call, which the budget counts once: for middleware that makes its attempts itself.
     #[must_use]
     pub fn begin(&self) -> Attempts<C> {
-        self.begin_by(self.deadline.clone())
+        self.begin_within(&self.budget, None)
     }
 
     /// Begins a call with a deadline of its own, or that of the policy if it passes earlier.
     #[must_use]
     pub fn begin_by(&self, deadline: Deadline<C>) -> Attempts<C> {
-        let deadline = deadline.earlier(self.deadline.clone());
-        // Else it makes no attempt.
-        if !deadline.is_expired() {
-            self.budget.began();
-        }
-        Attempts::new(&self.clock, deadline, self.draw_seed())
+        self.begin_within(&self.budget, Some(deadline))
     }
 
     /// Calls until an attempt succeeds or the call is given up. Blocks the thread, and sleeps on it.
@@ -325,20 +369,6 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
     #[cold]
     pub(super) fn out_of_time<E>(&self, attempts: &Attempts<C>, error: Option<E>) -> RetryError<E> {
         RetryError::new(GaveUp::Deadline { hint: None }, attempts.number() - 1, attempts.elapsed(self), error)
-    }
-
-    /// A seed for one call.
-    fn draw_seed(&self) -> u64 {
-        match self.seed {
-            Seeding::Fixed(seed) => random::scatter(seed, self.clock.now()),
-            #[cfg(feature = "std")]
-            Seeding::Random => random::draw(),
-            Seeding::Caller(seed) => {
-                // Calls that begin at the same tick run on different stacks, or in different places of one.
-                let place = core::ptr::from_ref(&seed).addr() as u64;
-                random::scatter(seed ^ random::scatter(place, 0), self.clock.now())
-            }
-        }
     }
 }
 

@@ -1,18 +1,20 @@
 //! One call: the decision on each of its outcomes, and the request that is kept for the next attempt.
 
 use super::settings::RetrySettings;
-use super::{ClassifyFailure, GiveUp, ReplayableBody, RetryProtocol};
+use super::{Budgets, ClassifyFailure, GiveUp, ReplayableBody, RetryProtocol};
 use crate::{Head, ResponseHead};
 use alloc::sync::Arc;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
+use damper_core::internal::{begin_within, failed_within};
 use damper_core::retry::{Attempts, Budget, Failure, GaveUp, RetryError};
 use damper_core::time::Clock;
 use http::{Request, Response};
 
 /// One call on its way through its attempts.
-pub(super) struct Call<K, C, B, P, Z> {
+pub(super) struct Call<K, C, B: Budgets, P, Z> {
     pub(super) settings: Arc<RetrySettings<C, B, P, Z>>,
+    budget: B::Choice,
     attempts: Attempts<C>,
     /// For other attempts; `None` if there cannot be one.
     kept: Option<Request<K>>,
@@ -35,7 +37,7 @@ impl<K, C, B, P, Z> Call<K, C, B, P, Z>
 where
     K: ReplayableBody,
     C: Clock + Clone + Send + Sync + 'static,
-    B: Budget,
+    B: Budgets,
 {
     /// Begins a call, with the deadline of the request. Returns the request of its first attempt, unless that is over.
     pub(super) fn begin<Q>(
@@ -45,24 +47,32 @@ where
     where
         P: RetryProtocol<Q, Kept = K>,
     {
-        let RetrySettings { retry, protocol, .. } = &**settings;
+        let RetrySettings { retry, budgets, protocol, .. } = &**settings;
         let head = Head::of(&request);
+        let budget = budgets.choose(&head);
         let deadline = head.extensions.get::<Deadline<C>>().cloned();
         let timeout = protocol.timeout(&head).map(|timeout| Deadline::with_clock(timeout, retry.clock().clone()));
-        let attempts = match (deadline, timeout) {
-            (Some(deadline), Some(timeout)) => retry.begin_by(deadline.earlier(timeout)),
-            (Some(deadline), None) | (None, Some(deadline)) => retry.begin_by(deadline),
-            (None, None) => retry.begin(),
+        let deadline = match (deadline, timeout) {
+            (Some(deadline), Some(timeout)) => Some(deadline.earlier(timeout)),
+            (deadline, timeout) => deadline.or(timeout),
         };
+        let attempts = begin_within(retry, budgets.budget(&budget), deadline);
         let may_repeat = protocol.may_repeat(&head);
-        let mut call =
-            Self { settings: Arc::clone(settings), attempts, kept: None, next: None, may_repeat, unprocessed: 0 };
+        let mut call = Self {
+            settings: Arc::clone(settings),
+            budget,
+            attempts,
+            kept: None,
+            next: None,
+            may_repeat,
+            unprocessed: 0,
+        };
         if call.deadline().is_expired() {
             return (call, None);
         }
         let request = request.map(|body| protocol.keep(body));
         if !call.is_last() {
-            call.kept = request.body().try_clone().map(|body| with_body(&request, body));
+            call.kept = copy(&request);
         }
         let first = call.prepare(request);
         (call, Some(first))
@@ -121,10 +131,11 @@ where
     where
         P: ClassifyFailure<E>,
     {
-        let RetrySettings { retry, protocol, .. } = &*self.settings;
+        let RetrySettings { retry, budgets, protocol, .. } = &*self.settings;
+        let budget = budgets.budget(&self.budget);
         let Some(failure) = protocol.failure(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error))
         else {
-            self.attempts.succeeded(retry);
+            budget.succeeded();
             return Judgement::Over(outcome.map_err(|error| self.give_up(GaveUp::NotRetryable, Some(error))));
         };
         // The timeout of the transport may be the same.
@@ -135,7 +146,7 @@ where
         let is_replayable = self.kept.as_ref().is_some_and(|request| request.body().is_replayable());
         // The last attempt keeps no request, and ends for that reason.
         let failure = if is_safe && (is_replayable || self.is_last()) { failure } else { Failure::FATAL };
-        let decision = self.attempts.failed(retry, failure).and_then(|wait| {
+        let decision = failed_within(&mut self.attempts, retry, budget, failure).and_then(|wait| {
             self.unprocessed += u32::from(failure.is_unprocessed());
             self.next = self.rewind();
             // An attempt that is still sending may have gone beyond what is kept.
@@ -174,6 +185,11 @@ where
     {
         self.settings.protocol.give_up(error)
     }
+}
+
+/// Returns a request that is the same; `None` if its body is a stream.
+pub(crate) fn copy<K: ReplayableBody>(request: &Request<K>) -> Option<Request<K>> {
+    request.body().try_clone().map(|body| with_body(request, body))
 }
 
 /// Returns a request with the same head and this body.

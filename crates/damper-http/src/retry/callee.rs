@@ -4,7 +4,7 @@
 use core::fmt;
 use core::task::{Context, Poll};
 
-/// A service that is called once for each retry.
+/// A service that is called once for each attempt.
 pub trait Callee<R> {
     /// Its response.
     type Response;
@@ -24,7 +24,8 @@ pub trait Callee<R> {
 
 /// A service of `tower_service`.
 #[cfg(feature = "tower")]
-pub struct TowerService<S>(pub(super) S);
+#[derive(Clone)]
+pub struct TowerService<S>(pub(crate) S);
 
 #[cfg(feature = "tower")]
 impl<S: tower_service::Service<R>, R> Callee<R> for TowerService<S> {
@@ -50,7 +51,8 @@ impl<S> fmt::Debug for TowerService<S> {
 
 /// A service of `hyper::service`, which is always ready.
 #[cfg(feature = "hyper")]
-pub struct HyperService<S>(pub(super) S);
+#[derive(Clone)]
+pub struct HyperService<S>(pub(crate) S);
 
 #[cfg(feature = "hyper")]
 impl<S: hyper::service::Service<R>, R> Callee<R> for HyperService<S> {

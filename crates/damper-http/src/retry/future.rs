@@ -2,13 +2,13 @@
 
 use super::call::{Call, Judgement};
 use super::callee::Callee;
-use super::{GiveUp, RetryProtocol};
+use super::{Budgets, GiveUp, RetryProtocol};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::retry::{Budget, GaveUp, RetryError};
+use damper_core::retry::{GaveUp, RetryError};
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
@@ -27,7 +27,7 @@ pin_project! {
     ///
     /// Dropped, it drops the attempt in flight, and makes no other.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct RetryingFuture<S: Callee<Request<P::Body>>, Q, C, B, P: RetryProtocol<Q>, Z: Sleep> {
+    pub struct RetryingFuture<S: Callee<Request<P::Body>>, Q, C, B: Budgets, P: RetryProtocol<Q>, Z: Sleep> {
         call: Call<P::Kept, C, B, P, Z>,
         // For other attempts; None if there cannot be one.
         service: Option<S>,
@@ -56,6 +56,7 @@ pin_project! {
 impl<S, Q, C, B, P, Z> RetryingFuture<S, Q, C, B, P, Z>
 where
     S: Callee<Request<P::Body>>,
+    B: Budgets,
     P: RetryProtocol<Q>,
     Z: Sleep,
 {
@@ -74,7 +75,7 @@ impl<S, Q, C, B, P, Z, R> Future for RetryingFuture<S, Q, C, B, P, Z>
 where
     S: Callee<Request<P::Body>, Response = Response<R>>,
     C: Clock + Clone + Send + Sync + 'static,
-    B: Budget,
+    B: Budgets,
     P: RetryProtocol<Q> + GiveUp<S::Error>,
     Z: Sleep,
 {
@@ -156,6 +157,7 @@ fn poll_deadline<C: Clock, Z: Sleep>(
 impl<S, Q, C, B, P, Z> fmt::Debug for RetryingFuture<S, Q, C, B, P, Z>
 where
     S: Callee<Request<P::Body>>,
+    B: Budgets,
     P: RetryProtocol<Q>,
     Z: Sleep,
 {

@@ -1,12 +1,13 @@
 //! How often, when, and what is tried again.
 
-use super::Retrying;
 use super::http_retries::{Buffered, HttpRetries};
 use super::settings::RetrySettings;
+use super::{Budgets, HostBudgets, Retrying};
 use crate::ResponseHead;
 use alloc::sync::Arc;
 use core::fmt;
-use damper_core::retry::{Failure, Retry};
+use damper_core::internal::split_budget;
+use damper_core::retry::{Failure, Retry, RetryBudgetConfig, Unlimited};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -25,7 +26,7 @@ use damper_core::time::TokioSleep;
 /// When a call is given up, the caller gets the last response as it is, or a
 /// [`RetryError`](damper_core::RetryError) with the last error.
 ///
-/// Share one budget among all callers of a server. Without one, three attempts per call are three times the load on a
+/// Share one budget among all callers of a server; for several servers, have a [budget per host](Self::budget_per_host). Without one, three attempts per call are three times the load on a
 /// server that is failing under its load.
 ///
 /// **Deadline.** A [`Deadline`](damper_core::Deadline) in a request's extensions, on the policy's clock, is that of the
@@ -90,13 +91,54 @@ impl<C, B> RetryLayer<C, B, HttpRetries, TokioSleep> {
 impl<C, B, Z: Sleep> RetryLayer<C, B, HttpRetries, Z> {
     /// Creates a layer that retries [`TransientFailures`](super::TransientFailures) by a policy, and sleeps by the timer of any runtime.
     pub fn sleeping_by(retry: Retry<C, B>, sleep: Z) -> Self {
-        Self { settings: Arc::new(RetrySettings { retry, protocol: HttpRetries::new(), sleep }) }
+        let (retry, budgets) = split_budget(retry);
+        Self { settings: Arc::new(RetrySettings { retry, budgets, protocol: HttpRetries::new(), sleep }) }
+    }
+}
+
+/// Of a policy without a budget.
+impl<C, P, Z> RetryLayer<C, Unlimited, P, Z>
+where
+    C: Clone,
+    P: Clone,
+    Z: Clone,
+{
+    /// Gives each host a budget of this configuration, for the 1024 hosts that were called last. A host that fails takes
+    /// nothing from the others.
+    ///
+    /// For another capacity, pass [`HostBudgets`] to [`budgets`](Self::budgets).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Retry;
+    /// use damper::http::RetryLayer;
+    /// use damper::retry::RetryBudgetConfig;
+    ///
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep).budget_per_host(RetryBudgetConfig::DEFAULT);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn budget_per_host(self, config: RetryBudgetConfig) -> RetryLayer<C, HostBudgets, P, Z> {
+        self.budgets(HostBudgets::with_default_capacity(config))
+    }
+
+    /// Sets which budget each request's retries are taken from.
+    #[must_use]
+    pub fn budgets<N: Budgets>(self, budgets: N) -> RetryLayer<C, N, P, Z> {
+        let RetrySettings { retry, protocol, sleep, .. } = &*self.settings;
+        let settings =
+            RetrySettings { retry: retry.clone(), budgets, protocol: protocol.clone(), sleep: sleep.clone() };
+        RetryLayer { settings: Arc::new(settings) }
     }
 }
 
 impl<C, B, V, K, Z> RetryLayer<C, B, HttpRetries<V, K>, Z>
 where
-    Retry<C, B>: Clone,
+    C: Clone,
+    B: Clone,
     Z: Clone,
 {
     /// Sets after which responses, or errors in their place, another attempt may help. Default: [`TransientFailures`](super::TransientFailures).
@@ -169,15 +211,16 @@ where
 
 impl<C, B, P, Z> RetryLayer<C, B, P, Z>
 where
-    Retry<C, B>: Clone,
+    C: Clone,
+    B: Clone,
     Z: Clone,
 {
     /// Sets which requests are sent again, with which bodies and headers, and after which outcomes: a
     /// [`RetryProtocol`](super::RetryProtocol), such as `damper::tonic::GrpcRetries`. Default: [`HttpRetries`].
     #[must_use]
     pub fn protocol<N>(self, protocol: N) -> RetryLayer<C, B, N, Z> {
-        let RetrySettings { retry, sleep, .. } = &*self.settings;
-        let settings = RetrySettings { retry: retry.clone(), protocol, sleep: sleep.clone() };
+        let RetrySettings { retry, budgets, sleep, .. } = &*self.settings;
+        let settings = RetrySettings { retry: retry.clone(), budgets: budgets.clone(), protocol, sleep: sleep.clone() };
         RetryLayer { settings: Arc::new(settings) }
     }
 }
@@ -207,6 +250,9 @@ impl<C, B, P, Z> Clone for RetryLayer<C, B, P, Z> {
 
 impl<C, B: fmt::Debug, P, Z> fmt::Debug for RetryLayer<C, B, P, Z> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryLayer").field("retry", &self.settings.retry).finish_non_exhaustive()
+        f.debug_struct("RetryLayer")
+            .field("retry", &self.settings.retry)
+            .field("budgets", &self.settings.budgets)
+            .finish_non_exhaustive()
     }
 }

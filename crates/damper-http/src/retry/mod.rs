@@ -7,7 +7,9 @@
 // | `service` | a service whose calls are tried again |
 // | `future` | a call on its way through its attempts |
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
-// | `callee` | the service that is called again, of tower or hyper |
+// | `callee` | the service that is called again, of tower or hyper; hedges use it too |
+// | `budgets` | which budget a request's retries are taken from |
+// | `host_budgets` | a budget per host |
 // | `classify` | what a response says about another attempt |
 // | `protocol` | what a protocol needs of its retries |
 // | `http_retries` | the retries of HTTP |
@@ -17,11 +19,13 @@
 // | `unprocessed` | errors that show that no server processed the request |
 // | `idempotent` | the caller's mark that a request may be sent again |
 
+mod budgets;
 mod buffered_body;
 mod call;
 mod callee;
 mod classify;
 mod future;
+mod host_budgets;
 mod http_retries;
 mod idempotent;
 mod layer;
@@ -32,9 +36,17 @@ mod settings;
 mod transient_failures;
 pub(crate) mod unprocessed;
 
+pub use budgets::Budgets;
 pub use buffered_body::BufferedBody;
+pub(crate) use call::copy;
+pub(crate) use callee::Callee;
+#[cfg(feature = "hyper")]
+pub(crate) use callee::HyperService;
+#[cfg(feature = "tower")]
+pub(crate) use callee::TowerService;
 pub use classify::ClassifyFailure;
 pub use future::RetryingFuture;
+pub use host_budgets::HostBudgets;
 pub use http_retries::{Buffered, Cloned, HttpRetries};
 pub use idempotent::Idempotent;
 pub use layer::RetryLayer;

@@ -6,12 +6,11 @@ use super::callee::HyperService;
 #[cfg(feature = "tower")]
 use super::callee::TowerService;
 use super::settings::RetrySettings;
-use super::{GiveUp, RetryProtocol, RetryingFuture};
+use super::{Budgets, GiveUp, RetryProtocol, RetryingFuture};
 use alloc::sync::Arc;
 use core::fmt;
 #[cfg(feature = "tower")]
 use core::time::Duration;
-use damper_core::retry::Budget;
 #[cfg(feature = "tower")]
 use damper_core::retry::{GaveUp, RetryError};
 use damper_core::time::{Clock, Sleep};
@@ -57,7 +56,7 @@ impl<S, C, B, P, Z, Q, R> tower_service::Service<Request<Q>> for Retrying<S, C, 
 where
     S: tower_service::Service<Request<P::Body>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
-    B: Budget,
+    B: Budgets,
     P: RetryProtocol<Q> + GiveUp<S::Error>,
     Z: Sleep,
 {
@@ -84,7 +83,7 @@ impl<S, C, B, P, Z, Q, R> hyper::service::Service<Request<Q>> for Retrying<S, C,
 where
     S: hyper::service::Service<Request<P::Body>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
-    B: Budget,
+    B: Budgets,
     P: RetryProtocol<Q> + GiveUp<S::Error>,
     Z: Sleep,
 {
@@ -112,6 +111,7 @@ impl<S: fmt::Debug, C, B: fmt::Debug, P, Z> fmt::Debug for Retrying<S, C, B, P, 
         f.debug_struct("Retrying")
             .field("service", &self.service)
             .field("retry", &self.settings.retry)
+            .field("budgets", &self.settings.budgets)
             .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,155 @@
+//! When calls are made twice, how often, and what a failure is.
+
+use super::Hedging;
+use super::settings::HedgeSettings;
+use crate::ResponseHead;
+use crate::retry::TransientFailures;
+use alloc::sync::Arc;
+use core::fmt;
+use damper_core::retry::{Failure, Hedge};
+use damper_core::time::Sleep;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+
+/// Makes a second attempt where a call of a client's services takes longer than most do, by a [`Hedge`]. The caller
+/// gets the response that comes first.
+///
+/// | question | answer |
+/// |---|---|
+/// | which requests? | those of idempotent methods, and those that the caller marks as [`Idempotent`](crate::Idempotent), if their body is a [`ReplayableBody`](crate::ReplayableBody). All others are passed on, and do not count |
+/// | when? | once the first attempt takes longer than the [percentile](Hedge::delay) of recent latency. At once after a failure that another attempt may mend: [`TransientFailures`], or [`when`](Self::when) |
+/// | how often? | as [`max_extra`](damper_core::retry::HedgeConfigBuilder::max_extra) and the [budget](Hedge::budget) allow: by default 2 % of the calls, and 10 |
+/// | what is a latency? | the time to the head of the response |
+///
+/// The first response that is no failure wins, and the other attempts are dropped with their connections and permits. An
+/// attempt that is dropped counts neither for nor against a breaker inside. A hedge that damper refuses, by a limit inside
+/// say, leaves the first attempt alone. The last failure is the call's.
+///
+/// **Budget.** A hedge is a retry, too. Give [`Hedge::budget`] the budget of the retry around: both then take from it,
+/// and only the retry counts the calls.
+///
+/// **Deadline.** The layer around it ends the call and drops all attempts: [`RetryLayer`](crate::RetryLayer) at the
+/// [`Deadline`](damper_core::Deadline) in the request's extensions, or [`ClientDeadlineLayer`](crate::ClientDeadlineLayer).
+/// This layer drops nothing by itself. It only begins no hedge after a deadline in the extensions on the hedge's clock.
+///
+/// **Order.** Inside of the retry, so that it measures attempts and no backoff. A limit inside sees every attempt.
+///
+/// ```text
+/// request ─▶ breaker ─▶ retry ─▶ hedge ─▶ limit ─▶ timeout ─▶ transport
+/// ```
+///
+/// HTTP/1 closes the connection of an attempt that is dropped, HTTP/2 resets the stream.
+///
+/// Clones, and all services that one makes, share the hedge. Use one for each kind of call, because the latencies of all
+/// are in one histogram.
+///
+/// # Examples
+///
+/// Before hyper-util's client:
+///
+#[cfg_attr(all(feature = "tower", feature = "tokio"), doc = "```")]
+#[cfg_attr(not(all(feature = "tower", feature = "tokio")), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::http::{HedgeLayer, RetryLayer};
+/// use damper::retry::{Hedge, HedgeConfig};
+/// use damper::{Retry, RetryBudget};
+/// use http_body_util::Empty;
+/// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+/// use tower::{Service, ServiceBuilder, ServiceExt};
+///
+/// static BUDGET: RetryBudget = RetryBudget::DEFAULT; // of retries and hedges
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let hedge = Hedge::new(HedgeConfig::DEFAULT); // at most 2 % more requests
+/// let mut client = ServiceBuilder::new()
+///     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)))
+///     .layer(HedgeLayer::new(hedge.budget(&BUDGET)))
+///     .service(Client::builder(TokioExecutor::new()).build_http());
+///
+/// let request = http::Request::get("http://localhost/").body(Empty::<bytes::Bytes>::new())?;
+/// let response = client.ready().await?.call(request).await?;
+/// println!("{}", response.status());
+/// # Ok(())
+/// # }
+/// ```
+pub struct HedgeLayer<C, B, V, Z> {
+    settings: Arc<HedgeSettings<C, B, V, Z>>,
+}
+
+#[cfg(feature = "tokio")]
+impl<C, B> HedgeLayer<C, B, TransientFailures, TokioSleep> {
+    /// Creates a layer with this hedge, which sleeps by tokio's timer.
+    ///
+    /// Pass a `Hedge`, or an `Arc<Hedge>` to share it with other layers or to watch its [delay](Hedge::delay).
+    pub fn new(hedge: impl Into<Arc<Hedge<C, B>>>) -> Self {
+        Self::sleeping_by(hedge, TokioSleep)
+    }
+}
+
+impl<C, B, Z: Sleep> HedgeLayer<C, B, TransientFailures, Z> {
+    /// Creates a layer with this hedge, which sleeps by the timer of any runtime.
+    pub fn sleeping_by(hedge: impl Into<Arc<Hedge<C, B>>>, sleep: Z) -> Self {
+        Self { settings: Arc::new(HedgeSettings { hedge: hedge.into(), failures: TransientFailures, sleep }) }
+    }
+}
+
+impl<C, B, Z: Clone> HedgeLayer<C, B, TransientFailures, Z> {
+    /// Sets which responses, or errors in their place, do not end the call while another attempt may do better. Default:
+    /// [`TransientFailures`].
+    ///
+    /// The closure names the service's error, as that of [`RetryLayer::when`](crate::RetryLayer::when) does. Give both
+    /// layers the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::http::{HedgeLayer, ResponseHead};
+    /// use damper::retry::{Failure, Hedge, HedgeConfig};
+    /// # type MyError = std::io::Error;
+    ///
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// // Hedges slow calls only: a failure is the call's.
+    /// let layer = HedgeLayer::sleeping_by(Hedge::new(HedgeConfig::DEFAULT), sleep)
+    ///     .when(|response: Result<&ResponseHead, &MyError>| response.is_err().then_some(Failure::FATAL));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn when<E, F>(self, failures: F) -> HedgeLayer<C, B, F, Z>
+    where
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> Option<Failure>,
+    {
+        let HedgeSettings { hedge, sleep, .. } = &*self.settings;
+        let settings = HedgeSettings { hedge: Arc::clone(hedge), failures, sleep: sleep.clone() };
+        HedgeLayer { settings: Arc::new(settings) }
+    }
+}
+
+impl<C, B, V, Z> HedgeLayer<C, B, V, Z> {
+    /// Hedges the calls of a service.
+    pub fn layer<S>(&self, service: S) -> Hedging<S, C, B, V, Z> {
+        Hedging::new(service, Arc::clone(&self.settings))
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<S, C, B, V, Z> tower_layer::Layer<S> for HedgeLayer<C, B, V, Z> {
+    type Service = Hedging<S, C, B, V, Z>;
+
+    fn layer(&self, service: S) -> Hedging<S, C, B, V, Z> {
+        self.layer(service)
+    }
+}
+
+/// Clones share the hedge.
+impl<C, B, V, Z> Clone for HedgeLayer<C, B, V, Z> {
+    fn clone(&self) -> Self {
+        Self { settings: Arc::clone(&self.settings) }
+    }
+}
+
+impl<C, B: fmt::Debug, V, Z> fmt::Debug for HedgeLayer<C, B, V, Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HedgeLayer").field("hedge", &self.settings.hedge).finish_non_exhaustive()
+    }
+}

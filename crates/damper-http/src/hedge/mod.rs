@@ -1,0 +1,19 @@
+//! Services whose slow calls are made twice.
+
+// | file | idea |
+// |---|---|
+// | `layer` | when, how often, and what a failure is |
+// | `settings` | what all calls of a layer share |
+// | `service` | a service whose slow calls are made twice |
+// | `future` | a call on its way through its attempts |
+// | `attempt` | an attempt beside the first: readiness, then the call |
+
+mod attempt;
+mod future;
+mod layer;
+mod service;
+mod settings;
+
+pub use future::HedgingFuture;
+pub use layer::HedgeLayer;
+pub use service::Hedging;

@@ -1,0 +1,11 @@
+//! What all calls of a layer share.
+
+use alloc::sync::Arc;
+use damper_core::retry::Hedge;
+
+/// What all calls of a layer share.
+pub(super) struct HedgeSettings<C, B, V, Z> {
+    pub(super) hedge: Arc<Hedge<C, B>>,
+    pub(super) failures: V,
+    pub(super) sleep: Z,
+}

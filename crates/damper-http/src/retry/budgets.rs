@@ -1,0 +1,73 @@
+//! Which budget a request's retries are taken from.
+
+use crate::Head;
+use damper_core::retry::Budget;
+
+/// Chooses the budget that a request's retries are taken from.
+///
+/// Every [`Budget`] is one for all requests. [`HostBudgets`](crate::HostBudgets) have one per host. Write your own to
+/// choose the budget in another way.
+///
+/// # Examples
+///
+/// A budget for reads and one for writes:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::http::{Budgets, Head, RetryLayer};
+/// use damper::{Retry, RetryBudget};
+///
+/// #[derive(Default)]
+/// struct Apart {
+///     reads: RetryBudget,
+///     writes: RetryBudget,
+/// }
+///
+/// impl Budgets for Apart {
+///     type Budget = RetryBudget;
+///     type Choice = bool; // whether it is a read
+///
+///     fn choose(&self, head: &Head<'_>) -> bool {
+///         head.method.is_safe()
+///     }
+///
+///     fn budget<'a>(&'a self, is_read: &'a bool) -> &'a RetryBudget {
+///         if *is_read { &self.reads } else { &self.writes }
+///     }
+/// }
+///
+/// # async fn sleep(_: std::time::Duration) {}
+/// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep).budgets(Apart::default());
+/// # let _ = layer;
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no budget, and does not choose one for a request",
+    note = "one for all requests is a `RetryBudget`, also in a `static` or an `Arc`; one per host is made by `HostBudgets::new`"
+)]
+pub trait Budgets {
+    /// A budget.
+    type Budget: Budget;
+
+    /// What a call keeps to find its budget by: a key, or the budget itself in an `Arc`.
+    type Choice;
+
+    /// Chooses the budget of a request, once per call.
+    fn choose(&self, head: &Head<'_>) -> Self::Choice;
+
+    /// Returns the budget that was chosen.
+    fn budget<'a>(&'a self, choice: &'a Self::Choice) -> &'a Self::Budget;
+}
+
+/// One for all requests.
+impl<B: Budget> Budgets for B {
+    type Budget = B;
+    type Choice = ();
+
+    #[inline]
+    fn choose(&self, _: &Head<'_>) {}
+
+    #[inline]
+    fn budget<'a>(&'a self, (): &'a ()) -> &'a B {
+        self
+    }
+}
