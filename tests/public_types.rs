@@ -215,11 +215,9 @@ fn types_of_http_have_the_traits_users_expect() {
         BodyEnd<'static>: debug,
         // deadlines
         DeadlineLayer<TokioSleep>: shared cloned,
-        ServerDeadline<Service, TokioSleep>: shared cloned,
-        ServerDeadlineFuture<Ready<()>, TokioSleep>: debug,
         ClientDeadlineLayer<TokioSleep>: shared cloned,
-        ClientDeadline<Service, TokioSleep>: shared cloned,
-        ClientDeadlineFuture<Ready<()>, TokioSleep>: debug,
+        DeadlineService<Service, DeadlineLayer<TokioSleep>>: shared cloned,
+        DeadlineFuture<Ready<()>, DeadlineLayer<TokioSleep>>: debug,
         DeadlineBody<(), TokioSleep>: shared,
         TimeoutUnit: key,
         // retries

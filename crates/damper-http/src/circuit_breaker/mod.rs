@@ -7,7 +7,6 @@
 // | `single`, `per_host` | breakers with telemetry, and their builders |
 // | `host_listener` | their listeners |
 // | `service` | a service behind breakers |
-// | `readiness` | whether the service behind them may be called |
 // | `future` | its calls |
 // | `permit` | what learns how they ended |
 
@@ -17,8 +16,6 @@ mod host_listener;
 mod layer;
 mod per_host;
 mod permit;
-#[cfg(feature = "tower")]
-mod readiness;
 mod service;
 mod single;
 
@@ -27,5 +24,6 @@ pub use future::CircuitBreakFuture;
 pub use host_listener::HostListener;
 pub use layer::CircuitBreakerLayer;
 pub use per_host::{PerHost, PerHostBuilder};
+pub use permit::CallPermit;
 pub use service::CircuitBreak;
 pub use single::{Single, SingleBuilder};
