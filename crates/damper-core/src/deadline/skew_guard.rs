@@ -178,7 +178,7 @@ impl<C: Clock> SkewGuard<C> {
             let (mut window, mut elapsed) = (now / whole, now % whole);
             // ORDERING: Relaxed throughout: a word is all the counts of a window, and the swap is from what was decided on.
             // An older reading of the other word leaves the bound of this window as it is.
-            // loom-tests: skew_guard::one_request_of_five_is_refused.
+            // loom-tests: skew_guard::one_request_of_five_is_refused, late_thread_forgets_no_refusal.
             let word = self.word_of(window).load(Ordering::Relaxed);
             let ahead = WINDOW.get(word).wrapping_sub(window) & WINDOW.max();
             if ahead != 0 && ahead <= MOST_BEHIND {
