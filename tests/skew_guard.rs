@@ -122,7 +122,7 @@ fn day(skew: Duration, skewed_percent: u64) -> (f64, f64) {
             clock.advance(Duration::from_nanos(1_000_000_000 / requests));
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let draw = random >> 33;
-            let waited = if draw % 200 == 0 { Duration::from_secs(3) } else { Duration::from_millis(20) };
+            let waited = if draw.is_multiple_of(200) { Duration::from_secs(3) } else { Duration::from_millis(20) };
             let is_skewed = draw / 200 % 100 < skewed_percent;
             let ahead = if is_skewed { skew } else { Duration::ZERO };
             let is_expired = waited + ahead >= TIMEOUT;

@@ -28,6 +28,9 @@
 //! Layers only translate between HTTP and the primitives: [limiters](damper_core::RateLimiter) and
 //! [breakers](damper_core::CircuitBreaker). With `new` you keep the primitive, to inspect it and to change it.
 //!
+//! For tower services of requests that are no `http::Request`, such as `reqwest::Client` itself, `damper::tower` has a breaker
+//! and a limit.
+//!
 //! Closures get the [`Head`] of a request, so they do not depend on the type of its body.
 //!
 //! # Metrics and logs

@@ -34,5 +34,6 @@ pub use breaker::{
     SharedBreaker,
 };
 pub use limit::{
-    LimitFuture, LimitLayer, LimitService, LimitedError, Refusing, SharedLimiter, Waiting, WaitingService,
+    LimitFuture, LimitLayer, LimitService, LimitedError, Refusing, SharedLimiter, Waiting, WaitingLimiter,
+    WaitingService,
 };

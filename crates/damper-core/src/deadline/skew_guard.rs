@@ -217,7 +217,7 @@ impl<C: Clock> SkewGuard<C> {
 
     fn word_of(&self, window: u64) -> &AtomicU64 {
         let [even, odd] = &self.windows;
-        if window % 2 == 0 { even } else { odd }
+        if window.is_multiple_of(2) { even } else { odd }
     }
 }
 

@@ -27,8 +27,7 @@ pub trait SelectBreaker<R> {
 
 /// A pointer to a breaker that services share: `&'static CircuitBreaker` or `Arc<CircuitBreaker>`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no pointer to a breaker that services can share",
-    note = "put the breaker into a `static` and pass `&BREAKER`, or pass `Arc::new(breaker)`",
+    message = "`{Self}` is not shared: put the breaker into a `static` and pass `&BREAKER`, or pass `Arc::new(breaker)`",
     note = "for a breaker per key, write `BreakerLayer::by(|request: &Request| key, breakers)`"
 )]
 pub trait SharedBreaker: BreakerRef + Clone {
@@ -88,9 +87,8 @@ impl<B: SharedBreaker, R> SelectBreaker<R> for One<B> {
 
 /// What can be the key of a breaker: `Clone + Eq + Hash`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the key of a breaker",
-    note = "a key is owned, not borrowed from the request, and `Clone + Eq + Hash`: for a host, return a `String`",
-    note = "for a type of your own, write `#[derive(Clone, PartialEq, Eq, Hash)]`"
+    message = "`{Self}` cannot be the key of a breaker: a key is owned and `Clone + Eq + Hash`",
+    note = "for a host, return a `String`, for a type of your own, write `#[derive(Clone, PartialEq, Eq, Hash)]`"
 )]
 pub trait BreakerKey: Clone + Eq + Hash {}
 

@@ -1,9 +1,8 @@
 //! Which limiter, and whether to wait.
 
-use super::{LimitService, Refusing, SharedLimiter, Waiting, WaitingService};
+use super::{LimitService, Refusing, SharedLimiter, Waiting, WaitingLimiter, WaitingService};
 use core::fmt;
 use core::time::Duration;
-use damper_core::limit::Limiter;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -49,25 +48,33 @@ pub struct LimitLayer<A> {
     admission: A,
 }
 
-impl<L: Limiter + Clone> LimitLayer<Refusing<L>> {
-    /// Creates a layer that refuses calls without tokens, by any [`Limiter`]: a reference to a `static`, or an `Arc`.
-    pub fn new(limiter: L) -> Self {
+impl<L> LimitLayer<Refusing<L>> {
+    /// Creates a layer that refuses calls without tokens, by any [`Limiter`](damper_core::Limiter): a reference to a
+    /// `static`, or an `Arc`.
+    pub fn new(limiter: L) -> Self
+    where
+        L: SharedLimiter,
+    {
         Self { admission: Refusing(limiter) }
     }
-}
 
-impl<L: SharedLimiter> LimitLayer<Refusing<L>> {
     /// Lets calls wait for tokens by tokio's timer, for at most `longest`. Default: they do not wait.
     ///
     /// A call that would wait longer is refused at once. The service has to be `Clone`, because the call is made after the
     /// wait. A call that waits allocates, a call that does not wait does not.
     #[cfg(feature = "tokio")]
-    pub fn waiting(self, longest: Duration) -> LimitLayer<Waiting<L, TokioSleep>> {
+    pub fn waiting(self, longest: Duration) -> LimitLayer<Waiting<L, TokioSleep>>
+    where
+        L: WaitingLimiter,
+    {
         self.waiting_by(longest, TokioSleep)
     }
 
     /// Lets calls wait for tokens as [`waiting`](Self#method.waiting) does, by a [`Sleep`] of your own.
-    pub fn waiting_by<Z: Sleep>(self, longest: Duration, sleep: Z) -> LimitLayer<Waiting<L, Z>> {
+    pub fn waiting_by<Z: Sleep>(self, longest: Duration, sleep: Z) -> LimitLayer<Waiting<L, Z>>
+    where
+        L: WaitingLimiter,
+    {
         LimitLayer { admission: Waiting { limiter: self.admission.0, longest, sleep } }
     }
 }

@@ -1,6 +1,6 @@
 //! A service behind a limiter.
 
-use super::{LimitFuture, LimitedError, Refusing, SharedLimiter, Waiting, WaitingService};
+use super::{LimitFuture, LimitedError, Refusing, Waiting, WaitingLimiter, WaitingService};
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll};
@@ -65,7 +65,7 @@ impl<S: Service<R>, L: Limiter, R> Service<R> for LimitService<S, Refusing<L>> {
 impl<S, L, Z, R> Service<R> for LimitService<S, Waiting<L, Z>>
 where
     S: Service<R> + WaitingService,
-    L: SharedLimiter,
+    L: WaitingLimiter,
     Z: Sleep<Sleeping: Send> + Clone + Send + 'static,
 {
     type Response = S::Response;

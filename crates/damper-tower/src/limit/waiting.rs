@@ -22,13 +22,22 @@ pub struct Waiting<L, Z> {
     pub(super) sleep: Z,
 }
 
-/// A pointer to a limiter that a call can wait for: `&'static RateLimiter` or `Arc<RateLimiter>`, with the token bucket.
+/// A limiter that services share: every [`Limiter`] that is `Clone`, as references and `Arc`s are.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no limiter that a call can wait for",
-    note = "put a `RateLimiter` into a `static` and pass `&LIMITER`, or pass `Arc::new(limiter)`",
+    message = "`{Self}` is no shared limiter: put a limiter into a `static` and pass `&LIMITER`, or pass `Arc::new(limiter)`",
+    note = "a `KeyedLimiter` decides for a key, which this layer does not have"
+)]
+pub trait SharedLimiter: Limiter + Clone {}
+
+#[diagnostic::do_not_recommend]
+impl<L: Limiter + Clone> SharedLimiter for L {}
+
+/// A limiter that a call can wait for: `&'static RateLimiter` or `Arc<RateLimiter>`, with the token bucket.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no limiter that a call can wait for: a `&'static RateLimiter` or an `Arc<RateLimiter>` is",
     note = "other algorithms and sets of limits cannot be waited for: leave out `waiting`, and calls are refused"
 )]
-pub trait SharedLimiter: Limiter + Clone {
+pub trait WaitingLimiter: SharedLimiter {
     /// Waits for a token, for at most `longest`.
     #[doc(hidden)]
     fn wait<Z>(self, longest: Duration, sleep: Z) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send>>
@@ -36,13 +45,13 @@ pub trait SharedLimiter: Limiter + Clone {
         Z: Sleep<Sleeping: Send> + Send + 'static;
 }
 
-impl<C: Clock + Send + Sync + 'static> SharedLimiter for &'static RateLimiter<damper_core::TokenBucket, C> {
+impl<C: Clock + Send + Sync + 'static> WaitingLimiter for &'static RateLimiter<damper_core::TokenBucket, C> {
     fn wait<Z: Sleep<Sleeping: Send> + Send + 'static>(self, longest: Duration, sleep: Z) -> Wait {
         Box::pin(self.acquire(1).within(longest).sleeping_by(sleep))
     }
 }
 
-impl<C: Clock + Send + Sync + 'static> SharedLimiter for Arc<RateLimiter<damper_core::TokenBucket, C>> {
+impl<C: Clock + Send + Sync + 'static> WaitingLimiter for Arc<RateLimiter<damper_core::TokenBucket, C>> {
     fn wait<Z: Sleep<Sleeping: Send> + Send + 'static>(self, longest: Duration, sleep: Z) -> Wait {
         Box::pin(async move { self.acquire(1).within(longest).sleeping_by(sleep).await })
     }
