@@ -452,7 +452,7 @@ const TIMEOUT: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Never wakes: what is late is late when it is polled.
 async fn no_sleep(_: std::time::Duration) {
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[test]

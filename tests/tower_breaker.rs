@@ -14,7 +14,7 @@ use std::time::Duration;
 use tower::{Layer, Service, service_fn};
 
 /// A query of some database.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Query {
     shard: &'static str,
     is_good: bool,

@@ -148,7 +148,7 @@ impl SkewGuard {
         /// Creates a guard on the [default clock](DefaultClock).
         #[must_use]
         pub const fn new() -> Self {
-            Self { windows: [AtomicU64::new(0), AtomicU64::new(0)], served_expired: AtomicU64::new(0), clock: crate::time::Monotonic }
+            Self::with_clock(crate::time::Monotonic)
         }
     }
 }
@@ -161,10 +161,12 @@ impl Default for SkewGuard {
 }
 
 impl<C: Clock> SkewGuard<C> {
-    /// Creates a guard whose windows are measured by `clock`. A reference to a clock is a clock too.
-    #[must_use]
-    pub fn with_clock(clock: C) -> Self {
-        Self { windows: [AtomicU64::new(0), AtomicU64::new(0)], served_expired: AtomicU64::new(0), clock }
+    const_unless_loom! {
+        /// Creates a guard whose windows are measured by `clock`. A reference to a clock is a clock too.
+        #[must_use]
+        pub const fn with_clock(clock: C) -> Self {
+            Self { windows: [AtomicU64::new(0), AtomicU64::new(0)], served_expired: AtomicU64::new(0), clock }
+        }
     }
 
     /// Counts a request, and decides whether to believe its deadline.

@@ -1,5 +1,5 @@
 //! Counts and logs what deadlines cut off.
-#![cfg_attr(not(any(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
+#![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
 
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use alloc::{borrow::ToOwned, string::String, sync::Arc};
