@@ -273,13 +273,14 @@ fn types_for_any_service_have_the_traits_users_expect() {
 }
 
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 15] = [
+const ELSEWHERE: [&str; 16] = [
+    "BlamedObserver",
     "BreakerFuture",
     "ByKey",
     "CallGuard",
-    "CallPermit",
     "CircuitBreakFuture",
     "LimitFuture",
+    "MinBudget",
     "ObservedBody",
     "ObservedCall",
     "PacedSink",

@@ -106,8 +106,8 @@ mod telemetry;
 pub mod wire;
 
 pub use circuit_breaker::{
-    Breakers, CallPermit, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder,
-    Single, SingleBuilder,
+    BlamedObserver, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, MinBudget, PerHost,
+    PerHostBuilder, Single, SingleBuilder,
 };
 pub use completion::{
     AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody,

@@ -1,11 +1,10 @@
 //! The calls of a service behind breakers.
 
-use super::CallPermit;
 use crate::completion::{CallGuard, Completion, ObservedCall};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use damper_core::breaker::{BreakerRef, CallError, CircuitOpen};
+use damper_core::breaker::{BreakerRef, CallError, CircuitOpen, Permit};
 use http::Response;
 use pin_project_lite::pin_project;
 
@@ -26,7 +25,7 @@ pin_project! {
 pin_project! {
     #[project = BreakerCallProjection]
     enum BreakerCall<F, B: BreakerRef, W> {
-        Permitted { #[pin] call: ObservedCall<F, CallPermit<B>, W> },
+        Permitted { #[pin] call: ObservedCall<F, Permit<B>, W> },
         Refused { open: CircuitOpen, completion: W },
     }
 }
@@ -34,7 +33,7 @@ pin_project! {
 impl<F, B: BreakerRef, W> CircuitBreakFuture<F, B, W> {
     /// The call that a permit was acquired for.
     #[inline]
-    pub(super) fn permitted(future: F, guard: CallGuard<CallPermit<B>, W>) -> Self {
+    pub(super) fn permitted(future: F, guard: CallGuard<Permit<B>, W>) -> Self {
         // Not by `observe`: every function that a future passes through copies it.
         Self { state: BreakerCall::Permitted { call: ObservedCall { future, pending: guard.finish() } } }
     }
@@ -51,7 +50,7 @@ where
     B: BreakerRef,
     W: Completion<R, E>,
 {
-    type Output = Result<Response<W::Body<CallPermit<B>>>, W::Error>;
+    type Output = Result<Response<W::Body<Permit<B>>>, W::Error>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

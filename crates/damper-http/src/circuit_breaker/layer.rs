@@ -1,6 +1,6 @@
 //! Which breakers, and when a call has ended and how.
 
-use super::{Breakers, CircuitBreak, PerHost, Single};
+use super::{Breakers, CircuitBreak, MinBudget, PerHost, Single};
 use crate::completion::{AtBodyEnd, AtHead, ResponseHead};
 use core::fmt;
 use core::time::Duration;
@@ -67,7 +67,6 @@ use damper_core::breaker::{BreakerConfig, Verdict};
 pub struct CircuitBreakerLayer<B = PerHost, W = AtHead> {
     pub(super) breakers: B,
     pub(super) completion: W,
-    pub(super) min_budget: Duration,
 }
 
 impl CircuitBreakerLayer<PerHost> {
@@ -119,7 +118,7 @@ impl<B: Breakers> CircuitBreakerLayer<B> {
     /// # Ok::<(), damper::CapacityError>(())
     /// ```
     pub fn new(breakers: B) -> Self {
-        Self { breakers, completion: AtHead::new(), min_budget: Duration::ZERO }
+        Self { breakers, completion: AtHead::new() }
     }
 }
 
@@ -201,7 +200,7 @@ impl<B, W> CircuitBreakerLayer<B, W> {
     /// [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) outside puts the deadline there, and drops what takes longer,
     /// which is no verdict either way. Set it to what the server takes for most of its successes.
     ///
-    /// A classifier of your own returns [`Verdict::DeadlineExceeded`] for responses that say so.
+    /// It comes last, after `classify`, `when_body_ends` and `completion`. A classifier of your own returns [`Verdict::DeadlineExceeded`] for responses that say so.
     ///
     /// # Examples
     ///
@@ -215,14 +214,12 @@ impl<B, W> CircuitBreakerLayer<B, W> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn min_budget(mut self, min_budget: Duration) -> Self {
-        self.min_budget = min_budget;
-        self
+    pub fn min_budget(self, min_budget: Duration) -> CircuitBreakerLayer<B, MinBudget<W>> {
+        self.map_completion(|completion| MinBudget::new(completion, min_budget))
     }
 
     fn map_completion<X>(self, map: impl FnOnce(W) -> X) -> CircuitBreakerLayer<B, X> {
-        let Self { breakers, completion, min_budget } = self;
-        CircuitBreakerLayer { breakers, completion: map(completion), min_budget }
+        CircuitBreakerLayer { breakers: self.breakers, completion: map(self.completion) }
     }
 }
 

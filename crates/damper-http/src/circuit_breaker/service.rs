@@ -1,9 +1,10 @@
 //! A service behind breakers.
 
-use super::{Breakers, CallPermit, CircuitBreakFuture, CircuitBreakerLayer, PerHost};
+use super::{Breakers, CircuitBreakFuture, CircuitBreakerLayer, PerHost};
 use crate::Head;
 use crate::completion::{AtHead, CallGuard, Completion};
 use core::fmt;
+use damper_core::breaker::Permit;
 #[cfg(feature = "tower")]
 use damper_core::internal::{Readiness, open_for_no_time};
 use http::{Request, Response};
@@ -66,12 +67,12 @@ where
     B: Breakers,
     W: Completion<R, S::Error> + Clone,
 {
-    type Response = Response<W::Body<CallPermit<B::Breaker>>>;
+    type Response = Response<W::Body<Permit<B::Breaker>>>;
     type Error = W::Error;
     type Future = CircuitBreakFuture<S::Future, B::Breaker, W>;
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
-        let Self { service, layer: CircuitBreakerLayer { breakers, completion, .. }, readiness } = self;
+        let Self { service, layer: CircuitBreakerLayer { breakers, completion }, readiness } = self;
         readiness
             .poll(breakers.refusal(), || service.poll_ready(context))
             .map_err(|error| completion.not_called(damper_core::CallError::Failed(error)))
@@ -79,7 +80,7 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        let CircuitBreakerLayer { breakers, completion, min_budget } = &self.layer;
+        let CircuitBreakerLayer { breakers, completion } = &self.layer;
         let head = Head::of(&request);
         let skipped = || {
             let open = breakers.refusal().unwrap_or_else(open_for_no_time);
@@ -88,7 +89,7 @@ where
         };
         match self.readiness.try_acquire(|| breakers.try_acquire(&head), skipped) {
             Ok(permit) => {
-                let guard = CallGuard::new(CallPermit::new(permit, *min_budget, &head), completion.clone());
+                let guard = CallGuard::new(permit, completion.of_call(&head));
                 let future = self.service.call(request);
                 CircuitBreakFuture::permitted(future, guard)
             }
@@ -104,17 +105,17 @@ where
     B: Breakers,
     W: Completion<R, S::Error> + Clone,
 {
-    type Response = Response<W::Body<CallPermit<B::Breaker>>>;
+    type Response = Response<W::Body<Permit<B::Breaker>>>;
     type Error = W::Error;
     type Future = CircuitBreakFuture<S::Future, B::Breaker, W>;
 
     #[inline]
     fn call(&self, request: Request<Q>) -> Self::Future {
-        let CircuitBreakerLayer { breakers, completion, min_budget } = &self.layer;
+        let CircuitBreakerLayer { breakers, completion } = &self.layer;
         let head = Head::of(&request);
         match breakers.try_acquire(&head) {
             Ok(permit) => {
-                let guard = CallGuard::new(CallPermit::new(permit, *min_budget, &head), completion.clone());
+                let guard = CallGuard::new(permit, completion.of_call(&head));
                 let future = self.service.call(request);
                 CircuitBreakFuture::permitted(future, guard)
             }
