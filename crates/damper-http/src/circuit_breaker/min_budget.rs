@@ -12,7 +12,7 @@ use http::Response;
 #[derive(Clone, Copy, Debug)]
 pub struct MinBudget<W> {
     completion: W,
-    min_budget: Duration,
+    least: Duration,
     blame: Blame,
 }
 
@@ -37,8 +37,8 @@ impl Blame {
 }
 
 impl<W> MinBudget<W> {
-    pub(super) fn new(completion: W, min_budget: Duration) -> Self {
-        Self { completion, min_budget, blame: Blame { short: Deadline::NEVER } }
+    pub(super) fn new(completion: W, least: Duration) -> Self {
+        Self { completion, least, blame: Blame { short: Deadline::NEVER } }
     }
 }
 
@@ -50,7 +50,7 @@ impl<R, E, W: Completion<R, E>> Completion<R, E> for MinBudget<W> {
     where
         Self: Clone,
     {
-        let deadline = head.extensions.get::<Deadline>().filter(|deadline| deadline.remaining() < self.min_budget);
+        let deadline = head.extensions.get::<Deadline>().filter(|deadline| deadline.remaining() < self.least);
         Self { blame: Blame { short: deadline.copied().unwrap_or(Deadline::NEVER) }, ..self.clone() }
     }
 

@@ -69,6 +69,7 @@ pub trait Completion<R, E> {
 
     /// Returns the completion of the call of this request. Default: a clone.
     #[inline]
+    #[must_use]
     fn of_call(&self, head: &Head<'_>) -> Self
     where
         Self: Clone,
