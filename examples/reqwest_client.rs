@@ -2,12 +2,12 @@
 
 use axum::{Router, http::StatusCode, http::header::RETRY_AFTER, response::IntoResponse, routing::get};
 use damper::http::{CircuitBreakerLayer, RetryLayer};
+use damper::tower::LimitLayer;
 use damper::wire::RateLimitStatus;
 use damper::{BreakerConfig, Deadline, Quota, RateLimiter, Retry, RetryBudget};
 use http_body_util::BodyExt;
 use hyper::{Request, Response};
 use std::error::Error;
-use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tower::{Service, ServiceBuilder, ServiceExt};
@@ -39,14 +39,14 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let send = tower::service_fn(move |request: Request<String>| {
         let client = client.clone();
         async move {
-            LIMIT.acquire(1).within(Duration::from_secs(1)).await.map_err(io::Error::other)?;
-            let response = client.execute(request.try_into().map_err(io::Error::other)?).await;
-            response.map(Response::<reqwest::Body>::from).map_err(io::Error::other)
+            let response = client.execute(request.try_into()?).await?;
+            Ok::<_, reqwest::Error>(Response::<reqwest::Body>::from(response))
         }
     });
     let mut client = ServiceBuilder::new()
         .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()))
         .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)))
+        .layer(LimitLayer::new(&LIMIT).waiting(Duration::from_secs(1)))
         .service(send);
 
     let deadline = Deadline::after(Duration::from_secs(10));

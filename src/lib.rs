@@ -40,6 +40,7 @@
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |
 //! | `http` | limits before HTTP servers, breakers before HTTP clients |
 //! | `tonic` | the same for gRPC |
+//! | `tower` | breakers and limits before services of any request |
 //! | `wire` | headers: what a server says of its limits, and whom a request is from |
 //!
 //! # Features
@@ -55,15 +56,15 @@
 //! | `tokio` | | `acquire(n).await`: futures that wait for tokens by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
 //! | `http` | | limits and breakers for HTTP (with `std`), to be used by one of the following |
-//! | `tower` | | these as layers and services of tower |
+//! | `tower` | | these as layers and services of tower, and others for services of any request |
 //! | `hyper` | | these as services of hyper |
 //! | `axum` | | where axum tells the address of a request's peer (with `tower`) |
 //! | `tonic` | | these for gRPC, with tonic (with `tower`) |
 //! | `metrics` | | counts of what limits and breakers for HTTP do (with `http`) |
 //! | `tracing` | | logs of what limits refuse and how breakers change (with `http`) |
 //!
-//! What is here is made of crates that have versions of their own: `damper-core` has all but `http`, `wire` and `tonic`,
-//! without any protocol; these are `damper-http` and `damper-tonic`.
+//! What is here is made of crates that have versions of their own: `damper-core` has all but `http`, `wire`, `tonic` and `tower`,
+//! without any protocol; these are `damper-http` and `damper-tonic`, and `tower` is `damper-tower`.
 //!
 //! Where the target has no 64-bit atomics, words of 64 bits are changed in critical sections, for which the firmware
 //! provides a `critical-section` implementation; those of [`word32`] are not.
@@ -83,6 +84,9 @@ pub use damper_http::wire;
 #[cfg(feature = "tonic")]
 #[doc(inline)]
 pub use damper_tonic as tonic;
+#[cfg(feature = "tower")]
+#[doc(inline)]
+pub use damper_tower as tower;
 
 /// The README's examples are tests.
 #[cfg(all(doctest, feature = "axum", feature = "tokio"))]

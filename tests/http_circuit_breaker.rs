@@ -538,3 +538,57 @@ async fn custom_breakers_choose_by_request() {
     assert!(client.call(Request::post("/").body(()).unwrap()).await.is_err());
     assert!(client.call(Request::get("/").body(()).unwrap()).await.is_ok());
 }
+
+/// Responds after a while, which the request has in its path, with its status there.
+async fn slow(request: Request<()>) -> Result<Response<()>, std::io::Error> {
+    let (millis, status) = request.uri().path()[1..].split_once('/').unwrap();
+    tokio::time::sleep(Duration::from_millis(millis.parse().unwrap())).await;
+    match status {
+        "error" => Err(std::io::Error::other("the time is over")),
+        status => Ok(Response::builder().status(status).body(()).unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn deadline_that_was_too_short_is_no_failure_of_the_server() {
+    const MIN_BUDGET: Duration = Duration::from_millis(200);
+    let long = Some(Duration::from_secs(60));
+    let short = Some(Duration::from_millis(40));
+    for (path, given, is_failure) in [
+        // 504, whoever it was that found it too long.
+        ("/0/504", short, false),
+        ("/0/504", long, true),
+        ("/0/504", None, true),
+        // Another error, once the time is over.
+        ("/60/error", short, false),
+        ("/60/503", short, false),
+        ("/60/error", long, true),
+        // In time.
+        ("/0/error", short, true),
+        ("/0/503", short, true),
+    ] {
+        for min_budget in [MIN_BUDGET, Duration::ZERO] {
+            let breaker = Arc::new(CircuitBreaker::new(config(1)));
+            let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).min_budget(min_budget);
+            let mut request = Request::get(path).body(()).unwrap();
+            if let Some(given) = given {
+                request.extensions_mut().insert(damper::Deadline::after(given));
+            }
+            _ = layer.layer(tower::service_fn(slow)).call(request).await;
+            let expected = is_failure || min_budget.is_zero();
+            assert_eq!(breaker.state() == State::Open, expected, "{path} given {given:?}, of {min_budget:?}");
+        }
+    }
+}
+
+/// A probe with too little time decides nothing, and gives its place back.
+#[tokio::test]
+async fn probe_that_was_given_too_little_time_frees_its_place() {
+    let (clock, breaker) = clocked(1);
+    let_probe(&clock, &breaker);
+    let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).min_budget(Duration::from_secs(1));
+    let mut request = Request::get("/0/504").body(()).unwrap();
+    request.extensions_mut().insert(damper::Deadline::after(Duration::from_millis(40)));
+    layer.layer(tower::service_fn(slow)).call(request).await.unwrap();
+    assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::HalfOpen, 0));
+}

@@ -6,8 +6,10 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{ClientDeadlineLayer, DeadlineLayer, TimeoutUnit};
-use damper::{Deadline, DeadlineExceeded};
+use damper::deadline::SkewGuard;
+use damper::http::{ClientDeadlineLayer, DeadlineLayer, RetryLayer, TimeoutUnit};
+use damper::retry::Unlimited;
+use damper::{Backoff, Deadline, DeadlineExceeded, Retry};
 use futures_util::{StreamExt, stream};
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body::Frame;
@@ -19,11 +21,12 @@ use std::error::Error;
 use std::future::{Ready, pending, ready};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use support::{Client, serve};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
+const INSTANT: HeaderName = HeaderName::from_static("x-deadline-unix-ms");
 const SHORT: Duration = Duration::from_millis(150);
 /// A deadline, and the part of it that a head takes whose body stalls.
 const DEADLINE: Duration = Duration::from_millis(400);
@@ -258,6 +261,74 @@ async fn spawned_work_outlives_the_deadline() {
 }
 
 /// What a server gets in the header, if the request is sent.
+/// A request with a deadline as an instant, in milliseconds from now.
+fn request_by(millis: i64) -> Request<Empty<Bytes>> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as i64;
+    let mut request = request(None);
+    request.headers_mut().insert(INSTANT, (now + millis).into());
+    request
+}
+
+#[tokio::test]
+async fn instant_is_read_as_the_time_that_is_left() {
+    let service = server(Duration::from_secs(2)).instant_header(INSTANT).layer(service_fn(tell_deadline));
+    for (millis, least, most) in [(1_500, 1_300, 1_500), (5_000, 2_000, 2_000), (i64::MAX / 4, 2_000, 2_000)] {
+        let told: u64 = text(service.clone().oneshot(request_by(millis)).await.unwrap()).await.parse().unwrap();
+        assert!((least..=most).contains(&told), "{told} of {millis}");
+    }
+    for malformed in ["", "-1", "soon"] {
+        let mut request = request(None);
+        request.headers_mut().insert(INSTANT, malformed.parse().unwrap());
+        assert_eq!(text(service.clone().oneshot(request).await.unwrap()).await, "2000");
+    }
+}
+
+#[tokio::test]
+async fn instants_that_have_passed_are_refused_until_too_many_have() {
+    let guard = Arc::new(SkewGuard::new());
+    let believing = server(Duration::from_secs(2)).instant_header(INSTANT).layer(service_fn(tell_deadline));
+    let guarded = server(Duration::from_secs(2)).skew_guard(Arc::clone(&guard)).instant_header(INSTANT);
+    let guarded = guarded.layer(service_fn(tell_deadline));
+    let (mut served, mut served_by_own) = (0, 0);
+    for _ in 0..200 {
+        // The clock of all clients is behind by more than they wait.
+        let response = believing.clone().oneshot(request_by(-1_000)).await.unwrap();
+        assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
+        let response = guarded.clone().oneshot(request_by(-1_000)).await.unwrap();
+        if response.status() == StatusCode::OK {
+            served += 1;
+            served_by_own += u64::from(text(response).await == "2000");
+        }
+    }
+    assert!(served >= 150, "49 are refused at once, and then a fifth: {served}");
+    assert_eq!((served_by_own, guard.served_expired()), (served, served));
+    // A timeout that has passed needs no clock, and is refused whatever the guard says.
+    assert_eq!(guarded.oneshot(request(Some("0"))).await.unwrap().status(), StatusCode::GATEWAY_TIMEOUT);
+}
+
+/// The deadline of the layer is in the extensions of what it sends, so that retries inside keep to it.
+#[tokio::test]
+async fn retries_inside_keep_to_the_clients_deadline() {
+    let attempts = AtomicUsize::new(0);
+    let seen = Mutex::new(Vec::new());
+    let retry = Retry::new(100).backoff(Backoff::constant(Duration::from_millis(40))).budget(Unlimited);
+    let service = ServiceBuilder::new().layer(client(SHORT)).layer(RetryLayer::new(retry)).service_fn(
+        |request: Request<Empty<Bytes>>| {
+            attempts.fetch_add(1, Ordering::SeqCst);
+            seen.lock().unwrap().push(request.extensions().get::<Deadline>().unwrap().specified());
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            ready(Ok::<_, std::io::Error>(Response::builder().status(status).body(Full::<Bytes>::default()).unwrap()))
+        },
+    );
+    let began = Instant::now();
+    // The last answer, and no wait that would end after the deadline.
+    let response = service.oneshot(request(None)).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(began.elapsed() < SHORT);
+    assert!((2..100).contains(&attempts.load(Ordering::SeqCst)), "{attempts:?}");
+    assert!(seen.lock().unwrap().iter().all(|specified| *specified == SHORT));
+}
+
 async fn sent_timeout(
     layer: ClientDeadlineLayer<damper::time::TokioSleep>,
     request: Request<Empty<Bytes>>,

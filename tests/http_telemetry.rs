@@ -1,9 +1,10 @@
 //! What is counted and logged.
 #![cfg(all(feature = "metrics", feature = "tower", feature = "tracing"))]
 
+use damper::deadline::SkewGuard;
 use damper::http::{
-    Answer, CircuitBreakerLayer, Decision, Detail, Head, KeyedStatus, Limit, LimitError, Limited, PeerAddress,
-    PerClient, PerHost, RateLimitLayer, Refusal,
+    Answer, CircuitBreakerLayer, ClientDeadlineLayer, DeadlineLayer, Decision, Detail, Head, KeyedStatus, Limit,
+    LimitError, Limited, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal,
 };
 use damper::{BreakerConfig, KeyedLimiter, ManualClock, Quota, WhenFull};
 use http::{Request, Response};
@@ -429,4 +430,72 @@ fn error_counters_carry_the_cause() {
         lines(&snapshotter),
         ["damper_errors_total{limit=default,cause=missing_peer} 1", "damper_errors_total{limit=store,cause=other} 1",]
     );
+}
+
+/// A body that is there only once its deadline has passed.
+struct Late;
+
+impl http_body::Body for Late {
+    type Data = bytes::Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, Infallible>>> {
+        std::thread::sleep(TIMEOUT);
+        Poll::Ready(Some(Ok(http_body::Frame::data(bytes::Bytes::from("late")))))
+    }
+}
+
+const TIMEOUT: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// Never wakes: what is late is late when it is polled.
+async fn no_sleep(_: std::time::Duration) {
+    std::future::pending::<()>().await;
+}
+
+#[test]
+fn deadlines_are_counted_and_logged_by_stage() {
+    let _lock = lock_recorders();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let log = logged(tracing::Level::DEBUG, || {
+        metrics::with_local_recorder(&recorder, || {
+            let instant = http::HeaderName::from_static("x-deadline-unix-ms");
+            let deadlines = DeadlineLayer::sleeping_by(TIMEOUT, no_sleep).named("api").instant_header(instant.clone());
+            let late_body = |_: Request<()>| ready(Ok::<_, Infallible>(Response::new(Late)));
+            let mut service = deadlines.clone().skew_guard(SkewGuard::new()).layer(service_fn(late_body));
+            let expired = || Request::get("/").header(&instant, 1).body(()).unwrap();
+            // Of 60 requests without a clock in common, 49 are refused.
+            for _ in 0..60 {
+                call(&mut service, expired()).unwrap();
+            }
+            let body = call(&mut service, get("/")).unwrap().into_body();
+            assert!(
+                pin!(http_body_util::BodyExt::collect(body)).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+            );
+            let mut slow = deadlines.layer(service_fn(|_: Request<()>| async {
+                std::thread::sleep(TIMEOUT);
+                Ok::<_, Infallible>(Response::new(Late))
+            }));
+            call(&mut slow, get("/")).unwrap();
+            let client = ClientDeadlineLayer::sleeping_by(TIMEOUT, no_sleep).named("upstream").margin(TIMEOUT);
+            assert!(call(&mut client.layer(service_fn(late_body)), get("/")).is_err());
+            assert_eq!(
+                lines(&snapshotter),
+                [
+                    "damper_deadline_exceeded_total{deadline=api,side=server,stage=arrival} 49",
+                    "damper_deadline_exceeded_total{deadline=api,side=server,stage=body} 1",
+                    "damper_deadline_exceeded_total{deadline=api,side=server,stage=response} 1",
+                    "damper_deadline_exceeded_total{deadline=upstream,side=client,stage=departure} 1",
+                    "damper_deadline_skewed_total{deadline=api} 11",
+                ]
+            );
+        });
+    });
+    let count = |part: &str| log.iter().filter(|line| line.contains(part)).count();
+    assert_eq!(count("clocks differ"), 4, "the first, the second, the fourth, the eighth: {log:?}");
+    assert_eq!(count(r#"stage="arrival""#), 49);
+    assert_eq!((count("deadline of 20 ms exceeded"), count(r#"side="client""#)), (3, 1), "{log:?}");
 }

@@ -121,6 +121,8 @@ fn types_of_the_core_have_the_traits_users_expect() {
         // deadline
         Deadline: shared cloned,
         DeadlineExceeded: key error,
+        SkewGuard: shared defaulted,
+        Arrival: key,
         // time
         Monotonic: shared cloned defaulted,
         StdClock: shared cloned defaulted,
@@ -230,11 +232,9 @@ fn types_of_http_have_the_traits_users_expect() {
         BodyEnd<'static>: debug,
         // deadlines
         DeadlineLayer<TokioSleep>: shared cloned,
-        ServerDeadline<Service, TokioSleep>: shared cloned,
-        ServerDeadlineFuture<Ready<()>, TokioSleep>: debug,
         ClientDeadlineLayer<TokioSleep>: shared cloned,
-        ClientDeadline<Service, TokioSleep>: shared cloned,
-        ClientDeadlineFuture<Ready<()>, TokioSleep>: debug,
+        DeadlineService<Service, DeadlineLayer<TokioSleep>>: shared cloned,
+        DeadlineFuture<Ready<()>, DeadlineLayer<TokioSleep>>: debug,
         DeadlineBody<(), TokioSleep>: shared,
         TimeoutUnit: key,
         // retries
@@ -274,16 +274,43 @@ fn types_of_grpc_have_the_traits_users_expect() {
     }
 }
 
+#[test]
+#[cfg(all(feature = "tokio", feature = "tower"))]
+fn types_for_any_service_have_the_traits_users_expect() {
+    use damper::time::TokioSleep;
+    use damper::tower::*;
+    use damper::{CircuitBreaker, Denied, RateLimiter};
+    type Breaker = &'static CircuitBreaker;
+    type Limit = &'static RateLimiter;
+
+    table! {
+        BreakerLayer<One<Breaker>>: shared cloned,
+        BreakerService<(), One<Breaker>>: shared cloned,
+        One<Breaker>: shared cloned,
+        EveryErr: shared cloned defaulted,
+        LimitLayer<Refusing<Limit>>: shared cloned,
+        LimitService<(), Waiting<Limit, TokioSleep>>: shared cloned,
+        Refusing<Limit>: shared cloned,
+        Waiting<Limit, TokioSleep>: shared cloned,
+        LimitedError<Denied>: value error,
+    }
+}
+
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 12] = [
+const ELSEWHERE: [&str; 17] = [
+    "BlamedObserver",
+    "BreakerFuture",
     "ByKey",
     "CallGuard",
     "CircuitBreakFuture",
     "HedgingFuture",
+    "LimitFuture",
+    "MinBudget",
     "ObservedBody",
     "ObservedCall",
     "PacedSink",
     "PacedStream",
+    "PerKey",
     "RateLimitFuture",
     "RetryLayer",
     "Retrying",

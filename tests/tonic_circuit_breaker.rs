@@ -82,13 +82,42 @@ async fn unavailable_server_trips_and_probe_closes() {
 
 /// Three codes of seventeen are failures, whether they come in the headers or in the trailers.
 #[tokio::test]
+async fn deadline_that_was_too_short_is_no_failure_of_the_server() {
+    let upstream = Upstream::default();
+    let server = start(&upstream);
+    upstream.answer(Code::DeadlineExceeded);
+    for (given, is_failure) in [(Duration::from_millis(500), false), (Duration::from_secs(60), true)] {
+        let (_, breaker) = clocked(1);
+        let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new());
+        let mut client = EchoClient::new(layer.min_budget(Duration::from_secs(1)).layer(channel(server)));
+        let request = |text| {
+            let mut request = tonic::Request::new(message(text));
+            request.extensions_mut().insert(damper::Deadline::after(given));
+            request
+        };
+        assert_eq!(client.unary(request("a")).await.unwrap_err().code(), Code::DeadlineExceeded);
+        assert_eq!(breaker.state() == State::Open, is_failure, "{given:?}, in the headers");
+
+        breaker.reset();
+        let mut stream = client.server_streaming(request("c")).await.unwrap().into_inner();
+        while let Ok(Some(_)) = stream.message().await {}
+        drop(stream);
+        assert_eq!(breaker.state() == State::Open, is_failure, "{given:?}, in the trailers");
+    }
+}
+
+#[tokio::test]
 async fn unavailability_classifies_every_code() {
     let upstream = Upstream::default();
     let server = start(&upstream);
     for code in (0..17).map(Code::from_i32) {
         upstream.answer(code);
         let is_failure = matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted);
-        assert_eq!(unavailability(code), Verdict::failure_if(is_failure));
+        let expected = match code {
+            Code::DeadlineExceeded => Verdict::DeadlineExceeded,
+            _ => Verdict::failure_if(is_failure),
+        };
+        assert_eq!(unavailability(code), expected);
 
         let (_, breaker) = clocked(1);
         assert_eq!(code_of(&mut behind(&breaker, server)).await, code);

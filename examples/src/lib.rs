@@ -11,6 +11,10 @@
 //! | `circuit_breaker` | how a breaker trips, probes and closes |
 //! | `keyed` | a limit per client address |
 //! | `custom_clock` | a hardware timer that wraps as the clock |
+//! | `reqwest_client` | reqwest with a breaker per host, retries within a budget, a limit of its own and a deadline |
+//! | `reqwest_breaker` | `reqwest::Client` itself behind a breaker per host |
+//! | `fallback_upstream` | a second upstream, for as long as the circuit of the first is open |
+//! | `deadline_handler` | a handler that checks its deadline before each costly step |
 //! | `axum_server` | limits for all, for each user and for a route of an axum server |
 //! | `hyper_server` | a hyper server with a limit per client, without tower |
 //! | `limit_elsewhere` | a limit of one's own that takes its time: a task that keeps it is asked over a channel |

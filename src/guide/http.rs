@@ -227,6 +227,9 @@
 //! `grpc-timeout`, and the answer `DEADLINE_EXCEEDED` instead of 504. A client's deadline belongs outside of its breaker
 //! and its retries, which share it.
 //!
+//! Clients that send their deadline as an instant need clocks that agree with the server's. `instant_header` reads it, and with
+//! a [`SkewGuard`](crate::deadline::SkewGuard) a server whose clock is wrong still serves four of five requests.
+//!
 //! # No answer is invented
 //!
 //! While a breaker is open, the caller gets an error that says so and for how long

@@ -56,6 +56,12 @@
 //! - **A refusal of your own is never tried again**: an open circuit, a limit, a deadline. They are found in the chain of an
 //!   error's sources, by [`AnyError::judge`](crate::retry::AnyError::judge).
 //!
+//! - **A deadline that was too short is not the server's fault.** `http::CircuitBreakerLayer::min_budget` sets the time that a
+//!   call has to be given before a 504 counts against the server.
+//!
+//! For `http::Request` the layers are `http::{ClientDeadlineLayer, CircuitBreakerLayer, RetryLayer}` and `tower::LimitLayer`; the
+//! example `reqwest_client` has all of them. For requests of any other type there are `tower::{BreakerLayer, LimitLayer}`.
+//!
 //! damper caches neither responses nor failures.
 //!
 //! # What the server says
@@ -159,7 +165,7 @@
 //!
 //! # A second server
 //!
-//! While the circuit is open, another server may do:
+//! While the circuit is open, another server may do (on sockets: the example `fallback_upstream`):
 //!
 #![cfg_attr(feature = "std", doc = "```")]
 #![cfg_attr(not(feature = "std"), doc = "```text")]

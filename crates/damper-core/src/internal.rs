@@ -1,8 +1,9 @@
-//! Items for `damper-http` and `damper-tonic` only.
+//! Items for `damper-http`, `damper-tonic` and `damper-tower` only.
 //!
 //! It is public only because they are crates of their own. It is no part of the semver promise: any of it may change or
-//! go in any release, so `damper-http` and `damper-tonic` are released together with this crate.
+//! go in any release, so these crates are released together with this one.
 
+pub use crate::breaker::readiness::Readiness;
 pub use crate::keyed::table::Receipt;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::retry::hedge::HedgedCall;

@@ -31,6 +31,9 @@
 //! Layers only translate between HTTP and the primitives: [limiters](damper_core::RateLimiter) and
 //! [breakers](damper_core::CircuitBreaker). With `new` you keep the primitive, to inspect it and to change it.
 //!
+//! For tower services of requests that are no `http::Request`, such as `reqwest::Client` itself, `damper::tower` has a breaker
+//! and a limit.
+//!
 //! Closures get the [`Head`] of a request, so they do not depend on the type of its body.
 //!
 //! # Metrics and logs
@@ -54,6 +57,8 @@
 //! | `damper_breaker_probes_total` | counter | `breaker` | calls that passed as probes |
 //! | `damper_breaker_evictions_total` | counter | `breaker` | hosts whose breakers made room for others |
 //! | `damper_breaker_kept_evictions_total` | counter | `breaker` | those among them whose breakers were open, or worth keeping otherwise |
+//! | `damper_deadline_exceeded_total` | counter | `deadline`, `side`, `stage` | calls that ended by their deadline: at a `server` on `arrival`, at a `client` before `departure`, at both before the `response` and within its `body` |
+//! | `damper_deadline_skewed_total` | counter | `deadline` | requests that were served though their deadline had passed on arrival, because clocks differ |
 //! | `damper_breaker_state` | gauge | `breaker`, `state` | breakers in this state: `open`, `half_open`, `forced_open`, … |
 //!
 //! All are recorded as they happen, except those of limits per key. For these, call
@@ -68,6 +73,8 @@
 //! |---|---|---|
 //! | debug | a refusal | the method, the path, and up to 64 bytes of the key if it can be displayed |
 //! | debug | a gRPC response that a breaker judges by HTTP, because its layer has no `AtTrailers` | |
+//! | debug | a call that a deadline ended | the name, the side and the stage, as in the metrics |
+//! | warn | requests served though they arrived expired: the first, the second, the fourth, and so on | their number |
 //! | info | a state change of a breaker | the host and the cause |
 //! | error | a request that a limit cannot decide on | the error |
 //!
@@ -103,17 +110,14 @@ mod telemetry;
 pub mod wire;
 
 pub use circuit_breaker::{
-    Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder, Single,
-    SingleBuilder,
+    BlamedObserver, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, MinBudget, PerHost,
+    PerHostBuilder, Single, SingleBuilder,
 };
 pub use completion::{
     AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody,
     ObservedCall, ResponseHead, ServerErrors,
 };
-pub use deadline::{
-    ClientDeadline, ClientDeadlineFuture, ClientDeadlineLayer, DeadlineBody, DeadlineLayer, ServerDeadline,
-    ServerDeadlineFuture, TimeoutUnit,
-};
+pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, TimeoutUnit};
 pub use head::Head;
 pub use hedge::{HedgeLayer, Hedging, HedgingFuture};
 pub use limit::{

@@ -21,7 +21,10 @@ const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 /// and has said when to come back, as HTTP's 429 does.
 #[must_use]
 pub fn unavailability(code: Code) -> Verdict {
-    Verdict::failure_if(matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted))
+    match code {
+        Code::DeadlineExceeded => Verdict::DeadlineExceeded,
+        code => Verdict::failure_if(matches!(code, Code::Unavailable | Code::ResourceExhausted)),
+    }
 }
 
 /// Returns the verdict on the head of a response, if it has a status or is no response of gRPC.
@@ -69,8 +72,8 @@ pub(super) fn verdict_on(status: &Status, classify: &impl Fn(Code) -> Verdict) -
 /// the breaker open for that time. Other verdicts are not changed.
 fn with_retry_info(code: Code, verdict: Verdict, retry_after: impl FnOnce() -> Option<Duration>) -> Verdict {
     match verdict {
-        Verdict::Failure => match retry_after() {
-            None => Verdict::Failure,
+        Verdict::Failure | Verdict::DeadlineExceeded => match retry_after() {
+            None => verdict,
             Some(_) if code == Code::ResourceExhausted => Verdict::Success,
             Some(wait) => Verdict::RetryAfter(wait),
         },

@@ -164,7 +164,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     pub(super) fn record(&self, ticket: Ticket, verdict: Verdict) {
         match verdict {
             Verdict::Success => self.succeeded(ticket),
-            Verdict::Failure => self.failed(ticket, Duration::ZERO),
+            Verdict::Failure | Verdict::DeadlineExceeded => self.failed(ticket, Duration::ZERO),
             Verdict::RetryAfter(wait) => self.failed(ticket, wait),
             Verdict::Ignored => self.released(ticket.generation),
         }

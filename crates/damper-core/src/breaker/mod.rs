@@ -19,6 +19,7 @@
 // | `state_word` | `StateWord`: the atomic word of 64 or 32 bits, its fields, and the compare-and-swap |
 // | `window` | the outcomes from which rates are computed |
 // | `permit` | `Permit`, `BreakerRef`, `Verdict`, and `FailOnUnwind`, which records a panic as a failure |
+// | `readiness` | `Readiness`: whether a service of tower behind a breaker may be called |
 // | `run` | `Run`: a future behind a breaker |
 // | `status` | `BreakerStatus` |
 // | `state_change` | `StateChange`, `Cause`, `OnStateChange` |
@@ -35,6 +36,7 @@ mod error;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod keyed_circuit_breaker;
 pub(crate) mod permit;
+pub(crate) mod readiness;
 mod run;
 mod settings;
 mod state_change;

@@ -40,7 +40,6 @@ pub(crate) use model::{
 pub use model::{Flaw, with_flaw, with_loads_as_rmw};
 
 /// Whether the atomics are those of a model checker, which visits all that few of them can do.
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub(crate) const IS_MODEL: bool = cfg!(any(loom, shuttle));
 
 pub(crate) use core::sync::atomic::Ordering;

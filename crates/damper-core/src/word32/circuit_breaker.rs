@@ -167,7 +167,7 @@ impl<C: FixedFrequency> Breaker for CircuitBreaker32<C> {
     fn record(&self, generation: Generation, verdict: Verdict) {
         match verdict {
             Verdict::Success => self.succeeded(generation),
-            Verdict::Failure | Verdict::RetryAfter(_) => self.failed(generation),
+            Verdict::Failure | Verdict::RetryAfter(_) | Verdict::DeadlineExceeded => self.failed(generation),
             Verdict::Ignored => self.released(generation),
         }
     }

@@ -1,8 +1,9 @@
 //! Which breakers, and when a call has ended and how.
 
-use super::{Breakers, CircuitBreak, PerHost, Single};
+use super::{Breakers, CircuitBreak, MinBudget, PerHost, Single};
 use crate::completion::{AtBodyEnd, AtHead, ResponseHead};
 use core::fmt;
+use core::time::Duration;
 use damper_core::breaker::{BreakerConfig, Verdict};
 
 /// Puts a client's services behind circuit breakers: a failing service is not called, and the caller gets an error at
@@ -64,8 +65,8 @@ use damper_core::breaker::{BreakerConfig, Verdict};
 /// ```
 #[derive(Clone)]
 pub struct CircuitBreakerLayer<B = PerHost, W = AtHead> {
-    breakers: B,
-    completion: W,
+    pub(super) breakers: B,
+    pub(super) completion: W,
 }
 
 impl CircuitBreakerLayer<PerHost> {
@@ -150,7 +151,7 @@ impl<B, V> CircuitBreakerLayer<B, AtHead<V>> {
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
     {
-        CircuitBreakerLayer { breakers: self.breakers, completion: self.completion.classify(classify) }
+        self.map_completion(|completion| completion.classify(classify))
     }
 
     /// Makes the verdict on a success at the end of the body. Default: at the head of the response.
@@ -165,7 +166,7 @@ impl<B, V> CircuitBreakerLayer<B, AtHead<V>> {
     /// keeps its place.
     #[must_use]
     pub fn when_body_ends(self) -> CircuitBreakerLayer<B, AtBodyEnd<V>> {
-        CircuitBreakerLayer { breakers: self.breakers, completion: self.completion.into() }
+        self.map_completion(Into::into)
     }
 }
 
@@ -177,7 +178,7 @@ impl<B, V> CircuitBreakerLayer<B, AtBodyEnd<V>> {
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
     {
-        CircuitBreakerLayer { breakers: self.breakers, completion: self.completion.classify(classify) }
+        self.map_completion(|completion| completion.classify(classify))
     }
 }
 
@@ -187,14 +188,45 @@ impl<B, W> CircuitBreakerLayer<B, W> {
     /// For gRPC, pass `damper::tonic::AtTrailers::new()`.
     #[must_use]
     pub fn completion<X>(self, completion: X) -> CircuitBreakerLayer<B, X> {
-        CircuitBreakerLayer { breakers: self.breakers, completion }
+        self.map_completion(|_| completion)
+    }
+
+    /// Sets the time that a call has to be given before a deadline that passed counts as a failure of the server.
+    /// Default: zero, so that each counts.
+    ///
+    /// A caller with 5 ms left cannot blame a server that takes 50 ms. Where the [`Deadline`](damper_core::Deadline) in a
+    /// request's extensions leaves less than `min_budget`, two things say nothing about the server: `504 Gateway Timeout`
+    /// (in gRPC `DEADLINE_EXCEEDED`), and a failure that comes once that deadline has passed. A
+    /// [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) outside puts the deadline there, and drops what takes longer,
+    /// which is no verdict either way. Set it to what the server takes for most of its successes.
+    ///
+    /// It comes last, after `classify`, `when_body_ends` and `completion`. A classifier of your own returns [`Verdict::DeadlineExceeded`] for responses that say so.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::BreakerConfig;
+    /// use damper::http::CircuitBreakerLayer;
+    /// use std::time::Duration;
+    ///
+    /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default()).min_budget(Duration::from_millis(50));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn min_budget(self, min_budget: Duration) -> CircuitBreakerLayer<B, MinBudget<W>> {
+        self.map_completion(|completion| MinBudget::new(completion, min_budget))
+    }
+
+    fn map_completion<X>(self, map: impl FnOnce(W) -> X) -> CircuitBreakerLayer<B, X> {
+        CircuitBreakerLayer { breakers: self.breakers, completion: map(self.completion) }
     }
 }
 
 impl<B: Clone, W: Clone> CircuitBreakerLayer<B, W> {
     /// Puts a service behind the breakers.
     pub fn layer<S>(&self, service: S) -> CircuitBreak<S, B, W> {
-        CircuitBreak::new(service, self.breakers.clone(), self.completion.clone())
+        CircuitBreak::new(service, self.clone())
     }
 }
 

@@ -7,18 +7,17 @@
 // | `single`, `per_host` | breakers with telemetry, and their builders |
 // | `host_listener` | their listeners |
 // | `service` | a service behind breakers |
-// | `readiness` | whether the service behind them may be called |
 // | `future` | its calls |
+// | `min_budget` | whose fault a deadline is that passed |
 // | `permit` | what learns how they ended |
 
 mod breakers;
 mod future;
 mod host_listener;
 mod layer;
+mod min_budget;
 mod per_host;
 mod permit;
-#[cfg(feature = "tower")]
-mod readiness;
 mod service;
 mod single;
 
@@ -26,6 +25,7 @@ pub use breakers::Breakers;
 pub use future::CircuitBreakFuture;
 pub use host_listener::HostListener;
 pub use layer::CircuitBreakerLayer;
+pub use min_budget::{BlamedObserver, MinBudget};
 pub use per_host::{PerHost, PerHostBuilder};
 pub use service::CircuitBreak;
 pub use single::{Single, SingleBuilder};

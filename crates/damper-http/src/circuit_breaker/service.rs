@@ -1,12 +1,12 @@
 //! A service behind breakers.
 
-#[cfg(feature = "tower")]
-use super::readiness::Readiness;
-use super::{Breakers, CircuitBreakFuture, PerHost};
+use super::{Breakers, CircuitBreakFuture, CircuitBreakerLayer, PerHost};
 use crate::Head;
 use crate::completion::{AtHead, CallGuard, Completion};
 use core::fmt;
 use damper_core::breaker::Permit;
+#[cfg(feature = "tower")]
+use damper_core::internal::{Readiness, open_for_no_time};
 use http::{Request, Response};
 
 /// A client's service behind breakers. Made by [`CircuitBreakerLayer`](super::CircuitBreakerLayer).
@@ -29,18 +29,16 @@ use http::{Request, Response};
 /// the caller.
 pub struct CircuitBreak<S, B = PerHost, W = AtHead> {
     service: S,
-    breakers: B,
-    completion: W,
+    layer: CircuitBreakerLayer<B, W>,
     #[cfg(feature = "tower")]
     readiness: Readiness,
 }
 
 impl<S, B, W> CircuitBreak<S, B, W> {
-    pub(super) fn new(service: S, breakers: B, completion: W) -> Self {
+    pub(super) fn new(service: S, layer: CircuitBreakerLayer<B, W>) -> Self {
         Self {
             service,
-            breakers,
-            completion,
+            layer,
             #[cfg(feature = "tower")]
             readiness: Readiness::default(),
         }
@@ -74,21 +72,28 @@ where
     type Future = CircuitBreakFuture<S::Future, B::Breaker, W>;
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
-        let Self { service, breakers, completion, readiness } = self;
+        let Self { service, layer: CircuitBreakerLayer { breakers, completion }, readiness } = self;
         readiness
-            .poll(breakers, || service.poll_ready(context))
+            .poll(breakers.refusal(), || service.poll_ready(context))
             .map_err(|error| completion.not_called(damper_core::CallError::Failed(error)))
     }
 
     #[inline]
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        match self.readiness.try_acquire(&self.breakers, &Head::of(&request)) {
+        let CircuitBreakerLayer { breakers, completion } = &self.layer;
+        let head = Head::of(&request);
+        let skipped = || {
+            let open = breakers.refusal().unwrap_or_else(open_for_no_time);
+            breakers.record_refusal(&open);
+            open
+        };
+        match self.readiness.try_acquire(|| breakers.try_acquire(&head), skipped) {
             Ok(permit) => {
-                let guard = CallGuard::new(permit, self.completion.clone());
+                let guard = CallGuard::new(permit, completion.of_call(&head));
                 let future = self.service.call(request);
                 CircuitBreakFuture::permitted(future, guard)
             }
-            Err(open) => CircuitBreakFuture::refused(open, self.completion.clone()),
+            Err(open) => CircuitBreakFuture::refused(open, completion.clone()),
         }
     }
 }
@@ -106,13 +111,15 @@ where
 
     #[inline]
     fn call(&self, request: Request<Q>) -> Self::Future {
-        match self.breakers.try_acquire(&Head::of(&request)) {
+        let CircuitBreakerLayer { breakers, completion } = &self.layer;
+        let head = Head::of(&request);
+        match breakers.try_acquire(&head) {
             Ok(permit) => {
-                let guard = CallGuard::new(permit, self.completion.clone());
+                let guard = CallGuard::new(permit, completion.of_call(&head));
                 let future = self.service.call(request);
                 CircuitBreakFuture::permitted(future, guard)
             }
-            Err(open) => CircuitBreakFuture::refused(open, self.completion.clone()),
+            Err(open) => CircuitBreakFuture::refused(open, completion.clone()),
         }
     }
 }
@@ -120,7 +127,7 @@ where
 /// Clones share the breakers; they do not share readiness.
 impl<S: Clone, B: Clone, W: Clone> Clone for CircuitBreak<S, B, W> {
     fn clone(&self) -> Self {
-        Self::new(self.service.clone(), self.breakers.clone(), self.completion.clone())
+        Self::new(self.service.clone(), self.layer.clone())
     }
 }
 
@@ -128,7 +135,7 @@ impl<S: fmt::Debug, B: fmt::Debug, W> fmt::Debug for CircuitBreak<S, B, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CircuitBreak")
             .field("service", &self.service)
-            .field("breakers", &self.breakers)
+            .field("breakers", &self.layer.breakers)
             .finish_non_exhaustive()
     }
 }

@@ -43,7 +43,11 @@ impl<E> Classify<E> for ServerErrors {
 
 #[cold]
 fn failure(head: &ResponseHead<'_>) -> Verdict {
-    wire::retry_after_in(head.headers).map_or(Verdict::Failure, Verdict::RetryAfter)
+    match (wire::retry_after_in(head.headers), head.status) {
+        (Some(wait), _) => Verdict::RetryAfter(wait),
+        (None, StatusCode::GATEWAY_TIMEOUT) => Verdict::DeadlineExceeded,
+        (None, _) => Verdict::Failure,
+    }
 }
 
 /// A response without its body: what [`Classify`] judges.

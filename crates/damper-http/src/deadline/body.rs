@@ -1,11 +1,12 @@
 //! A body that ends by a deadline.
 
 use super::expiry::BoxedSleep;
-use super::{BoxError, Expiry, Protocol};
+use super::{Bounds, BoxError, Expiry, Protocol};
+use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use damper_core::deadline::{Deadline, DeadlineExceeded};
+use damper_core::deadline::DeadlineExceeded;
 use damper_core::time::Sleep;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -25,6 +26,7 @@ pin_project! {
         #[pin]
         expiry: Expiry<BoxedSleep<S>>,
         end: End,
+        telemetry: DeadlineTelemetry,
     }
 }
 
@@ -54,8 +56,10 @@ impl End {
 }
 
 impl<B, S: Sleep> DeadlineBody<B, S> {
-    pub(super) fn new(body: B, deadline: Deadline, sleep: S, end: End) -> Self {
-        Self { body: Some(body), expiry: Expiry::new(deadline, BoxedSleep(sleep)), end }
+    /// Ends a body by the bounds of its call.
+    pub(super) fn new(body: B, bounds: Bounds<S>, end: impl FnOnce(Protocol) -> End) -> Self {
+        let Bounds { deadline, sleep, protocol, telemetry } = bounds;
+        Self { body: Some(body), expiry: Expiry::new(deadline, BoxedSleep(sleep)), end: end(protocol), telemetry }
     }
 }
 
@@ -77,6 +81,7 @@ impl<B: Body<Error: Into<BoxError>>, S: Sleep> Body for DeadlineBody<B, S> {
             },
         };
         if let Some(exceeded) = exceeded {
+            this.telemetry.record_exceeded(DeadlineStage::Body, &exceeded);
             this.body.set(None);
             return Poll::Ready(Some(this.end.frame(exceeded)));
         }

@@ -5,10 +5,13 @@
 
 // | file | idea |
 // |---|---|
-// | `server` | services whose responses end by the deadline |
-// | `client` | services whose requests carry what is left of it |
+// | `server` | the layer of a server: where the deadline of a request comes from |
+// | `client` | the layer of a client: and what of it is sent |
+// | `side` | what differs between the two |
+// | `service`, `future` | a service whose calls have deadlines, and its calls |
 // | `timeouts` | the deadline of a request: header, default, and what its extensions hold |
 // | `timeout_header` | a timeout as a number in a header of the user's choosing |
+// | `instant_header` | a deadline as an instant in such a header, and whether to believe it |
 // | `protocol` | how HTTP and gRPC carry a timeout, and say that it has passed |
 // | `expiry` | sleeps until a deadline |
 // | `body` | a body that ends by a deadline |
@@ -16,17 +19,25 @@
 mod body;
 mod client;
 mod expiry;
+mod future;
+mod instant_header;
 mod protocol;
 mod server;
+mod service;
+mod side;
 mod timeout_header;
 mod timeouts;
 
 pub use body::DeadlineBody;
 use body::End;
-pub use client::{ClientDeadline, ClientDeadlineFuture, ClientDeadlineLayer};
+pub use client::ClientDeadlineLayer;
 use expiry::Expiry;
+pub use future::DeadlineFuture;
+use instant_header::InstantHeader;
 use protocol::Protocol;
-pub use server::{DeadlineLayer, ServerDeadline, ServerDeadlineFuture};
+pub use server::DeadlineLayer;
+pub use service::DeadlineService;
+use side::{Answer, Bounds, Over, Side};
 use timeout_header::TimeoutHeader;
 pub use timeout_header::TimeoutUnit;
 use timeouts::Timeouts;

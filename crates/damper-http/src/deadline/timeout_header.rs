@@ -25,12 +25,7 @@ pub(super) struct TimeoutHeader {
 impl TimeoutHeader {
     /// Reads the timeout; `None` if there is none, or it is malformed. More than a `u64` holds is as much as it does.
     pub(super) fn read(&self, headers: &HeaderMap) -> Option<Duration> {
-        let digits = headers.get(&self.name)?.to_str().ok()?.trim_ascii();
-        // Digits only: not the sign that `u64` would read.
-        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        let number = digits.parse().unwrap_or(u64::MAX);
+        let number = number_in(headers, &self.name)?;
         Some(match self.unit {
             TimeoutUnit::Seconds => Duration::from_secs(number),
             TimeoutUnit::Milliseconds => Duration::from_millis(number),
@@ -48,4 +43,14 @@ impl TimeoutHeader {
         let number = u64::try_from(number).unwrap_or(u64::MAX).max(1);
         headers.insert(self.name.clone(), HeaderValue::from(number));
     }
+}
+
+/// Reads the whole number in a header; `None` if there is none. More than a `u64` holds is as much as it does.
+pub(super) fn number_in(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
+    let digits = headers.get(name)?.to_str().ok()?.trim_ascii();
+    // Digits only: not the sign that `u64` would read.
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some(digits.parse().unwrap_or(u64::MAX))
 }

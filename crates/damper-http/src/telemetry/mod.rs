@@ -5,12 +5,15 @@
 // |---|---|
 // | `limit` | what a limit decides |
 // | `breaker` | what breakers do |
+// | `deadline` | what deadlines cut off |
 // | `completion` | what is judged by the wrong protocol |
 
 mod breaker;
 mod completion;
+mod deadline;
 mod limit;
 
 pub(super) use breaker::{BreakerTelemetry, StateGauge};
 pub(super) use completion::log_grpc_judged_by_http;
+pub(super) use deadline::{DeadlineStage, DeadlineTelemetry};
 pub(super) use limit::LimitTelemetry;

@@ -1,12 +1,18 @@
 //! Where the deadline of a client's requests comes from, and what of it is sent.
 
-use super::ClientDeadline;
-use crate::deadline::{TimeoutHeader, TimeoutUnit, Timeouts};
+use super::{
+    Answer, Bounds, BoxError, DeadlineBody, DeadlineService, End, Over, Protocol, Side, TimeoutHeader, TimeoutUnit,
+    Timeouts,
+};
+use crate::Head;
+use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
 use core::fmt;
 use core::time::Duration;
+use damper_core::internal::exceeded;
+use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
-use http::HeaderName;
+use http::{HeaderName, Request, Response};
 
 /// Ends a client's calls by their deadlines, and sends what is left of these to the server.
 ///
@@ -59,9 +65,10 @@ use http::HeaderName;
 /// ```
 #[derive(Clone)]
 pub struct ClientDeadlineLayer<S> {
-    pub(super) timeouts: Timeouts,
-    pub(super) margin: Duration,
-    pub(super) sleep: S,
+    timeouts: Timeouts,
+    margin: Duration,
+    sleep: S,
+    telemetry: DeadlineTelemetry,
 }
 
 #[cfg(feature = "tokio")]
@@ -84,13 +91,17 @@ impl<S> ClientDeadlineLayer<S> {
     /// Creates a layer with the client's own timeout, which sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
     #[must_use]
     pub fn sleeping_by(timeout: Duration, sleep: S) -> Self {
-        Self { timeouts: Timeouts::new(Some(timeout)), margin: Duration::ZERO, sleep }
+        Self::with_timeouts(Timeouts::new(Some(timeout)), sleep)
     }
 
     /// Creates a layer without a timeout of its own, which sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
     #[must_use]
     pub fn propagating_by(sleep: S) -> Self {
-        Self { timeouts: Timeouts::new(None), margin: Duration::ZERO, sleep }
+        Self::with_timeouts(Timeouts::new(None), sleep)
+    }
+
+    fn with_timeouts(timeouts: Timeouts, sleep: S) -> Self {
+        Self { timeouts, margin: Duration::ZERO, sleep, telemetry: DeadlineTelemetry::of_client("default") }
     }
 
     /// Sets the header in which the server gets what is left, as a whole number. Default: none.
@@ -110,21 +121,67 @@ impl<S> ClientDeadlineLayer<S> {
         self.margin = margin;
         self
     }
+
+    /// Sets the name in logs and metrics. Default: `default`.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.telemetry = DeadlineTelemetry::of_client(name);
+        self
+    }
 }
 
 impl<S: Clone> ClientDeadlineLayer<S> {
     /// Ends the calls of a service by their deadlines.
-    pub fn layer<T>(&self, service: T) -> ClientDeadline<T, S> {
-        ClientDeadline::new(service, self.clone())
+    pub fn layer<T>(&self, service: T) -> DeadlineService<T, Self> {
+        DeadlineService::new(service, self.clone())
     }
 }
 
 #[cfg(feature = "tower")]
 impl<S: Clone, T> tower_layer::Layer<T> for ClientDeadlineLayer<S> {
-    type Service = ClientDeadline<T, S>;
+    type Service = DeadlineService<T, Self>;
 
-    fn layer(&self, service: T) -> ClientDeadline<T, S> {
+    fn layer(&self, service: T) -> DeadlineService<T, Self> {
         self.layer(service)
+    }
+}
+
+impl<S: Sleep + Clone> Side for ClientDeadlineLayer<S> {
+    type Sleep = S;
+
+    #[inline]
+    fn begin<B>(&self, request: &mut Request<B>) -> Result<Bounds<S>, Over> {
+        let head = Head::of(request);
+        let protocol = Protocol::of(&head);
+        let deadline = self.timeouts.deadline(&head, &protocol);
+        if !deadline.is_never() {
+            let left = deadline.remaining().saturating_sub(self.margin);
+            if left.is_zero() {
+                let exceeded = exceeded(&deadline);
+                self.telemetry.record_exceeded(DeadlineStage::Departure, &exceeded);
+                return Err(Over { exceeded, protocol });
+            }
+            protocol.write_timeout(request.headers_mut(), self.timeouts.header.as_ref(), left);
+            request.extensions_mut().insert(deadline);
+        }
+        Ok(Bounds { deadline, sleep: self.sleep.clone(), protocol, telemetry: self.telemetry.clone() })
+    }
+}
+
+impl<S: Sleep + Clone, R, E: Into<BoxError>> Answer<R, E> for ClientDeadlineLayer<S> {
+    type Body = DeadlineBody<R, S>;
+    type Error = BoxError;
+
+    fn in_time(result: Result<Response<R>, E>, bounds: Bounds<S>) -> Result<Response<Self::Body>, BoxError> {
+        Ok(result.map_err(Into::into)?.map(|body| DeadlineBody::new(body, bounds, End::Called)))
+    }
+
+    fn over(Over { exceeded, protocol }: Over) -> Result<Response<Self::Body>, BoxError> {
+        Err(protocol.error(exceeded))
+    }
+
+    fn not_ready(error: E) -> BoxError {
+        error.into()
     }
 }
 

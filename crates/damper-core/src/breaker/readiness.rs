@@ -14,15 +14,12 @@
 //!   ended in between). That call is refused with a `retry_after` of zero, and takes no permit.
 //! - A clone has no readiness.
 
-use super::Breakers;
-use crate::Head;
+use super::{BreakerRef, CircuitOpen, Permit};
 use core::task::Poll;
-use damper_core::breaker::{CircuitOpen, Permit};
-use damper_core::internal::open_for_no_time;
 
 /// The known readiness of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Readiness {
+pub enum Readiness {
     /// Unknown since its last call.
     #[default]
     Unknown,
@@ -33,14 +30,18 @@ pub(super) enum Readiness {
 }
 
 impl Readiness {
-    /// Polls the service's readiness by `poll`, unless the breaker would refuse the call anyway.
+    /// Polls the service's readiness by `poll`, unless there is the `refusal` that every call would get now.
+    ///
+    /// # Errors
+    ///
+    /// That of the service's readiness.
     #[inline]
-    pub(super) fn poll<E>(
+    pub fn poll<E>(
         &mut self,
-        breakers: &impl Breakers,
+        refusal: Option<CircuitOpen>,
         poll: impl FnOnce() -> Poll<Result<(), E>>,
     ) -> Poll<Result<(), E>> {
-        if breakers.refusal().is_some() {
+        if refusal.is_some() {
             if *self != Self::Ready {
                 *self = Self::Skipped;
             }
@@ -51,33 +52,26 @@ impl Readiness {
         polled
     }
 
-    /// Acquires the permit for this request's call, which uses up the readiness.
+    /// Acquires the permit for a call by `acquire`, which uses up the readiness. A service that was not polled gives the
+    /// refusal `skipped`.
     ///
     /// # Errors
     ///
-    /// [`CircuitOpen`], from the breaker or because the service was not polled for readiness.
+    /// [`CircuitOpen`], of either.
     #[inline]
-    pub(super) fn try_acquire<B: Breakers>(
+    pub fn try_acquire<B: BreakerRef>(
         &mut self,
-        breakers: &B,
-        head: &Head<'_>,
-    ) -> Result<Permit<B::Breaker>, CircuitOpen> {
+        acquire: impl FnOnce() -> Result<Permit<B>, CircuitOpen>,
+        skipped: impl FnOnce() -> CircuitOpen,
+    ) -> Result<Permit<B>, CircuitOpen> {
         if *self == Self::Skipped {
-            return Err(self.refuse(breakers));
+            *self = Self::Unknown;
+            return Err(skipped());
         }
-        let permit = breakers.try_acquire(head);
+        let permit = acquire();
         if permit.is_ok() {
             *self = Self::Unknown;
         }
         permit
-    }
-
-    /// Refuses the call of a service that was not polled for readiness.
-    #[cold]
-    fn refuse(&mut self, breakers: &impl Breakers) -> CircuitOpen {
-        *self = Self::Unknown;
-        let open = breakers.refusal().unwrap_or_else(open_for_no_time);
-        breakers.record_refusal(&open);
-        open
     }
 }

@@ -1,0 +1,227 @@
+//! Where the deadline of a server's requests comes from.
+
+use super::{
+    Answer, Bounds, BoxError, DeadlineBody, DeadlineService, End, InstantHeader, Over, Protocol, Side, TimeoutHeader,
+    TimeoutUnit, Timeouts,
+};
+use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
+use crate::{Body, Head};
+use alloc::sync::Arc;
+use bytes::Bytes;
+use core::fmt;
+use core::time::Duration;
+use damper_core::deadline::{Arrival, SkewGuard};
+use damper_core::time::Sleep;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+use http::{HeaderName, Request, Response};
+
+/// Gives each request of a server one deadline, from its arrival to the last byte of its response.
+///
+/// The deadline is the earliest of the timeout that the client sent, the server's own, and the one that an outer layer has
+/// set. The layer puts it into the request's extensions: take it by axum's `Extension<Deadline>` or tonic's
+/// `request.extensions()`, call [`check`](damper_core::Deadline::check) before each costly step, and pass it on by a
+/// [`ClientDeadlineLayer`](crate::ClientDeadlineLayer).
+///
+/// | when the deadline has passed | the client gets |
+/// |---|---|
+/// | on arrival | `504 Gateway Timeout` at once; the service is not called |
+/// | before the response | `504 Gateway Timeout`; the service's future is dropped |
+/// | while the body streams | the data so far, and then a broken connection or stream; the service's body is dropped |
+///
+/// The client's timeout is in the [header](Self::header) that you choose. With the feature `tonic`, a gRPC request has it
+/// in `grpc-timeout`, and the answer is the status `DEADLINE_EXCEEDED`, in the trailers of a body that has begun. Without a
+/// valid timeout the server's own holds, so that a client can shorten it and never lengthen it.
+///
+/// Around a router it holds for all routes, around a handler for that one. Leave out those whose responses are meant to
+/// last, such as server-sent events.
+///
+/// # Work that must go on
+///
+/// The handler's future is dropped at the deadline, as it is when the client goes away. Spawn what must go on, such as an
+/// audit record or the filling of a cache, as a task that owns its data: `tokio::spawn(write(record))`. Give it a deadline
+/// of its own, not the request's.
+///
+/// # Examples
+///
+/// With axum:
+///
+#[cfg_attr(all(feature = "axum", feature = "tokio"), doc = "```")]
+#[cfg_attr(not(all(feature = "axum", feature = "tokio")), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use axum::http::{HeaderName, StatusCode};
+/// use axum::{Extension, Router, routing::get};
+/// use damper::Deadline;
+/// use damper::http::{DeadlineLayer, TimeoutUnit};
+/// use std::time::Duration;
+///
+/// async fn report(Extension(deadline): Extension<Deadline>) -> Result<String, StatusCode> {
+///     let mut pages = 0;
+///     for _ in 0..3 {
+///         deadline.check().map_err(|_| StatusCode::GATEWAY_TIMEOUT)?; // before each costly step
+///         pages += 1;
+///     }
+///     Ok(format!("{pages} pages"))
+/// }
+///
+/// const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
+///
+/// let deadlines = DeadlineLayer::new(Duration::from_secs(2)).header(TIMEOUT, TimeoutUnit::Milliseconds);
+/// let app: Router = Router::new().route("/report", get(report)).layer(deadlines);
+/// # let _ = app;
+/// ```
+#[derive(Clone)]
+pub struct DeadlineLayer<S> {
+    timeouts: Timeouts,
+    instants: InstantHeader,
+    sleep: S,
+    telemetry: DeadlineTelemetry,
+}
+
+#[cfg(feature = "tokio")]
+impl DeadlineLayer<TokioSleep> {
+    /// Creates a layer with the server's own timeout, which no request can lengthen. It sleeps by tokio's timer.
+    #[must_use]
+    pub fn new(timeout: Duration) -> Self {
+        Self::sleeping_by(timeout, TokioSleep)
+    }
+}
+
+impl<S> DeadlineLayer<S> {
+    /// Creates a layer with the server's own timeout, which sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
+    #[must_use]
+    pub fn sleeping_by(timeout: Duration, sleep: S) -> Self {
+        Self {
+            timeouts: Timeouts::new(Some(timeout)),
+            instants: InstantHeader::default(),
+            sleep,
+            telemetry: DeadlineTelemetry::of_server("default"),
+        }
+    }
+
+    /// Sets the header in which clients send their timeouts, as a whole number. Default: none.
+    ///
+    /// A malformed number is ignored. Requests of gRPC have their own header, `grpc-timeout`.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, unit: TimeoutUnit) -> Self {
+        self.timeouts.header = Some(TimeoutHeader { name, unit });
+        self
+    }
+
+    /// Sets the header in which clients send their deadlines as instants, in milliseconds since 1970. Default: none.
+    ///
+    /// Prefer [timeouts](Self::header): an instant is right only where the clocks of client and server agree. A server
+    /// whose clock is ahead by more than clients wait would refuse every request, unless a
+    /// [guard](Self::skew_guard) says otherwise. A malformed number is ignored.
+    #[must_use]
+    pub fn instant_header(mut self, name: HeaderName) -> Self {
+        self.instants.name = Some(name);
+        self
+    }
+
+    /// Sets what decides whether a request is refused whose [instant](Self::instant_header) has passed on arrival.
+    /// Default: none, so that each is refused.
+    ///
+    /// A request that the guard lets pass is served with the server's own timeout. Pass an `Arc` to read
+    /// [`served_expired`](SkewGuard::served_expired) elsewhere.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::deadline::SkewGuard;
+    /// use damper::http::DeadlineLayer;
+    /// use http::HeaderName;
+    /// use std::time::Duration;
+    ///
+    /// const DEADLINE: HeaderName = HeaderName::from_static("x-deadline-unix-ms");
+    ///
+    /// let deadlines =
+    ///     DeadlineLayer::new(Duration::from_secs(2)).instant_header(DEADLINE).skew_guard(SkewGuard::new());
+    /// # let _ = deadlines;
+    /// ```
+    #[must_use]
+    pub fn skew_guard(mut self, guard: impl Into<Arc<SkewGuard>>) -> Self {
+        self.instants.guard = Some(guard.into());
+        self
+    }
+
+    /// Sets the name in logs and metrics. Default: `default`.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.telemetry = DeadlineTelemetry::of_server(name);
+        self
+    }
+}
+
+impl<S: Clone> DeadlineLayer<S> {
+    /// Gives the requests of a service deadlines.
+    pub fn layer<T>(&self, service: T) -> DeadlineService<T, Self> {
+        DeadlineService::new(service, self.clone())
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<S: Clone, T> tower_layer::Layer<T> for DeadlineLayer<S> {
+    type Service = DeadlineService<T, Self>;
+
+    fn layer(&self, service: T) -> DeadlineService<T, Self> {
+        self.layer(service)
+    }
+}
+
+impl<S: Sleep + Clone> Side for DeadlineLayer<S> {
+    type Sleep = S;
+
+    #[inline]
+    fn begin<B>(&self, request: &mut Request<B>) -> Result<Bounds<S>, Over> {
+        let head = Head::of(request);
+        let protocol = Protocol::of(&head);
+        let mut deadline = self.timeouts.deadline(&head, &protocol);
+        let mut arrival = deadline.check();
+        if let Some((instant, arrived)) = self.instants.read(head.headers) {
+            match arrived {
+                Arrival::InTime => deadline = deadline.earlier(instant),
+                Arrival::Expired(exceeded) => arrival = Err(exceeded),
+                Arrival::Skewed => self.telemetry.record_skewed(),
+            }
+        }
+        if let Err(exceeded) = arrival {
+            self.telemetry.record_exceeded(DeadlineStage::Arrival, &exceeded);
+            return Err(Over { exceeded, protocol });
+        }
+        request.extensions_mut().insert(deadline);
+        Ok(Bounds { deadline, sleep: self.sleep.clone(), protocol, telemetry: self.telemetry.clone() })
+    }
+}
+
+impl<S, R, E> Answer<R, E> for DeadlineLayer<S>
+where
+    S: Sleep + Clone,
+    R: http_body::Body<Data = Bytes, Error: Into<BoxError>>,
+{
+    type Body = Body<DeadlineBody<R, S>>;
+    type Error = E;
+
+    fn in_time(result: Result<Response<R>, E>, bounds: Bounds<S>) -> Result<Response<Self::Body>, E> {
+        Ok(result?.map(|body| Body::service(DeadlineBody::new(body, bounds, End::Served))))
+    }
+
+    fn over(Over { exceeded, protocol }: Over) -> Result<Response<Self::Body>, E> {
+        Ok(protocol.response(exceeded).map(Body::refusal))
+    }
+
+    fn not_ready(error: E) -> E {
+        error
+    }
+}
+
+impl<S> fmt::Debug for DeadlineLayer<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadlineLayer")
+            .field("timeouts", &self.timeouts)
+            .field("instants", &self.instants)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! A service whose calls have deadlines.
+
+#[cfg(any(feature = "hyper", feature = "tower"))]
+use super::Answer;
+#[cfg(feature = "tonic")]
+use super::DeadlineLayer;
+use super::{DeadlineFuture, Side};
+use http::Request;
+#[cfg(any(feature = "hyper", feature = "tower"))]
+use http::Response;
+
+/// A service whose calls have deadlines. Made by [`DeadlineLayer`](super::DeadlineLayer) at a server, and by
+/// [`ClientDeadlineLayer`](super::ClientDeadlineLayer) at a client.
+///
+/// Ready whenever the service behind it is. The wait for readiness belongs to no request, so no deadline bounds it. At a
+/// server, the data of its responses have to be `Bytes`.
+///
+/// # Cancel safety
+///
+/// Dropping the future drops the service's.
+#[derive(Clone, Debug)]
+pub struct DeadlineService<T, L> {
+    service: T,
+    layer: L,
+}
+
+impl<T, L> DeadlineService<T, L> {
+    pub(super) fn new(service: T, layer: L) -> Self {
+        Self { service, layer }
+    }
+
+    /// The service behind the deadlines.
+    pub fn get_ref(&self) -> &T {
+        &self.service
+    }
+
+    /// The service behind the deadlines.
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.service
+    }
+
+    /// The service without the deadlines.
+    pub fn into_inner(self) -> T {
+        self.service
+    }
+}
+
+/// Calls a service with a request, unless its deadline has passed.
+#[inline]
+fn call<L: Side, B, F>(layer: &L, mut request: Request<B>, call: impl FnOnce(Request<B>) -> F) -> DeadlineFuture<F, L> {
+    match layer.begin(&mut request) {
+        Ok(bounds) => DeadlineFuture::call(call(request), bounds),
+        Err(over) => DeadlineFuture::over(over),
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<T, L, B, R> tower_service::Service<Request<B>> for DeadlineService<T, L>
+where
+    T: tower_service::Service<Request<B>, Response = Response<R>>,
+    L: Answer<R, T::Error>,
+{
+    type Response = Response<L::Body>;
+    type Error = L::Error;
+    type Future = DeadlineFuture<T::Future, L>;
+
+    fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), L::Error>> {
+        self.service.poll_ready(context).map_err(L::not_ready)
+    }
+
+    #[inline]
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        call(&self.layer, request, |request| self.service.call(request))
+    }
+}
+
+#[cfg(feature = "hyper")]
+impl<T, L, B, R> hyper::service::Service<Request<B>> for DeadlineService<T, L>
+where
+    T: hyper::service::Service<Request<B>, Response = Response<R>>,
+    L: Answer<R, T::Error>,
+{
+    type Response = Response<L::Body>;
+    type Error = L::Error;
+    type Future = DeadlineFuture<T::Future, L>;
+
+    #[inline]
+    fn call(&self, request: Request<B>) -> Self::Future {
+        call(&self.layer, request, |request| self.service.call(request))
+    }
+}
+
+/// The name of the service behind the deadlines.
+#[cfg(feature = "tonic")]
+impl<T: tonic::server::NamedService, S> tonic::server::NamedService for DeadlineService<T, DeadlineLayer<S>> {
+    const NAME: &'static str = T::NAME;
+}

@@ -1,0 +1,57 @@
+//! What differs between a server's deadlines and a client's.
+
+use super::Protocol;
+use crate::telemetry::DeadlineTelemetry;
+use damper_core::deadline::{Deadline, DeadlineExceeded};
+use damper_core::time::Sleep;
+use http::{Request, Response};
+
+/// A layer of deadlines, which begins the calls of its service.
+pub trait Side {
+    /// How its calls sleep.
+    type Sleep: Sleep + Clone;
+
+    /// Finds the deadline of a request and puts it into the request. Refuses a call that cannot end in time.
+    #[doc(hidden)]
+    fn begin<B>(&self, request: &mut Request<B>) -> Result<Bounds<Self::Sleep>, Over>;
+}
+
+/// What the caller of a service gets, whose body is `R` and whose error is `E`.
+pub trait Answer<R, E>: Side {
+    /// The body of its responses.
+    type Body;
+
+    /// Its error.
+    type Error;
+
+    /// Passes on a result that came in time.
+    #[doc(hidden)]
+    fn in_time(
+        result: Result<Response<R>, E>,
+        bounds: Bounds<Self::Sleep>,
+    ) -> Result<Response<Self::Body>, Self::Error>;
+
+    /// Answers in place of the service.
+    #[doc(hidden)]
+    fn over(over: Over) -> Result<Response<Self::Body>, Self::Error>;
+
+    /// Passes on an error of the service's readiness.
+    #[doc(hidden)]
+    fn not_ready(error: E) -> Self::Error;
+}
+
+/// What bounds a call.
+#[derive(Debug)]
+pub struct Bounds<S> {
+    pub(super) deadline: Deadline,
+    pub(super) sleep: S,
+    pub(super) protocol: Protocol,
+    pub(super) telemetry: DeadlineTelemetry,
+}
+
+/// The end of a call by its deadline, and the protocol in which to say so.
+#[derive(Debug)]
+pub struct Over {
+    pub(super) exceeded: DeadlineExceeded,
+    pub(super) protocol: Protocol,
+}

@@ -1,0 +1,124 @@
+//! The breaker of a request.
+
+use alloc::sync::Arc;
+use core::hash::{BuildHasher, Hash};
+use damper_core::breaker::{BreakerRef, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, OnStateChange, Permit};
+use damper_core::time::Clock;
+
+/// Chooses the breaker that a request of type `R` has to pass: [`One`] or [`PerKey`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not choose a breaker for a request of type `{R}`",
+    note = "the closure of `BreakerLayer::by` has the form `|request: &{R}| key`"
+)]
+pub trait SelectBreaker<R> {
+    /// How a permit refers to its breaker.
+    type Breaker: BreakerRef;
+
+    /// Acquires a permit for the call of this request.
+    ///
+    /// # Errors
+    ///
+    /// [`CircuitOpen`] if its breaker does not let it pass.
+    fn try_acquire(&self, request: &R) -> Result<Permit<Self::Breaker>, CircuitOpen>;
+
+    /// Returns the refusal that every request would get now, or `None` if some request might pass.
+    fn refusal(&self) -> Option<CircuitOpen>;
+}
+
+/// A pointer to a breaker that services share: `&'static CircuitBreaker` or `Arc<CircuitBreaker>`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not shared: put the breaker into a `static` and pass `&BREAKER`, or pass `Arc::new(breaker)`",
+    note = "for a breaker per key, write `BreakerLayer::by(|request: &Request| key, breakers)`"
+)]
+pub trait SharedBreaker: BreakerRef + Clone {
+    /// Acquires a permit.
+    ///
+    /// # Errors
+    ///
+    /// [`CircuitOpen`] if the breaker does not let the call pass.
+    fn try_acquire(&self) -> Result<Permit<Self>, CircuitOpen>;
+
+    /// Returns the refusal that a call would get now.
+    fn refusal(&self) -> Option<CircuitOpen>;
+}
+
+impl<C: Clock, L: OnStateChange> SharedBreaker for Arc<CircuitBreaker<C, L>> {
+    #[inline]
+    fn try_acquire(&self) -> Result<Permit<Self>, CircuitOpen> {
+        self.try_acquire_owned()
+    }
+
+    #[inline]
+    fn refusal(&self) -> Option<CircuitOpen> {
+        CircuitBreaker::refusal(self)
+    }
+}
+
+impl<'a, C: Clock, L: OnStateChange> SharedBreaker for &'a CircuitBreaker<C, L> {
+    #[inline]
+    fn try_acquire(&self) -> Result<Permit<Self>, CircuitOpen> {
+        let breaker: &'a CircuitBreaker<C, L> = self;
+        breaker.try_acquire()
+    }
+
+    #[inline]
+    fn refusal(&self) -> Option<CircuitOpen> {
+        CircuitBreaker::refusal(self)
+    }
+}
+
+/// One breaker for all requests.
+#[derive(Clone, Copy, Debug)]
+pub struct One<B>(pub(super) B);
+
+impl<B: SharedBreaker, R> SelectBreaker<R> for One<B> {
+    type Breaker = B;
+
+    #[inline]
+    fn try_acquire(&self, _: &R) -> Result<Permit<B>, CircuitOpen> {
+        self.0.try_acquire()
+    }
+
+    #[inline]
+    fn refusal(&self) -> Option<CircuitOpen> {
+        self.0.refusal()
+    }
+}
+
+/// What can be the key of a breaker: `Clone + Eq + Hash`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the key of a breaker: a key is owned and `Clone + Eq + Hash`",
+    note = "for a host, return a `String`, for a type of your own, write `#[derive(Clone, PartialEq, Eq, Hash)]`"
+)]
+pub trait BreakerKey: Clone + Eq + Hash {}
+
+#[diagnostic::do_not_recommend]
+impl<K: Clone + Eq + Hash> BreakerKey for K {}
+
+/// A breaker per key, where `F` takes the key from a request and `T` is an `Arc<KeyedCircuitBreaker<…>>`.
+#[derive(Clone, Debug)]
+pub struct PerKey<F, T> {
+    pub(super) key: F,
+    pub(super) breakers: T,
+}
+
+impl<R, F, K, C, S, L> SelectBreaker<R> for PerKey<F, Arc<KeyedCircuitBreaker<K, C, S, L>>>
+where
+    F: Fn(&R) -> K,
+    K: BreakerKey,
+    C: Clock + Clone,
+    S: BuildHasher,
+    L: OnStateChange,
+{
+    type Breaker = Arc<CircuitBreaker<C, L>>;
+
+    #[inline]
+    fn try_acquire(&self, request: &R) -> Result<Permit<Self::Breaker>, CircuitOpen> {
+        self.breakers.get_or_create(&(self.key)(request)).try_acquire_owned()
+    }
+
+    #[inline]
+    fn refusal(&self) -> Option<CircuitOpen> {
+        None
+    }
+}

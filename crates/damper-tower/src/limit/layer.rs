@@ -1,0 +1,102 @@
+//! Which limiter, and whether to wait.
+
+use super::{LimitService, Refusing, SharedLimiter, Waiting, WaitingLimiter, WaitingService};
+use core::fmt;
+use core::time::Duration;
+use damper_core::time::Sleep;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+
+/// Puts services of any request behind a limiter: what a client sends at most.
+///
+/// Each call takes a token. Where there is none, the call is refused with [`LimitedError::Denied`](super::LimitedError),
+/// or [waits](Self::waiting) for one, first come first served.
+///
+/// Put it inside of what tries again, so that each try takes a token. Its refusal is not retried by damper's retries: the
+/// limiter has said that there is nothing to send with.
+///
+/// Clones, and all services that one makes, share the limiter. Tokens are taken in `call`, never in `poll_ready`: a caller
+/// may poll for readiness and go away, and a token taken there would be lost.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+/// use damper::tower::{LimitLayer, LimitedError};
+/// use damper::{Quota, RateLimiter};
+/// use std::time::Duration;
+/// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+///
+/// static QUERIES: RateLimiter = RateLimiter::new(Quota::per_second(100).burst(1));
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let parse = service_fn(async |query: &'static str| query.parse::<u32>());
+/// let mut refusing = ServiceBuilder::new().layer(LimitLayer::new(&QUERIES)).service(parse);
+/// assert_eq!(refusing.ready().await.unwrap().call("42").await, Ok(42));
+/// let refused = refusing.ready().await.unwrap().call("42").await;
+/// assert!(matches!(refused, Err(LimitedError::Denied(_))));
+///
+/// let waiting = LimitLayer::new(&QUERIES).waiting(Duration::from_secs(1));
+/// let mut waiting = ServiceBuilder::new().layer(waiting).service(parse);
+/// assert_eq!(waiting.ready().await.unwrap().call("42").await, Ok(42));
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct LimitLayer<A> {
+    admission: A,
+}
+
+impl<L> LimitLayer<Refusing<L>> {
+    /// Creates a layer that refuses calls without tokens, by any [`Limiter`](damper_core::Limiter): a reference to a
+    /// `static`, or an `Arc`.
+    pub fn new(limiter: L) -> Self
+    where
+        L: SharedLimiter,
+    {
+        Self { admission: Refusing(limiter) }
+    }
+
+    /// Lets calls wait for tokens by tokio's timer, for at most `longest`. Default: they do not wait.
+    ///
+    /// A call that would wait longer is refused at once. The service has to be `Clone`, because the call is made after the
+    /// wait. A call that waits allocates, a call that does not wait does not.
+    #[cfg(feature = "tokio")]
+    pub fn waiting(self, longest: Duration) -> LimitLayer<Waiting<L, TokioSleep>>
+    where
+        L: WaitingLimiter,
+    {
+        self.waiting_by(longest, TokioSleep)
+    }
+
+    /// Lets calls wait for tokens as [`waiting`](Self#method.waiting) does, by a [`Sleep`] of your own.
+    pub fn waiting_by<Z: Sleep>(self, longest: Duration, sleep: Z) -> LimitLayer<Waiting<L, Z>>
+    where
+        L: WaitingLimiter,
+    {
+        LimitLayer { admission: Waiting { limiter: self.admission.0, longest, sleep } }
+    }
+}
+
+impl<L: Clone, S> tower_layer::Layer<S> for LimitLayer<Refusing<L>> {
+    type Service = LimitService<S, Refusing<L>>;
+
+    fn layer(&self, service: S) -> Self::Service {
+        LimitService::new(service, self.admission.clone())
+    }
+}
+
+impl<L: Clone, Z: Clone, S: WaitingService> tower_layer::Layer<S> for LimitLayer<Waiting<L, Z>> {
+    type Service = LimitService<S, Waiting<L, Z>>;
+
+    fn layer(&self, service: S) -> Self::Service {
+        LimitService::new(service, self.admission.clone())
+    }
+}
+
+impl<A> fmt::Debug for LimitLayer<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitLayer").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,96 @@
+//! A service behind a limiter.
+
+use super::{LimitFuture, LimitedError, Refusing, Waiting, WaitingLimiter, WaitingService};
+use core::fmt;
+use core::mem;
+use core::task::{Context, Poll};
+use damper_core::limit::Limiter;
+use damper_core::time::Sleep;
+use tower_service::Service;
+
+/// A service behind a limiter. Made by [`LimitLayer`](super::LimitLayer).
+///
+/// Ready whenever the service behind it is. A call that waits for tokens is made by the service that was ready, and a clone
+/// of it takes its place.
+///
+/// # Cancel safety
+///
+/// A future that is dropped while it waits gives its token back, unless another caller waits behind it. The token of a call
+/// that was made is spent.
+#[derive(Clone)]
+pub struct LimitService<S, A> {
+    service: S,
+    admission: A,
+}
+
+impl<S, A> LimitService<S, A> {
+    pub(super) fn new(service: S, admission: A) -> Self {
+        Self { service, admission }
+    }
+
+    /// The service behind the limiter.
+    pub fn get_ref(&self) -> &S {
+        &self.service
+    }
+
+    /// The service behind the limiter.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.service
+    }
+
+    /// The service without the limiter.
+    pub fn into_inner(self) -> S {
+        self.service
+    }
+}
+
+impl<S: Service<R>, L: Limiter, R> Service<R> for LimitService<S, Refusing<L>> {
+    type Response = S::Response;
+    type Error = LimitedError<S::Error>;
+    type Future = LimitFuture<S, R>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.service.poll_ready(context).map_err(LimitedError::Failed)
+    }
+
+    #[inline]
+    fn call(&mut self, request: R) -> Self::Future {
+        match self.admission.0.try_acquire(1) {
+            Ok(()) => LimitFuture::calling(self.service.call(request)),
+            Err(denied) => LimitFuture::denied(denied),
+        }
+    }
+}
+
+impl<S, L, Z, R> Service<R> for LimitService<S, Waiting<L, Z>>
+where
+    S: Service<R> + WaitingService,
+    L: WaitingLimiter,
+    Z: Sleep<Sleeping: Send> + Clone + Send + 'static,
+{
+    type Response = S::Response;
+    type Error = LimitedError<S::Error>;
+    type Future = LimitFuture<S, R>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.service.poll_ready(context).map_err(LimitedError::Failed)
+    }
+
+    #[inline]
+    fn call(&mut self, request: R) -> Self::Future {
+        let Waiting { limiter, longest, sleep } = &self.admission;
+        if limiter.try_acquire(1).is_ok() {
+            return LimitFuture::calling(self.service.call(request));
+        }
+        let wait = limiter.clone().wait(*longest, sleep.clone());
+        // This service is the one that is ready. Its clone has to be polled first.
+        let clone = self.service.clone();
+        LimitFuture::waiting(wait, mem::replace(&mut self.service, clone), request)
+    }
+}
+
+impl<S: fmt::Debug, A> fmt::Debug for LimitService<S, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitService").field("service", &self.service).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+//! A second upstream, for as long as the circuit of the first is open: then nobody waits for what is known to fail.
+
+use axum::{Router, extract::State, http::StatusCode, routing::get};
+use damper::tower::{BreakerLayer, BreakerService, One};
+use damper::{BreakerConfig, CallError, CircuitBreaker, Verdict};
+use reqwest::{Client, Response};
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+use tower::{Layer, Service, ServiceExt};
+
+/// An upstream that can be down, and how many requests it has seen.
+#[derive(Default)]
+struct Upstream {
+    is_down: AtomicBool,
+    requests: AtomicU32,
+}
+
+async fn page(State(upstream): State<Arc<Upstream>>) -> StatusCode {
+    upstream.requests.fetch_add(1, Ordering::Relaxed);
+    if upstream.is_down.load(Ordering::Relaxed) { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }
+}
+
+/// Starts an upstream, and returns its address.
+async fn start(upstream: &Arc<Upstream>) -> std::io::Result<String> {
+    let app = Router::new().route("/", get(page)).with_state(Arc::clone(upstream));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}/", listener.local_addr()?);
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    Ok(url)
+}
+
+/// A failure of the first upstream: an error, or a 5xx.
+fn verdict(result: &reqwest::Result<Response>) -> Verdict {
+    Verdict::failure_if(result.as_ref().map_or(true, |response| response.status().is_server_error()))
+}
+
+type Primary = BreakerService<Client, One<Arc<CircuitBreaker>>, fn(&reqwest::Result<Response>) -> Verdict>;
+
+/// Two upstreams with the same pages.
+struct Upstreams {
+    http: Client,
+    primary: Primary,
+    primary_url: String,
+    backup_url: String,
+}
+
+impl Upstreams {
+    /// Gets the page, and who answered.
+    async fn get(&mut self) -> reqwest::Result<(&'static str, StatusCode)> {
+        let request = self.http.get(&self.primary_url).build()?;
+        let called = match self.primary.ready().await {
+            Ok(primary) => primary.call(request).await,
+            Err(error) => Err(error),
+        };
+        match called {
+            Ok(response) => Ok(("primary", response.status())),
+            Err(CallError::Open(_)) => Ok(("backup", self.http.get(&self.backup_url).send().await?.status())),
+            Err(CallError::Failed(error)) => Err(error),
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (primary, backup) = (Arc::<Upstream>::default(), Arc::<Upstream>::default());
+    let config = BreakerConfig::builder().failure_threshold(2).cooldown(Duration::from_millis(200)).build()?;
+    let layer = BreakerLayer::new(Arc::new(CircuitBreaker::new(config))).classify(verdict as fn(&_) -> _);
+    let http = Client::new();
+    let mut upstreams = Upstreams {
+        primary: layer.layer(http.clone()),
+        http,
+        primary_url: start(&primary).await?,
+        backup_url: start(&backup).await?,
+    };
+
+    let (ok, unavailable) = (StatusCode::OK, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(upstreams.get().await?, ("primary", ok));
+    primary.is_down.store(true, Ordering::Relaxed);
+    for expected in [("primary", unavailable), ("primary", unavailable), ("backup", ok), ("backup", ok)] {
+        let answer = upstreams.get().await?;
+        println!("{}: {}", answer.0, answer.1);
+        assert_eq!(answer, expected);
+    }
+    // It is back. The next call after the cooldown is the probe, which closes the circuit.
+    primary.is_down.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(upstreams.get().await?, ("primary", ok));
+    assert_eq!((primary.requests.load(Ordering::Relaxed), backup.requests.load(Ordering::Relaxed)), (4, 2));
+    Ok(())
+}
