@@ -256,7 +256,8 @@ async fn fatal_failure_of_the_first_attempt_ends_the_call() {
         if number == 1 { (Some(20 * MILLISECOND), refused) } else { (None, Ok(response(200))) }
     });
     let began = Instant::now();
-    HedgeLayer::new(fixed(2)).layer(server.clone()).oneshot(get()).await.unwrap_err();
+    let call = HedgeLayer::new(fixed(2)).layer(server.clone()).oneshot(get());
+    tokio::time::timeout(SECOND, call).await.expect("it does not wait for the hedge").unwrap_err();
     assert_eq!((began.elapsed(), server.calls(), server.in_flight()), (20 * MILLISECOND, 2, 0));
 }
 
