@@ -176,19 +176,19 @@ fn attempts_beside_each_other_are_all_woken() {
     let mut second = first.try_clone().unwrap();
     let wakes = [Arc::new(Wakes::default()), Arc::new(Wakes::default())];
     let count = || wakes.each_ref().map(|wakes| wakes.0.load(Ordering::Relaxed));
-    let wakers = wakes.each_ref().map(|wakes| Waker::from(Arc::clone(wakes)));
+    let registered = wakes.each_ref().map(|wakes| Waker::from(Arc::clone(wakes)));
     for _ in 0..2 {
-        assert!(poll_with(&mut first, &wakers[0]).is_none());
-        assert!(poll_with(&mut second, &wakers[1]).is_none());
+        assert!(poll_with(&mut first, &registered[0]).is_none());
+        assert!(poll_with(&mut second, &registered[1]).is_none());
     }
     sender.send(Ok(data("a"))).unwrap();
     assert_eq!(count(), [0, 1], "the stream wakes the last one that polled it");
-    assert_eq!(poll_with(&mut second, &wakers[1]).unwrap().unwrap(), "a");
+    assert_eq!(poll_with(&mut second, &registered[1]).unwrap().unwrap(), "a");
     assert_eq!(count()[0], 1, "which wakes the others");
-    assert_eq!(poll_with(&mut first, &wakers[0]).unwrap().unwrap(), "a");
+    assert_eq!(poll_with(&mut first, &registered[0]).unwrap().unwrap(), "a");
 
-    assert!(poll_with(&mut first, &wakers[0]).is_none());
-    assert!(poll_with(&mut second, &wakers[1]).is_none());
+    assert!(poll_with(&mut first, &registered[0]).is_none());
+    assert!(poll_with(&mut second, &registered[1]).is_none());
     drop(second);
     assert_eq!(count()[0], 2, "it polls the stream in the place of the one that is gone");
 }
