@@ -58,7 +58,7 @@ impl<T: ThrottleRef> ThrottlePermit<T> {
     pub fn record(self, verdict: Verdict) {
         match verdict {
             Verdict::Success => self.accepted(),
-            Verdict::Failure | Verdict::RetryAfter(_) => self.rejected(),
+            Verdict::Failure | Verdict::RetryAfter(_) | Verdict::DeadlineExceeded => self.rejected(),
             Verdict::Ignored => {}
         }
     }
