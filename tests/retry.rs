@@ -1,5 +1,10 @@
 //! Retries: the decision against a slow model, and what callers see.
 
+#[cfg(feature = "tokio")]
+mod models {
+    pub(crate) mod tokio_clock;
+}
+
 use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryThrottle, Unlimited};
 use damper::{Backoff, Deadline, ManualClock, Retry, RetryError};
 #[cfg(feature = "std")]
@@ -397,24 +402,12 @@ fn default_policy_retries_on_the_default_clock() {
 
 #[cfg(feature = "tokio")]
 mod asynchronous {
+    use super::models::tokio_clock::TokioClock;
     use super::*;
     use std::future::pending;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
     use tokio::time::Instant;
-
-    /// Tokio's clock, which a test can pause.
-    #[derive(Clone, Copy)]
-    struct TokioClock(Instant);
-
-    impl damper::Clock for TokioClock {
-        fn now(&self) -> u64 {
-            self.0.elapsed().as_nanos() as u64
-        }
-        fn frequency(&self) -> u64 {
-            1_000_000_000
-        }
-    }
 
     fn retry(max_attempts: u32) -> (TokioClock, Retry<TokioClock>) {
         let clock = TokioClock(Instant::now());
