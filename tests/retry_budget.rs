@@ -153,6 +153,20 @@ proptest! {
     }
 }
 
+/// A fraction of a retry per call adds up to whole ones, to the last call.
+#[test]
+fn bucket_allows_all_that_calls_bring() {
+    for (ratio, calls, retries) in [(0.1, 10, 1), (0.6, 5, 3), (0.333, 1_000, 333), (1.0, 7, 7), (10.0, 3, 30)] {
+        for floor in [0, 10] {
+            let clock = ManualClock::new();
+            let budget = RetryBucket::with_clock(config(ratio, floor, 400), &clock);
+            assert_eq!((0..500).filter(|_| budget.try_withdraw()).count(), 400);
+            (0..calls).for_each(|_| budget.began());
+            assert_eq!((0..500).filter(|_| budget.try_withdraw()).count(), retries, "{calls} calls, {ratio} each");
+        }
+    }
+}
+
 /// Half a million calls without a failure do not save up for more than two slices' worth of retries.
 #[test]
 fn deposits_saturate() {
