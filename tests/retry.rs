@@ -5,7 +5,7 @@ mod models {
     pub(crate) mod tokio_clock;
 }
 
-use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryThrottle, Unlimited};
+use damper::retry::{Budget, Failure, GaveUp, Jitter, Unlimited};
 use damper::{Backoff, Deadline, ManualClock, Retry, RetryError};
 #[cfg(feature = "std")]
 use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter};
@@ -269,50 +269,13 @@ fn throttled_calls_begin_with_a_longer_delay() {
     assert_eq!(attempts.failed(&retry, Failure::THROTTLED), Ok(4 * SECOND));
 }
 
-/// `pushback` of gRPC's facts.
+/// A refusal of retries holds, whatever else the server said.
 #[test]
-fn pushback_is_exact_and_starts_the_backoff_over() {
+fn declined_retry_ends_the_call() {
     let clock = ManualClock::new();
-    let retry = Retry::with_clock(9, &clock, 1).backoff(exact());
-    let mut attempts = retry.begin();
-    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(Duration::from_millis(100)));
-    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(Duration::from_millis(200)));
-    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT.pushback(SECOND)), Ok(SECOND));
-    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT.pushback(Duration::ZERO)), Ok(Duration::ZERO));
-    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(Duration::from_millis(100)));
+    let retry = Retry::with_clock(9, &clock, 1);
     let declined = Failure::TRANSIENT.declined().retry_after(Some(SECOND)).pushback(SECOND);
-    assert_eq!(attempts.failed(&retry, declined), Err(GaveUp::Declined));
-}
-
-/// `throttle_end_to_end_go` of gRPC's facts.
-#[test]
-fn throttled_calls_end_as_with_grpc() {
-    let clock = ManualClock::new();
-    let throttle = RetryThrottle::new(10, 0.5).expect("in range");
-    let retry = Retry::with_clock(4, &clock, 1).budget(&throttle);
-    let answered = [0, 3, 6, 10, 11, 12, 13, 14, 16, 18];
-    let calls = [
-        (true, 0, 10_000),
-        (true, 3, 8_500),
-        (true, 6, 7_000),
-        (false, 8, 5_000),
-        (false, 9, 4_000),
-        (true, 10, 4_500),
-        (true, 11, 5_000),
-        (true, 12, 5_500),
-        (true, 13, 6_000),
-        (true, 14, 6_500),
-        (true, 16, 6_000),
-        (false, 17, 5_000),
-    ];
-    let mut index = 0;
-    for (number, (is_ok, last, tokens)) in calls.into_iter().enumerate() {
-        let (result, _) = call(&clock, &retry, |_| {
-            index += 1;
-            if answered.contains(&(index - 1)) { Ok(200) } else { Err(timeout()) }
-        });
-        assert_eq!((result.is_ok(), index - 1, throttle.thousandths()), (is_ok, last, tokens), "call {number}");
-    }
+    assert_eq!(retry.begin().failed(&retry, declined), Err(GaveUp::Declined));
 }
 
 /// What the server may say, and how much time is left.

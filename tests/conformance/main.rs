@@ -4,4 +4,5 @@
 mod gobreaker;
 #[cfg(feature = "http")]
 mod grpc;
+mod grpc_retry;
 mod x_time_rate;
