@@ -362,6 +362,28 @@ async fn retry_after_is_kept_to_in_both_forms() {
     }
 }
 
+/// All were refused at the same moment and told "60 s". None comes earlier, and they do not come together.
+#[tokio::test(start_paused = true)]
+async fn hundred_refused_clients_come_back_one_after_the_other() {
+    let server = Server::new(|number| {
+        let response = Response::builder().header("retry-after", "60");
+        Some(Ok(response.status(if number <= 100 { 429 } else { 200 }).body(()).unwrap()))
+    });
+    let layer = RetryLayer::new(retry(clock()));
+    let clients: Vec<_> =
+        (0..100).map(|_| tokio::spawn(send(layer.layer(server.clone()), request(Method::GET)))).collect();
+    for client in clients {
+        assert_eq!(client.await.unwrap().unwrap(), StatusCode::OK);
+    }
+    let mut returned = server.millis().split_off(100);
+    returned.sort_unstable();
+    assert_eq!(returned.len(), 100);
+    let (first, last) = (returned[0], returned[99]);
+    assert!(first >= 60_000 && last <= 66_001, "from {first} to {last} ms");
+    assert!(last - first >= 5_000, "from {first} to {last} ms");
+    assert!(returned.windows(10).all(|ten| ten[9] > ten[0]), "they come one by one: {returned:?}");
+}
+
 /// A wait that is longer than the deadline leaves is not begun.
 #[tokio::test(start_paused = true)]
 async fn no_wait_outlasts_the_deadline() {

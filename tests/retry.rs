@@ -351,6 +351,51 @@ proptest! {
     }
 }
 
+proptest! {
+    /// A clock that is set forwards and back during waits and attempts: by its own reading no attempt begins after the
+    /// deadline, and none is one too many.
+    #[test]
+    fn no_attempt_begins_after_the_deadline_on_a_clock_that_steps(
+        millis in 0..20_000u64,
+        max_attempts in 1..50u32,
+        seed: u64,
+        steps in prop::collection::vec(prop_oneof![Just(0), -30_000..30_000i64], 1..20),
+    ) {
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_secs(3_600));
+        let mut steps = steps.into_iter().cycle();
+        let mut step = || match steps.next().expect("there is no end") {
+            forwards @ 0.. => clock.advance(Duration::from_millis(forwards.unsigned_abs())),
+            back => clock.step_back(Duration::from_millis(back.unsigned_abs())),
+        };
+        let deadline = Deadline::with_clock(Duration::from_millis(millis), &clock);
+        let retry = Retry::with_clock(max_attempts, &clock, seed).deadline(deadline);
+        let (step, attempts) = (RefCell::new(&mut step), Cell::new(0));
+        let result = retry.call_sleeping_by(
+            |wait| {
+                clock.advance(wait);
+                (step.borrow_mut())();
+            },
+            |attempt| {
+                attempts.set(attempts.get() + 1);
+                assert!(!deadline.is_expired() && attempt.number() == attempts.get());
+                (step.borrow_mut())();
+                Err::<(), _>(timeout())
+            },
+        );
+        let error = result.unwrap_err();
+        prop_assert!(attempts.get() <= max_attempts);
+        prop_assert_eq!(error.attempts(), attempts.get());
+        let is_expected = match error.reason() {
+            GaveUp::Attempts => attempts.get() == max_attempts,
+            // A wait is drawn that is longer than what is left, or the deadline passed during one.
+            GaveUp::Deadline { hint: None } => deadline.remaining() <= Duration::from_secs(20),
+            _ => false,
+        };
+        prop_assert!(is_expected, "{error}");
+    }
+}
+
 #[cfg(feature = "std")]
 #[test]
 fn default_policy_retries_on_the_default_clock() {
