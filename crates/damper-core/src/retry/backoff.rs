@@ -152,11 +152,14 @@ impl Backoff {
         while step < retry && delay < self.longest && delay > 0 {
             let next = match self.growth {
                 Growth::Constant | Growth::Exponential(THOUSAND) => break,
-                Growth::Exponential(thousandths) => {
+                Growth::Exponential(thousandths) => match delay.checked_mul(thousandths as u64) {
+                    Some(product) => product.div_ceil(THOUSAND as u64),
                     // Below 2^63 times 10^6.
-                    let product = (delay as u128 * thousandths as u128).div_ceil(THOUSAND as u128);
-                    if product > LONGEST as u128 { LONGEST } else { product as u64 }
-                }
+                    None => {
+                        let product = (delay as u128 * thousandths as u128).div_ceil(THOUSAND as u128);
+                        if product > LONGEST as u128 { LONGEST } else { product as u64 }
+                    }
+                },
                 // F(1) and F(2) are both 1.
                 Growth::Fibonacci => delay.saturating_add(previous),
             };

@@ -26,6 +26,7 @@ pub(crate) const fn scatter(place: u64, time: u64) -> u64 {
 /// Returns another number each time, for a thread: with a [place](scatter) on its stack it tells apart what begins at the same
 /// tick.
 #[cfg(feature = "std")]
+#[inline]
 pub(crate) fn ordinal() -> u64 {
     use core::cell::Cell;
     std::thread_local! {
@@ -37,6 +38,7 @@ pub(crate) fn ordinal() -> u64 {
 /// Returns another number each time, for a thread: with a [place](scatter) on its stack it tells apart what begins at the same
 /// tick.
 #[cfg(not(feature = "std"))]
+#[inline]
 pub(crate) fn ordinal() -> u64 {
     use crate::sync::{AtomicU32, Ordering};
     static CALLS: AtomicU32 = AtomicU32::new(0);
