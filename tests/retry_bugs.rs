@@ -97,8 +97,11 @@ struct DamperBudget {
 #[derive(Clone, Default)]
 struct Interrupted {
     clock: Rc<ManualClock>,
-    rival: Rc<RefCell<Option<Box<dyn FnOnce()>>>>,
+    rival: Rc<RefCell<Rival>>,
 }
+
+/// What another thread does next.
+type Rival = Option<Box<dyn FnOnce()>>;
 
 impl Clock for Interrupted {
     fn now(&self) -> u64 {

@@ -15,7 +15,7 @@ impl Policy for JitterBeyondTheLongest {
 
     fn next_wait(&mut self, _: Option<Duration>) -> Duration {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let wait = self.delay + self.delay.mul_f64((self.random >> 33) as f64 / f64::from(1u32 << 31));
+        let wait = self.delay + self.delay.mul_f64(f64::from((self.random >> 33) as u32) / f64::from(1u32 << 31));
         self.delay = (self.delay * 2).min(LONGEST);
         wait
     }
