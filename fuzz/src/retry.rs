@@ -115,7 +115,7 @@ enum Step {
     Sleep(u8),
     Pass(u64),
     PassShort(u16),
-    StepBack(u16),
+    GoBack(u16),
     /// Calls that succeed, and retries that are asked for elsewhere.
     Others {
         calls: u8,
@@ -483,7 +483,7 @@ pub fn retry(input: RetryInput) {
             }
             Step::Pass(ticks) => pass(&clock, &mut model, &mut room, (ticks >> 3).into()),
             Step::PassShort(ticks) => pass(&clock, &mut model, &mut room, ticks.into()),
-            Step::StepBack(ticks) => {
+            Step::GoBack(ticks) => {
                 clock.set_ticks(clock.now() - u64::from(ticks));
                 model.now -= i128::from(ticks);
                 if ticks > 0 {

@@ -24,11 +24,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
         peer: Some(Peer { name: "reqwest-retry", side: reqwest_retry::decision, bar: None }),
     },
     // The next wait of a backoff that goes on without an end: at the longest delay from the ninth wait on.
-    Contest {
-        name: "retry_delay",
-        damper: delay,
-        peer: Some(Peer { name: "backon", side: backon::delay, bar: None }),
-    },
+    Contest { name: "retry_delay", damper: delay, peer: Some(Peer { name: "backon", side: backon::delay, bar: None }) },
     // What every call costs, whether or not it is retried.
     Contest {
         name: "retry_budget_deposit",
