@@ -6,10 +6,15 @@
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
+mod models {
+    pub(crate) mod tokio_clock;
+}
+
 use damper::http::{HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying, TransientFailures};
 use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryBudgetConfig, Unlimited};
 use damper::{Backoff, CallError, CircuitBreaker, CircuitOpen, Deadline, Retry, RetryError};
 use http::{Method, Request, Response, StatusCode};
+use models::tokio_clock::TokioClock;
 use std::error::Error;
 use std::fmt;
 use std::future::pending;
@@ -24,20 +29,6 @@ use tower::{Service, ServiceExt};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-
-/// tokio's time as a clock: it stands still where tokio's does, and goes on when all tasks wait.
-#[derive(Clone, Copy)]
-struct TokioClock(Instant);
-
-impl damper::Clock for TokioClock {
-    fn now(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-
-    fn frequency(&self) -> u64 {
-        1_000_000_000
-    }
-}
 
 fn clock() -> TokioClock {
     TokioClock(Instant::now())
@@ -423,6 +414,28 @@ async fn retry_after_is_kept_to_in_both_forms() {
         assert_eq!(sent(&server, request(Method::GET)).await.unwrap(), StatusCode::OK);
         assert!((30_000..=33_001).contains(&server.millis()[1]), "{:?}", server.millis());
     }
+}
+
+/// All were refused at the same moment and told "60 s". None comes earlier, and they do not come together.
+#[tokio::test(start_paused = true)]
+async fn hundred_refused_clients_come_back_one_after_the_other() {
+    let server = Server::new(|number| {
+        let response = Response::builder().header("retry-after", "60");
+        Some(Ok(response.status(if number <= 100 { 429 } else { 200 }).body(()).unwrap()))
+    });
+    let layer = RetryLayer::new(retry(clock()));
+    let clients: Vec<_> =
+        (0..100).map(|_| tokio::spawn(send(layer.layer(server.clone()), request(Method::GET)))).collect();
+    for client in clients {
+        assert_eq!(client.await.unwrap().unwrap(), StatusCode::OK);
+    }
+    let mut returned = server.millis().split_off(100);
+    returned.sort_unstable();
+    assert_eq!(returned.len(), 100);
+    let (first, last) = (returned[0], returned[99]);
+    assert!(first >= 60_000 && last <= 66_001, "from {first} to {last} ms");
+    assert!(last - first >= 5_000, "from {first} to {last} ms");
+    assert!(returned.windows(10).all(|ten| ten[9] > ten[0]), "they come one by one: {returned:?}");
 }
 
 /// A wait that is longer than the deadline leaves is not begun.

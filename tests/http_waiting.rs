@@ -1,10 +1,15 @@
 //! Requests that wait for a token, in tokio's paused time.
 #![cfg(all(feature = "tokio", feature = "tower"))]
 
+mod models {
+    pub(crate) mod tokio_clock;
+}
+
 use damper::http::{Answer, Decision, Detail, Head, Headers, Limit, LimitError, RateLimitLayer, Refusal};
 use damper::{ManualClock, Quota, RateLimiter};
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body_util::{BodyExt, Empty};
+use models::tokio_clock::TokioClock;
 use std::convert::Infallible;
 use std::future::Ready;
 use std::pin::Pin;
@@ -17,20 +22,6 @@ use tokio::time::Instant;
 use tower::{Service, ServiceExt};
 
 type EmptyResponse = Response<Empty<bytes::Bytes>>;
-
-/// tokio's time as a clock: it stands still where tokio's does, and goes on when all tasks wait.
-#[derive(Clone, Copy)]
-struct TokioClock(Instant);
-
-impl damper::Clock for TokioClock {
-    fn now(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-
-    fn frequency(&self) -> u64 {
-        1_000_000_000
-    }
-}
 
 /// Responds with the time of the call, in milliseconds.
 fn server(

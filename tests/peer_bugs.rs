@@ -15,8 +15,8 @@
 //!
 //! Not here, because what they are about has tests of its own: waiting (waiters without order, a wait loop that
 //! delivers half the rate), keyed limits (a flood of keys, an exhausted key evicted), circuit breakers and their
-//! windows, HTTP and gRPC (permits in `poll_ready`, forwarded addresses, `Retry-After`, timeouts), and retries (jitter,
-//! budgets).
+//! windows (`breaker_bugs.rs`), HTTP and gRPC (permits in `poll_ready`, forwarded addresses, `Retry-After`, timeouts), and
+//! retries (jitter, server hints, budgets: `retry_bugs.rs`).
 
 mod peer_bugs {
     pub(crate) mod dropped_remainder;

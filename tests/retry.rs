@@ -1,6 +1,11 @@
 //! Retries: the decision against a slow model, and what callers see.
 
-use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryThrottle, Unlimited};
+#[cfg(feature = "tokio")]
+mod models {
+    pub(crate) mod tokio_clock;
+}
+
+use damper::retry::{Budget, Failure, GaveUp, Jitter, Unlimited};
 use damper::{Backoff, Deadline, ManualClock, Retry, RetryError};
 #[cfg(feature = "std")]
 use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter};
@@ -264,50 +269,13 @@ fn throttled_calls_begin_with_a_longer_delay() {
     assert_eq!(attempts.failed(&retry, Failure::THROTTLED), Ok(4 * SECOND));
 }
 
-/// `pushback` of gRPC's facts.
+/// A refusal of retries holds, whatever else the server said.
 #[test]
-fn pushback_is_exact_and_starts_the_backoff_over() {
+fn declined_retry_ends_the_call() {
     let clock = ManualClock::new();
-    let retry = Retry::with_clock(9, &clock, 1).backoff(exact());
-    let mut attempts = retry.begin();
-    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(Duration::from_millis(100)));
-    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(Duration::from_millis(200)));
-    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT.pushback(SECOND)), Ok(SECOND));
-    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT.pushback(Duration::ZERO)), Ok(Duration::ZERO));
-    assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(Duration::from_millis(100)));
+    let retry = Retry::with_clock(9, &clock, 1);
     let declined = Failure::TRANSIENT.declined().retry_after(Some(SECOND)).pushback(SECOND);
-    assert_eq!(attempts.failed(&retry, declined), Err(GaveUp::Declined));
-}
-
-/// `throttle_end_to_end_go` of gRPC's facts.
-#[test]
-fn throttled_calls_end_as_with_grpc() {
-    let clock = ManualClock::new();
-    let throttle = RetryThrottle::new(10, 0.5).expect("in range");
-    let retry = Retry::with_clock(4, &clock, 1).budget(&throttle);
-    let answered = [0, 3, 6, 10, 11, 12, 13, 14, 16, 18];
-    let calls = [
-        (true, 0, 10_000),
-        (true, 3, 8_500),
-        (true, 6, 7_000),
-        (false, 8, 5_000),
-        (false, 9, 4_000),
-        (true, 10, 4_500),
-        (true, 11, 5_000),
-        (true, 12, 5_500),
-        (true, 13, 6_000),
-        (true, 14, 6_500),
-        (true, 16, 6_000),
-        (false, 17, 5_000),
-    ];
-    let mut index = 0;
-    for (number, (is_ok, last, tokens)) in calls.into_iter().enumerate() {
-        let (result, _) = call(&clock, &retry, |_| {
-            index += 1;
-            if answered.contains(&(index - 1)) { Ok(200) } else { Err(timeout()) }
-        });
-        assert_eq!((result.is_ok(), index - 1, throttle.thousandths()), (is_ok, last, tokens), "call {number}");
-    }
+    assert_eq!(retry.begin().failed(&retry, declined), Err(GaveUp::Declined));
 }
 
 /// What the server may say, and how much time is left.
@@ -383,6 +351,51 @@ proptest! {
     }
 }
 
+proptest! {
+    /// A clock that is set forwards and back during waits and attempts: by its own reading no attempt begins after the
+    /// deadline, and none is one too many.
+    #[test]
+    fn no_attempt_begins_after_the_deadline_on_a_clock_that_steps(
+        millis in 0..20_000u64,
+        max_attempts in 1..50u32,
+        seed: u64,
+        steps in prop::collection::vec(prop_oneof![Just(0), -30_000..30_000i64], 1..20),
+    ) {
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_secs(3_600));
+        let mut steps = steps.into_iter().cycle();
+        let mut step = || match steps.next().expect("there is no end") {
+            forwards @ 0.. => clock.advance(Duration::from_millis(forwards.unsigned_abs())),
+            back => clock.step_back(Duration::from_millis(back.unsigned_abs())),
+        };
+        let deadline = Deadline::with_clock(Duration::from_millis(millis), &clock);
+        let retry = Retry::with_clock(max_attempts, &clock, seed).deadline(deadline);
+        let (step, attempts) = (RefCell::new(&mut step), Cell::new(0));
+        let result = retry.call_sleeping_by(
+            |wait| {
+                clock.advance(wait);
+                (step.borrow_mut())();
+            },
+            |attempt| {
+                attempts.set(attempts.get() + 1);
+                assert!(!deadline.is_expired() && attempt.number() == attempts.get());
+                (step.borrow_mut())();
+                Err::<(), _>(timeout())
+            },
+        );
+        let error = result.unwrap_err();
+        prop_assert!(attempts.get() <= max_attempts);
+        prop_assert_eq!(error.attempts(), attempts.get());
+        let is_expected = match error.reason() {
+            GaveUp::Attempts => attempts.get() == max_attempts,
+            // A wait is drawn that is longer than what is left, or the deadline passed during one.
+            GaveUp::Deadline { hint: None } => deadline.remaining() <= Duration::from_secs(20),
+            _ => false,
+        };
+        prop_assert!(is_expected, "{error}");
+    }
+}
+
 #[cfg(feature = "std")]
 #[test]
 fn default_policy_retries_on_the_default_clock() {
@@ -397,24 +410,12 @@ fn default_policy_retries_on_the_default_clock() {
 
 #[cfg(feature = "tokio")]
 mod asynchronous {
+    use super::models::tokio_clock::TokioClock;
     use super::*;
     use std::future::pending;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
     use tokio::time::Instant;
-
-    /// Tokio's clock, which a test can pause.
-    #[derive(Clone, Copy)]
-    struct TokioClock(Instant);
-
-    impl damper::Clock for TokioClock {
-        fn now(&self) -> u64 {
-            self.0.elapsed().as_nanos() as u64
-        }
-        fn frequency(&self) -> u64 {
-            1_000_000_000
-        }
-    }
 
     fn retry(max_attempts: u32) -> (TokioClock, Retry<TokioClock>) {
         let clock = TokioClock(Instant::now());

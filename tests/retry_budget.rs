@@ -1,4 +1,4 @@
-//! Retry budgets: the bound on retries, against histories, a slow model and gRPC's facts.
+//! Retry budgets: the bound on retries, against histories and a slow model. (gRPC's facts: `conformance/grpc_retry.rs`.)
 
 use damper::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetError, RetryThrottle};
 use damper::{Clock, ManualClock};
@@ -153,6 +153,20 @@ proptest! {
     }
 }
 
+/// A fraction of a retry per call adds up to whole ones, to the last call.
+#[test]
+fn bucket_allows_all_that_calls_bring() {
+    for (ratio, calls, retries) in [(0.1, 10, 1), (0.6, 5, 3), (0.333, 1_000, 333), (1.0, 7, 7), (10.0, 3, 30)] {
+        for floor in [0, 10] {
+            let clock = ManualClock::new();
+            let budget = RetryBucket::with_clock(config(ratio, floor, 400), &clock);
+            assert_eq!((0..500).filter(|_| budget.try_withdraw()).count(), 400);
+            (0..calls).for_each(|_| budget.began());
+            assert_eq!((0..500).filter(|_| budget.try_withdraw()).count(), retries, "{calls} calls, {ratio} each");
+        }
+    }
+}
+
 /// Half a million calls without a failure do not save up for more than two slices' worth of retries.
 #[test]
 fn deposits_saturate() {
@@ -236,38 +250,4 @@ fn settings_out_of_range_are_refused() {
     assert_eq!(RetryThrottle::new(1_001, 0.1).unwrap_err(), RetryBudgetError::MaxTokens(1_001));
     assert_eq!(RetryThrottle::new(0, 0.1).unwrap_err().to_string(), "max_tokens is 0, it must be 1 to 1000");
     assert!(RetryThrottle::new(10, -0.1).is_err());
-}
-
-/// `throttle_basic` of gRPC's facts.
-#[test]
-fn throttle_counts_as_grpc_does() {
-    let throttle = RetryThrottle::new(4, 1.6).expect("in range");
-    let steps = [
-        (false, Some(true), 3_000),
-        (true, None, 4_000),
-        (false, Some(true), 3_000),
-        (false, Some(false), 2_000),
-        (false, Some(false), 1_000),
-        (false, Some(false), 0),
-        (false, Some(false), 0),
-        (true, None, 1_600),
-        (true, None, 3_200),
-        (false, Some(true), 2_200),
-        (false, Some(false), 1_200),
-        (true, None, 2_800),
-        (false, Some(false), 1_800),
-        (true, None, 3_400),
-        (false, Some(true), 2_400),
-    ];
-    for (step, (is_success, may_retry, thousandths)) in steps.into_iter().enumerate() {
-        if is_success {
-            throttle.succeeded();
-        } else {
-            throttle.failed();
-        }
-        assert_eq!(throttle.thousandths(), thousandths, "step {step}");
-        if let Some(may_retry) = may_retry {
-            assert_eq!(throttle.try_withdraw(), may_retry, "step {step}");
-        }
-    }
 }

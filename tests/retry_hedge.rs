@@ -1,26 +1,18 @@
 //! Hedged calls, on tokio's paused clock.
 #![cfg(feature = "tokio")]
 
+mod models {
+    pub(crate) mod tokio_clock;
+}
+
 use damper::retry::{Budget, Failure, Hedge, HedgeConfig};
-use damper::{CircuitBreaker, Clock, ManualClock, Quota, RateLimiter};
+use damper::{CircuitBreaker, ManualClock, Quota, RateLimiter};
+use models::tokio_clock::TokioClock;
 use std::cell::Cell;
 use std::future::pending;
 use std::io;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-
-/// Tokio's clock.
-#[derive(Clone, Copy)]
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-    fn frequency(&self) -> u64 {
-        1_000_000_000
-    }
-}
 
 fn hedge(config: HedgeConfig) -> Hedge<TokioClock> {
     Hedge::with_clock(config, TokioClock(Instant::now()))

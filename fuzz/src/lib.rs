@@ -15,6 +15,7 @@
 //! | `forwarding` | whom a request is from | lists of bits, and the truth |
 //! | `grpc_timeout` | `grpc-timeout`, written and read | durations, and the grammar |
 //! | `rate_limit_status` | members of `RateLimit`, well-formed and not | the member with the least left |
+//! | `retry` | calls that are retried, with hints, deadlines and a budget | the rules, and bounds of what is drawn |
 //! | `retry_after` | seconds and dates of `Retry-After` | a calendar that counts days |
 //! | `settings` | every setting of everything | what is allowed by the documentation |
 //!
@@ -40,6 +41,7 @@ mod limiter;
 mod limiter32;
 mod models;
 mod rate_limit_status;
+mod retry;
 mod retry_after;
 mod settings;
 mod store;
@@ -55,6 +57,7 @@ pub use leaky::leaky;
 pub use limiter::limiter;
 pub use limiter32::limiter32;
 pub use rate_limit_status::rate_limit_status;
+pub use retry::retry;
 pub use retry_after::retry_after;
 pub use settings::settings;
 pub use store::store;
@@ -64,7 +67,7 @@ pub use windows::windows;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     ("breaker", |bytes| run(bytes, breaker)),
     ("breaker32", |bytes| run(bytes, breaker32)),
     ("crowded", |bytes| run(bytes, crowded)),
@@ -75,6 +78,7 @@ pub const TARGETS: [Target; 14] = [
     ("limiter", |bytes| run(bytes, limiter)),
     ("limiter32", |bytes| run(bytes, limiter32)),
     ("rate_limit_status", |bytes| run(bytes, rate_limit_status)),
+    ("retry", |bytes| run(bytes, retry)),
     ("retry_after", retry_after),
     ("settings", |bytes| run(bytes, settings)),
     ("store", |bytes| run(bytes, store)),

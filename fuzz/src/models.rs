@@ -1,5 +1,7 @@
 //! The slow models, which the property tests use too.
 
+#[path = "../../tests/models/backoff.rs"]
+pub(crate) mod backoff;
 #[path = "../../tests/models/breaker.rs"]
 pub(crate) mod breaker;
 #[path = "../../tests/models/bucket.rs"]

@@ -1,7 +1,14 @@
 //! Facts about other projects' behaviour, as vector files, run against damper. See `vectors/README.md`.
+//!
+//! | suites of `grpc.json` that are marked `must` | tests |
+//! |---|---|
+//! | `timeout_encode_go`, `timeout_decode_ok`, `timeout_decode_clamp`, `timeout_decode_errors`, `timeout_decode_strict_extra` | `grpc.rs` |
+//! | `throttle_basic`, `throttle_end_to_end_go`, `pushback`, `backoff_bounds` | `grpc_retry.rs` |
+//! | `deadline_propagation` | `tonic_deadline.rs`; its step about a retry in `grpc_retry.rs` |
 
 #[cfg(feature = "alloc")]
 mod gobreaker;
 #[cfg(feature = "http")]
 mod grpc;
+mod grpc_retry;
 mod x_time_rate;

@@ -19,6 +19,7 @@ mod limit;
 mod lru;
 mod memory;
 mod report;
+mod retry;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
@@ -43,9 +44,16 @@ struct Options {
 }
 
 fn contests() -> impl Iterator<Item = &'static Contest> {
-    [limit::CONTESTS, breaker::CONTESTS, keyed::CONTESTS, layer::CONTESTS, lru::CONTESTS, floor::CONTESTS]
-        .into_iter()
-        .flatten()
+    let groups = [
+        limit::CONTESTS,
+        breaker::CONTESTS,
+        retry::CONTESTS,
+        keyed::CONTESTS,
+        layer::CONTESTS,
+        lru::CONTESTS,
+        floor::CONTESTS,
+    ];
+    groups.into_iter().flatten()
 }
 
 /// The names of all rows.

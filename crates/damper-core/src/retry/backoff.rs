@@ -152,11 +152,7 @@ impl Backoff {
         while step < retry && delay < self.longest && delay > 0 {
             let next = match self.growth {
                 Growth::Constant | Growth::Exponential(THOUSAND) => break,
-                Growth::Exponential(thousandths) => {
-                    // Below 2^63 times 10^6.
-                    let product = (delay as u128 * thousandths as u128).div_ceil(THOUSAND as u128);
-                    if product > LONGEST as u128 { LONGEST } else { product as u64 }
-                }
+                Growth::Exponential(thousandths) => grown(delay, thousandths),
                 // F(1) and F(2) are both 1.
                 Growth::Fibonacci => delay.saturating_add(previous),
             };
@@ -166,6 +162,17 @@ impl Backoff {
         }
         if delay < self.longest { delay } else { self.longest }
     }
+}
+
+/// A delay times a factor in thousandths, rounded up; at most [`LONGEST`].
+const fn grown(delay: u64, thousandths: u32) -> u64 {
+    // Nearly every delay fits, and a division of 128 bits takes ten times as long.
+    if let Some(product) = delay.checked_mul(thousandths as u64) {
+        return product.div_ceil(THOUSAND as u64);
+    }
+    // Below 2^63 times 10^6.
+    let product = (delay as u128 * thousandths as u128).div_ceil(THOUSAND as u128);
+    if product > LONGEST as u128 { LONGEST } else { product as u64 }
 }
 
 impl Default for Backoff {

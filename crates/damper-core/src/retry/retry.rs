@@ -245,9 +245,9 @@ impl<C: Clock + Clone, B, V> Retry<C, B, V> {
             #[cfg(feature = "std")]
             Seeding::Random => random::draw(),
             Seeding::Caller(seed) => {
-                // Calls that begin at the same tick run on different stacks, or in different places of one.
+                // Calls that begin at the same tick run on different stacks, or one after the other.
                 let place = core::ptr::from_ref(&seed).addr() as u64;
-                random::scatter(seed ^ random::scatter(place, 0), self.clock.now())
+                random::scatter(seed ^ random::scatter(place, random::ordinal()), self.clock.now())
             }
         }
     }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`draw`] | the operating system, through the keys of std's `RandomState` | `std` |
 //! | [`scatter`] | two numbers of the caller's, mixed by the finalizer of splitmix64; not unpredictable | always |
+//! | [`ordinal`] | a count of its calls: not random, but another one each time | always |
 //! | [`SplitMix`] | a seed: one number after the other; not unpredictable | always |
 //! | [`shared_next`] | the same, for threads that share its state | always |
 //! | [`below`] | turns any of them into a number below a bound | always |
@@ -26,6 +27,31 @@ pub(crate) fn draw() -> u64 {
 pub(crate) const fn scatter(place: u64, time: u64) -> u64 {
     // Rotated by half, so that the low bits of the two, which differ most, do not meet.
     mix(place ^ time.rotate_left(32))
+}
+
+/// Returns another number each time, for a thread: with a [place](scatter) on its stack it tells apart what begins at the same
+/// tick.
+#[cfg(feature = "std")]
+#[inline]
+pub(crate) fn ordinal() -> u64 {
+    use core::cell::Cell;
+    std::thread_local! {
+        static CALLS: Cell<u64> = const { Cell::new(0) };
+    }
+    CALLS.with(|calls| calls.replace(calls.get().wrapping_add(1)))
+}
+
+/// Returns another number each time, for a thread: with a [place](scatter) on its stack it tells apart what begins at the same
+/// tick.
+#[cfg(not(feature = "std"))]
+#[inline]
+pub(crate) fn ordinal() -> u64 {
+    use crate::sync::{AtomicU32, Ordering};
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    // ORDERING: Relaxed: publishes nothing. Threads that read the same number at once run on different stacks.
+    let calls = CALLS.load(Ordering::Relaxed);
+    CALLS.store(calls.wrapping_add(1), Ordering::Relaxed);
+    calls.into()
 }
 
 /// The generator splitmix64 (Steele, Lea and Flood, 2014): for jitter, not for secrets.

@@ -215,15 +215,6 @@ impl TokenLine {
         (self.tokens(back), word.wrapping_sub(back))
     }
 
-    /// The word after giving back so many thousandths of a token; a full bucket gets no fuller.
-    #[inline]
-    pub(crate) const fn give_back_thousandths(&self, word: u64, at: u64, thousandths: u32) -> u64 {
-        let missing = Self::debt(word, at);
-        // Rounded down. Below 2^32 · 2^28, as there are at most 28 bits of fraction.
-        let back = self.units(thousandths) / 1_000;
-        word.wrapping_sub(if back < missing { back } else { missing })
-    }
-
     /// The word after reserving `n` tokens, which may lead into debt but for no longer than `longest`.
     #[inline]
     pub(crate) fn reserve(&self, word: u64, at: u64, n: u32, longest: Ticks) -> Result<u64, TakeError> {

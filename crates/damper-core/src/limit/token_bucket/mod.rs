@@ -138,21 +138,11 @@ impl TokenBucket {
         })
     }
 
-    /// Gives back `n` tokens that were taken and held, and that nobody used.
-    pub(super) fn give_back(&self, n: u32, clock: &impl Clock) {
+    /// Gives back `n` tokens that were taken and held, and that nobody used, as far as there is room for them.
+    pub(crate) fn give_back(&self, n: u32, clock: &impl Clock) {
         self.word.decide(clock, |&Observed { ref line, word, at, .. }| match line.give_back(word, at, n) {
             (_, same) if same == word => Step::Keep(()),
             (_, after) => Step::Put(after, ()),
-        });
-    }
-
-    /// Gives back so many thousandths of a token, as far as there is room for them.
-    pub(crate) fn give_back_thousandths(&self, thousandths: u32, clock: &impl Clock) {
-        self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
-            match line.give_back_thousandths(word, at, thousandths) {
-                same if same == word => Step::Keep(()),
-                after => Step::Put(after, ()),
-            }
         });
     }
 

@@ -43,9 +43,11 @@ impl RetryBudgetConfig {
         RetryBudgetConfigBuilder { config: Self::DEFAULT, ratio: 0.2 }
     }
 
-    /// The quota of the floor and the reserve.
-    pub(super) const fn bucket(&self) -> Quota {
-        Quota::per_second(self.floor).burst(self.reserve)
+    /// The quota of the floor and the reserve, in tokens of which a retry takes so many.
+    pub(super) const fn bucket(&self, tokens_per_retry: u32) -> Quota {
+        let (floor, reserve) =
+            (self.floor.saturating_mul(tokens_per_retry), self.reserve.saturating_mul(tokens_per_retry));
+        Quota::per_second(floor).burst(reserve)
     }
 }
 

@@ -1,6 +1,5 @@
 //! A bucket that calls fill.
 
-use super::ratio::Ratio;
 use super::{Budget, RetryBudgetConfig};
 use crate::limit::{Algorithm, TokenBucket};
 use crate::sync::const_unless_loom;
@@ -10,7 +9,8 @@ use crate::time::{Clock, DefaultClock};
 ///
 /// In any interval `T` the retries are at most `reserve + floor · T + ratio · (calls that began in T)`, whatever the
 /// threads. That is stricter than a [`RetryBudget`](super::RetryBudget): what calls bring while the bucket is full is
-/// lost, so nothing is saved up before an incident but the reserve. With a reserve of 0 no retry is ever allowed.
+/// lost, so nothing is saved up before an incident but the reserve. With a reserve of 0 no retry is ever allowed. Reserve
+/// and floor hold for at least 4,294,967 retries; what is set beyond that may have no effect.
 ///
 /// # Examples
 ///
@@ -28,8 +28,10 @@ use crate::time::{Clock, DefaultClock};
 /// ```
 #[derive(Debug)]
 pub struct RetryBucket<C = DefaultClock> {
+    /// In the largest token of which a deposit and a retry are whole numbers, so that no deposit is rounded.
     bucket: TokenBucket,
-    ratio: Ratio,
+    deposit: u32,
+    withdrawal: u32,
     clock: C,
 }
 
@@ -49,7 +51,8 @@ impl<C: Clock> RetryBucket<C> {
         /// Creates a full bucket on a clock of your own. A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(config: RetryBudgetConfig, clock: C) -> Self {
-            Self { bucket: TokenBucket::new(config.bucket()), ratio: config.ratio, clock }
+            let (deposit, withdrawal) = config.ratio.in_units();
+            Self { bucket: TokenBucket::new(config.bucket(withdrawal)), deposit, withdrawal, clock }
         }
     }
 }
@@ -58,12 +61,12 @@ impl<C: Clock> Budget for RetryBucket<C> {
     /// Fills the bucket by the ratio.
     #[inline]
     fn began(&self) {
-        self.bucket.give_back_thousandths(self.ratio.thousandths(), &self.clock);
+        self.bucket.give_back(self.deposit, &self.clock);
     }
 
-    /// Takes a token.
+    /// Takes a retry.
     #[inline]
     fn try_withdraw(&self) -> bool {
-        self.bucket.take_revocably(1, &self.clock).is_ok()
+        self.bucket.take_revocably(self.withdrawal, &self.clock).is_ok()
     }
 }

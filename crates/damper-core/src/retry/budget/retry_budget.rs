@@ -155,7 +155,7 @@ impl<C: Clock> RetryBudget<C> {
                 slice: Micros::of_duration(config.ttl).div_ceil(2),
                 deposit,
                 withdrawal,
-                bucket: TokenBucket::new(config.bucket()),
+                bucket: TokenBucket::new(config.bucket(1)),
                 clock,
             }
         }

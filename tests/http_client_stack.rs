@@ -1,0 +1,172 @@
+//! The layers of a client together, in the order that the guide draws, over real sockets:
+//! deadline, breaker, retry, transport.
+#![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
+
+#[path = "http/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod support;
+
+use bytes::Bytes;
+use damper::http::{
+    CircuitBreakerLayer, ClientDeadlineLayer, ResponseHead, RetryLayer, TimeoutUnit, TransientFailures,
+};
+use damper::retry::{GaveUp, Jitter};
+use damper::{Backoff, BreakerConfig, CircuitBreaker, CircuitOpen, DeadlineExceeded, Retry, RetryError, State};
+use futures_util::{StreamExt, stream};
+use http::{HeaderName, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Empty, StreamBody};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use std::convert::Infallible;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use support::{Upstream, serve};
+use tower::{Service, ServiceBuilder, ServiceExt};
+
+const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
+const DEADLINE: Duration = Duration::from_millis(600);
+/// Between two attempts.
+const WAIT: Duration = Duration::from_millis(150);
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+fn transport() -> Client<HttpConnector, Empty<Bytes>> {
+    Client::builder(TokioExecutor::new()).build_http()
+}
+
+fn retry(attempts: u32, wait: Duration) -> Retry {
+    Retry::new(attempts).backoff(Backoff::constant(wait).jitter(Jitter::None))
+}
+
+fn request(server: SocketAddr) -> Request<Empty<Bytes>> {
+    Request::get(format!("http://{server}/")).body(Empty::new()).unwrap()
+}
+
+/// The timeouts that came to a server, in milliseconds.
+type Timeouts = Arc<Mutex<Vec<u64>>>;
+
+/// A server that is not ready for so many requests. Then it sends a head and one frame, and nothing else.
+async fn stalling_after(failures: usize) -> (SocketAddr, Timeouts) {
+    let timeouts = Timeouts::default();
+    let seen = Arc::clone(&timeouts);
+    let address = serve(move |_| {
+        let seen = Arc::clone(&seen);
+        hyper::service::service_fn(move |request: Request<Incoming>| {
+            let mut seen = seen.lock().unwrap();
+            seen.push(request.headers()[TIMEOUT].to_str().unwrap().parse().unwrap());
+            let status = if seen.len() <= failures { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+            let frames = stream::iter([Ok::<_, Infallible>(Frame::data(Bytes::from("first")))]);
+            let body = StreamBody::new(frames.chain(stream::pending()));
+            std::future::ready(Ok::<_, Infallible>(Response::builder().status(status).body(body).unwrap()))
+        })
+    })
+    .await;
+    (address, timeouts)
+}
+
+/// Two attempts fail, and the third one's body stalls: there is no timeout of the body alone that could start anew.
+#[tokio::test]
+async fn retried_call_and_its_body_share_one_deadline() {
+    let (server, timeouts) = stalling_after(2).await;
+    let mut client = ServiceBuilder::new()
+        .layer(ClientDeadlineLayer::new(DEADLINE).header(TIMEOUT, TimeoutUnit::Milliseconds))
+        .layer(RetryLayer::new(retry(3, WAIT)))
+        .service(transport());
+    let began = Instant::now();
+    let response = client.ready().await.unwrap().call(request(server)).await.unwrap();
+    assert_eq!((response.status(), timeouts.lock().unwrap().len()), (StatusCode::OK, 3));
+    assert!(began.elapsed() >= 2 * WAIT);
+    let mut body = response.into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "first");
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert_eq!(DeadlineExceeded::find_in(&*error).unwrap().specified(), DEADLINE);
+    let elapsed = began.elapsed();
+    assert!(elapsed >= DEADLINE && elapsed < DEADLINE + WAIT, "{elapsed:?}");
+}
+
+/// A second layer of deadlines below the retry tells the server what is left at each attempt.
+#[tokio::test]
+async fn each_attempt_sends_what_is_left() {
+    let (server, timeouts) = stalling_after(2).await;
+    let retrying = RetryLayer::new(retry(3, WAIT)).when(|response: Result<&ResponseHead, &BoxError>| {
+        TransientFailures::judge(response.map_err(|error| &**error as &(dyn Error + 'static)))
+    });
+    let mut client = ServiceBuilder::new()
+        .layer(ClientDeadlineLayer::new(DEADLINE))
+        // Boxed errors are no `Error`s, and so is a `RetryError` of them.
+        .map_err(|error: RetryError<BoxError>| error.into_error().unwrap())
+        .layer(retrying)
+        .layer(ClientDeadlineLayer::propagating().header(TIMEOUT, TimeoutUnit::Milliseconds))
+        .service(transport());
+    client.ready().await.unwrap().call(request(server)).await.unwrap();
+    let timeouts = timeouts.lock().unwrap();
+    let wait = WAIT.as_millis() as u64;
+    assert_eq!(timeouts.len(), 3);
+    assert!(timeouts.windows(2).all(|pair| pair[0] >= pair[1] + wait), "{timeouts:?}");
+}
+
+/// No attempt starts whose wait would pass the deadline: the caller gets the last response at once.
+#[tokio::test]
+async fn retry_that_cannot_end_in_time_is_not_begun() {
+    let upstream = Upstream::start().await;
+    upstream.answer(StatusCode::SERVICE_UNAVAILABLE);
+    let wait = Duration::from_secs(61);
+    let backoff = Backoff::constant(wait).max_delay(wait).jitter(Jitter::None);
+    let mut client = ServiceBuilder::new()
+        .layer(ClientDeadlineLayer::new(Duration::from_secs(60)))
+        .layer(RetryLayer::new(Retry::new(9).backoff(backoff)))
+        .service(transport());
+    let began = Instant::now();
+    let response = client.ready().await.unwrap().call(upstream.request()).await.unwrap();
+    assert_eq!((response.status(), upstream.hits()), (StatusCode::SERVICE_UNAVAILABLE, 1));
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+/// Three attempts that fail are one failure for the breaker outside, and then it costs neither an attempt nor a wait.
+#[tokio::test]
+async fn call_that_used_up_its_retries_is_one_failure() {
+    let upstream = Upstream::start().await;
+    upstream.answer(StatusCode::SERVICE_UNAVAILABLE);
+    let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().failure_threshold(2).build().unwrap()));
+    let mut client = ServiceBuilder::new()
+        .layer(ClientDeadlineLayer::new(Duration::from_secs(60)))
+        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)))
+        .layer(RetryLayer::new(retry(3, Duration::from_millis(1))))
+        .service(transport());
+    for (calls, state) in [(1, State::Closed), (2, State::Open)] {
+        let response = client.ready().await.unwrap().call(upstream.request()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!((upstream.hits(), breaker.state()), (3 * calls, state));
+    }
+    let error = match client.ready().await {
+        Ok(client) => client.call(upstream.request()).await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(CircuitOpen::find_in(&*error).is_some(), "{error}");
+    assert_eq!(upstream.hits(), 6);
+}
+
+/// A breaker in the wrong place, below the retry: its refusal ends the call at once, without a backoff.
+#[tokio::test]
+async fn open_breaker_below_a_retry_costs_no_backoff() {
+    let upstream = Upstream::start().await;
+    let breaker = Arc::new(CircuitBreaker::default());
+    breaker.force_open();
+    let mut client = ServiceBuilder::new()
+        .layer(RetryLayer::new(retry(3, Duration::from_secs(20))))
+        .layer(CircuitBreakerLayer::new(breaker))
+        .service(transport());
+    let began = Instant::now();
+    let error: RetryError<_> = match client.ready().await {
+        Ok(client) => client.call(upstream.request()).await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert_eq!((error.reason(), upstream.hits()), (GaveUp::NotRetryable, 0));
+    assert!(CircuitOpen::find_in(&error).is_some(), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
