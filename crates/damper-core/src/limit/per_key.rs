@@ -123,7 +123,8 @@ impl PerKey for TokenBucket {
     }
 
     fn roll_back(line: &TokenLine, word: u64, at: u64, n: u32, receipt: u64) -> u64 {
-        // Nobody waits in the table, so tokens can be given back below empty too.
+        // Also below empty, while others wait: `keyed::table::waiting` says what that does to their order. What is given back lies
+        // before the tokens of all waiters, so no stretch of the line is overfull.
         line.take_back(word, at, n, receipt)
     }
 
