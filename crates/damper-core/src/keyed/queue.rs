@@ -1,7 +1,7 @@
 //! Waiting for a key's tokens.
 
-use super::table::{Fingerprint, Reserved, Table};
 use super::KeyedLimiter;
+use super::table::{Fingerprint, Reserved, Table};
 use crate::limit::{Acquire, Denied, Place, Queue, Sealed, TokenBucket};
 use crate::time::Clock;
 use core::fmt;
@@ -29,8 +29,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// with the waiters before it: of waiters with one cost, with as many as tokens were refunded. In any stretch of time since nobody waited, a key is allowed
     /// as many tokens more as were given back in that stretch. Threads wake at once, futures look again within a second.
     ///
-    /// A waiter is paid at the rate of the tier in which it came, also after [`set_tier`](Self::set_tier), unless the key's bucket is out of
-    /// debt before. [`clear`](Self::clear) leaves waiters where they are.
+    /// A move to another tier and [`clear`](Self::clear) leave waiters where they are: a waiter is paid at the rate of the tier in which
+    /// it came. (If that refills nothing, it waits for the key's bucket in the new tier.)
     ///
     /// # Examples
     ///

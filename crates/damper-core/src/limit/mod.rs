@@ -56,8 +56,8 @@ pub use striped::Striped;
 pub(crate) use token_bucket::TokenLine;
 pub use token_bucket::{Reservation, TokenBucket};
 pub use usage::Usage;
-pub use waiting::{Acquire, AcquireFuture, Queue};
 pub(crate) use waiting::Place;
+pub use waiting::{Acquire, AcquireFuture, Queue};
 #[cfg(feature = "futures")]
 pub use waiting::{PacedSink, PacedStream};
 

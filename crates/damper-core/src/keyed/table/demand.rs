@@ -14,13 +14,7 @@ pub(super) trait Demand<A: KeyedAlgorithm>: Copy {
     fn tokens(self) -> u32;
 
     /// The word after it, and the answer; or the refusal.
-    fn decide(
-        self,
-        line: &A::Line,
-        word: u64,
-        at: u64,
-        clock: &impl Clock,
-    ) -> Result<(u64, Self::Answer), Denied>;
+    fn decide(self, line: &A::Line, word: u64, at: u64, clock: &impl Clock) -> Result<(u64, Self::Answer), Denied>;
 
     /// The same of a bucket whose debt another key left.
     fn decide_on_inherited(

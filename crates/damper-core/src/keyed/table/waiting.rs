@@ -26,8 +26,9 @@
 //! - A slot that is below empty is not idle, so it changes its owner only under `EvictLeastIndebted`, and only for a key of a tier
 //!   that has room for that debt: a newcomer is never put in line behind another key's debt. After that, and after `clear`, rule 2 is silent: a waiter knows its
 //!   owner by the slot and the version in its word. It keeps its position, and is ready no later than it was told.
-//! - A move to another tier keeps the time that a debt takes to be repaid. So waiters keep their positions on the line of the tier in which they
-//!   came, and rule 2 looks at the word on the line of the tier in which the key is.
+//! - A move to another tier keeps the time that a debt takes to be repaid, not the number of tokens. So waiters keep their
+//!   positions on the line of the tier in which they came, and rule 2 is silent. Where their tier refills nothing, a move keeps the
+//!   number of tokens: then rule 2 alone lets them act, on the line of the new tier.
 //! - A key without a slot waits in its shared bucket, by rule 1: only a cancelled wait and a roll-back move that word back. When the key gets a slot, it takes the
 //!   debt along, and so comes after its waiters.
 
@@ -101,8 +102,10 @@ impl Table<TokenBucket> {
             return Some(Duration::ZERO);
         }
         let (by_position, frequency) = self.passes_in(reserved, clock);
-        let wait =
-            if by_position == Ticks::ZERO { Ticks::ZERO } else { by_position.min(self.leaves_debt_in(reserved, clock)) };
+        let wait = match by_position {
+            Ticks::ZERO => Ticks::ZERO,
+            wait => wait.min(self.leaves_debt_in(reserved, wait, clock)),
+        };
         wait.duration(frequency)
     }
 
@@ -119,13 +122,15 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// The time until the key's bucket is not below empty, unless more is taken; for ever, if its slot is another's by now.
-    fn leaves_debt_in(&self, reserved: &Reserved<'_>, clock: &impl Clock) -> Ticks {
+    /// The time until the key's bucket is not below empty, unless more is taken; for ever, if its slot is another's by now, or its
+    /// tokens are counted in those of another tier.
+    fn leaves_debt_in(&self, reserved: &Reserved<'_>, by_position: Ticks, clock: &impl Clock) -> Ticks {
         let Origin::Slot(slot, taken) = reserved.origin else { return Ticks::NEVER };
         let spin_wait = SpinWait::new();
         // The word is not read again afterwards: what others take later lies behind it.
         while let Some(word) = slot.word_of(reserved.key)
             && word.has_owner_of(taken)
+            && (word.tier() == reserved.tier || by_position == Ticks::NEVER)
         {
             if let Some((line, at, full)) = self.look(word, clock) {
                 return line.ready_in(full, at);

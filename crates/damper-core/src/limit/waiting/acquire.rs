@@ -4,11 +4,11 @@
 use super::Place;
 use super::{AcquireFuture, Queue};
 use crate::limit::Denied;
+use crate::time::Sleep;
 #[cfg(feature = "tokio")]
 use crate::time::TokioSleep;
 #[cfg(feature = "std")]
 use crate::time::random;
-use crate::time::Sleep;
 use core::time::Duration;
 
 /// How to wait for tokens: how many, for how long at most, and with what jitter. Made by
