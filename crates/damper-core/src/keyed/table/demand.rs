@@ -9,21 +9,33 @@ use core::time::Duration;
 
 /// What a call asks of a bucket: to take tokens that are there, or to take them in advance.
 pub(super) trait Demand<A: KeyedAlgorithm>: Copy {
-    type Answer;
+    /// What the bucket says when it allows it.
+    type Allowed;
+
+    type Answer<'a>;
 
     fn tokens(self) -> u32;
 
-    /// The word after it, and the answer; or the refusal.
-    fn decide(self, line: &A::Line, word: u64, at: u64, clock: &impl Clock) -> Result<(u64, Self::Answer), Denied>;
-
-    /// The same of a bucket whose debt another key left.
-    fn decide_on_inherited(
+    /// The word after it; or the refusal. `debtor` took what the bucket owes already.
+    fn decide(
         self,
         line: &A::Line,
         word: u64,
         at: u64,
+        debtor: Debtor,
         clock: &impl Clock,
-    ) -> Result<(u64, Self::Answer), Denied>;
+    ) -> Result<(u64, Self::Allowed), Denied>;
+
+    fn answer(allowed: Self::Allowed, taken: Taken<'_>) -> Self::Answer<'_>;
+}
+
+/// Who took what a bucket owes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Debtor {
+    /// The key that asks, and those that share its bucket.
+    Itself,
+    /// The key that had the slot before.
+    Another,
 }
 
 /// Takes `n` tokens that are there.
@@ -33,26 +45,35 @@ pub(super) struct Check {
 }
 
 impl<A: KeyedAlgorithm> Demand<A> for Check {
-    type Answer = Allowed;
+    type Allowed = Allowed;
+    type Answer<'a> = (Allowed, Receipt);
 
     fn tokens(self) -> u32 {
         self.n
     }
 
-    #[inline]
-    fn decide(self, line: &A::Line, word: u64, at: u64, clock: &impl Clock) -> Result<(u64, Allowed), Denied> {
-        A::take(line, word, at, self.n, clock)
-    }
-
-    #[inline]
-    fn decide_on_inherited(
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn decide(
         self,
         line: &A::Line,
         word: u64,
         at: u64,
+        _: Debtor,
         clock: &impl Clock,
     ) -> Result<(u64, Allowed), Denied> {
         A::take(line, word, at, self.n, clock)
+    }
+
+    #[inline]
+    fn answer(allowed: Allowed, Taken { after, at, tier, origin }: Taken<'_>) -> (Allowed, Receipt) {
+        let source = match origin {
+            Origin::Nothing => Source::Nothing,
+            Origin::Slot(..) => Source::Slot,
+            Origin::Shared { clears } => Source::Shared { clears },
+        };
+        // There are at most 16 tiers.
+        (allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })
     }
 }
 
@@ -64,26 +85,27 @@ pub(super) struct Reserve {
 }
 
 impl Demand<TokenBucket> for Reserve {
-    type Answer = ();
+    type Allowed = ();
+    type Answer<'a> = Taken<'a>;
 
     fn tokens(self) -> u32 {
         self.n
     }
 
-    fn decide(self, line: &TokenLine, word: u64, at: u64, _: &impl Clock) -> Result<(u64, ()), Denied> {
-        let longest = self.longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency()));
+    fn decide(self, line: &TokenLine, word: u64, at: u64, debtor: Debtor, _: &impl Clock) -> Result<(u64, ()), Denied> {
+        let longest = match debtor {
+            Debtor::Itself => self.longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency())),
+            // No key waits behind another: tokens that are not there at once are refused.
+            Debtor::Another => Ticks::ZERO,
+        };
         match line.reserve(word, at, self.n, longest) {
             Ok(after) => Ok((after, ())),
             Err(error) => Err(Denied::new(line, word, at, error)),
         }
     }
 
-    /// No key waits in the place of another: tokens that are not there at once are refused.
-    fn decide_on_inherited(self, line: &TokenLine, word: u64, at: u64, _: &impl Clock) -> Result<(u64, ()), Denied> {
-        match line.take(word, at, self.n) {
-            Ok(after) => Ok((after, ())),
-            Err(error) => Err(Denied::new(line, word, at, error)),
-        }
+    fn answer((): (), taken: Taken<'_>) -> Taken<'_> {
+        taken
     }
 }
 
@@ -104,18 +126,4 @@ pub(super) enum Origin<'a> {
     Slot(&'a Slot, SlotWord),
     /// Those of the key's shared bucket, which had been cleared so many times.
     Shared { clears: u32 },
-}
-
-impl Taken<'_> {
-    /// What `roll_back` needs.
-    #[inline]
-    pub(super) fn receipt<A: KeyedAlgorithm>(&self) -> Receipt {
-        let source = match self.origin {
-            Origin::Nothing => Source::Nothing,
-            Origin::Slot(..) => Source::Slot,
-            Origin::Shared { clears } => Source::Shared { clears },
-        };
-        // There are at most 16 tiers.
-        Receipt { at: A::receipt(self.after, self.at), tier: self.tier as u8, source }
-    }
 }

@@ -65,6 +65,7 @@ impl Locks {
     }
 
     /// The lock of a shared bucket, and of the keys that would share it.
+    #[inline]
     pub(super) fn of(&self, bucket: usize) -> &Guarded<Counts> {
         &self.part(bucket).counts
     }
@@ -76,6 +77,7 @@ impl Locks {
     }
 
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one lock only"))]
+    #[inline]
     fn part(&self, bucket: usize) -> &Part {
         match self {
             Self::One(part) => part,

@@ -39,7 +39,7 @@ use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{Guarded, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
-use demand::{Check, Demand, Origin, Taken};
+use demand::{Check, Debtor, Demand, Origin, Taken};
 use shared::SharedBuckets;
 use slots::{Slot, SlotWord, Slots};
 #[cfg(feature = "alloc")]
@@ -322,8 +322,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         clock: &impl Clock,
         tier: impl FnOnce() -> usize,
     ) -> Option<TakeResult> {
-        let taken = self.first_sight(key, Check { n }, clock, tier)?;
-        Some(taken.map(|(allowed, taken)| (allowed, taken.receipt::<A>())))
+        self.first_sight(key, Check { n }, clock, tier)
     }
 
     /// Gives back what was taken, less what has been refilled since.

@@ -7,7 +7,7 @@ use super::fingerprint::Fingerprint;
 use super::locks::Counts;
 use super::shared::{Share, SharedDebt};
 use super::slots::{Set, Slot, SlotWord, WAYS};
-use super::{Demand, Origin, Table, Taken};
+use super::{Debtor, Demand, Origin, Table, Taken};
 use crate::limit::{Denied, KeyedAlgorithm, Owed};
 use crate::quota::Line;
 use crate::sync::SpinWait;
@@ -59,15 +59,16 @@ impl<'a> Candidate<'a> {
 
     /// Gives the slot to a newcomer whose bucket starts with the word `before`, if that leaves enough tokens. `None` if another
     /// thread changed the slot.
-    fn take_over<A: KeyedAlgorithm, T>(
+    fn take_over<A: KeyedAlgorithm, D: Demand<A>>(
         &self,
         key: Fingerprint,
-        &Reading { tier, line, at, .. }: &Reading<'_, A::Line, impl Clock>,
+        demand: D,
+        &Reading { tier, line, at, clock }: &Reading<'_, A::Line, impl Clock>,
         before: u64,
+        debtor: Debtor,
         counts: &mut Counts,
-        decide: impl Fn(&A::Line, u64, u64) -> Result<(u64, T), Denied>,
-    ) -> Option<Result<(T, Taken<'a>), Denied>> {
-        let (after, answer) = match decide(line, before, at) {
+    ) -> Option<Result<D::Answer<'a>, Denied>> {
+        let (after, allowed) = match demand.decide(line, before, at, debtor, clock) {
             Ok(taken) => taken,
             Err(denied) => {
                 counts.refused_newcomers += 1;
@@ -84,7 +85,7 @@ impl<'a> Candidate<'a> {
             }
             origin = Origin::Slot(self.slot, claim.publish(Some(key), tier, after));
         }
-        Some(Ok((answer, Taken { after, at, tier, origin })))
+        Some(Ok(D::answer(allowed, Taken { after, at, tier, origin })))
     }
 }
 
@@ -127,7 +128,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         demand: D,
         clock: &impl Clock,
         tier: impl FnOnce() -> usize,
-    ) -> Option<Result<(D::Answer, Taken<'_>), Denied>> {
+    ) -> Option<Result<D::Answer<'_>, Denied>> {
         let share = self.shared.share_of(key);
         self.shared.lock(share).write(|counts| self.first_sight_locked(key, share, tier(), demand, clock, counts))
     }
@@ -140,7 +141,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         demand: D,
         clock: &impl Clock,
         counts: &mut Counts,
-    ) -> Option<Result<(D::Answer, Taken<'_>), Denied>> {
+    ) -> Option<Result<D::Answer<'_>, Denied>> {
         let spin_wait = SpinWait::new();
         loop {
             if self.slots.slot_of(key).is_some() {
@@ -162,7 +163,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         demand: D,
         clock: &impl Clock,
         counts: &mut Counts,
-    ) -> Option<Result<(D::Answer, Taken<'_>), Denied>> {
+    ) -> Option<Result<D::Answer<'_>, Denied>> {
         let (tier, quota) = self.tiers.at(|| tier);
         let others = self.shared.debt_in_other_tiers::<A>(share, tier, &self.tiers, clock);
         let (epoch, line) = quota.read::<A::Line>(clock);
@@ -179,17 +180,17 @@ impl<A: KeyedAlgorithm> Table<A> {
             return None;
         }
         let debt = || share.debt::<A>(&line, at, shared, others, clock);
-        let of_its_own = |line: &A::Line, word, at| demand.decide(line, word, at, clock);
-        let of_anothers = |line: &A::Line, word, at| demand.decide_on_inherited(line, word, at, clock);
         match self.when_full {
             WhenFull::SharedOverflow if candidate.is_idle() => {
                 // The key may have spent of its shared bucket, and takes that debt along; the slot's owner owes nothing.
-                candidate.take_over::<A, _>(key, &now, debt().of_key, counts, of_its_own)
+                candidate.take_over::<A, D>(key, demand, &now, debt().of_key, Debtor::Itself, counts)
             }
-            _ if candidate.is_idle() => candidate.take_over::<A, _>(key, &now, candidate.inherited, counts, of_its_own),
-            WhenFull::SharedOverflow => Some(self.take_shared(share, &now, debt(), counts, of_its_own)),
+            _ if candidate.is_idle() => {
+                candidate.take_over::<A, D>(key, demand, &now, candidate.inherited, Debtor::Itself, counts)
+            }
+            WhenFull::SharedOverflow => Some(self.take_shared(share, demand, &now, debt(), counts)),
             WhenFull::EvictLeastIndebted => {
-                candidate.take_over::<A, _>(key, &now, candidate.inherited, counts, of_anothers)
+                candidate.take_over::<A, D>(key, demand, &now, candidate.inherited, Debtor::Another, counts)
             }
             WhenFull::DenyNew if Self::takes_tokens(demand.tokens(), &now) => {
                 counts.refused_newcomers += 1;
@@ -199,7 +200,7 @@ impl<A: KeyedAlgorithm> Table<A> {
             // What is always allowed, or never.
             WhenFull::DenyNew => {
                 let everything = A::owing(&line, at, Owed::EVERYTHING);
-                candidate.take_over::<A, _>(key, &now, everything, counts, of_anothers)
+                candidate.take_over::<A, D>(key, demand, &now, everything, Debtor::Another, counts)
             }
         }
     }
@@ -260,21 +261,21 @@ impl<A: KeyedAlgorithm> Table<A> {
     }
 
     /// Takes tokens from the shared bucket of a key that gets no slot.
-    fn take_shared<T>(
+    fn take_shared<D: Demand<A>>(
         &self,
         share: Share,
-        &Reading { tier, line, at, .. }: &Reading<'_, A::Line, impl Clock>,
+        demand: D,
+        &Reading { tier, line, at, clock }: &Reading<'_, A::Line, impl Clock>,
         debt: SharedDebt,
         counts: &mut Counts,
-        decide: impl Fn(&A::Line, u64, u64) -> Result<(u64, T), Denied>,
-    ) -> Result<(T, Taken<'_>), Denied> {
+    ) -> Result<D::Answer<'_>, Denied> {
         counts.overflows += 1;
-        let (after, answer) = decide(line, debt.all, at)?;
+        let (after, allowed) = demand.decide(line, debt.all, at, Debtor::Itself, clock)?;
         let mut origin = Origin::Nothing;
         if after != debt.all {
             self.shared.store(share, tier, debt.spent(after));
             origin = Origin::Shared { clears: counts.clears };
         }
-        Ok((answer, Taken { after, at, tier, origin }))
+        Ok(D::answer(allowed, Taken { after, at, tier, origin }))
     }
 }

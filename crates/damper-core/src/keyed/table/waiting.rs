@@ -34,7 +34,7 @@
 
 use super::demand::{Demand, Reserve};
 use super::fingerprint::Fingerprint;
-use super::{Origin, Table, Taken};
+use super::{Debtor, Origin, Table, Taken};
 use crate::limit::{Denied, TokenBucket, TokenLine};
 use crate::quota::Line;
 use crate::sync::SpinWait;
@@ -70,11 +70,8 @@ impl Table<TokenBucket> {
     ) -> Result<Reserved<'_>, Denied> {
         let demand = Reserve { n, longest };
         loop {
-            let taken = self.reserve_in_slot(key, demand, clock).or_else(|| {
-                let taken = self.first_sight(key, demand, clock, &tier)?;
-                Some(taken.map(|((), taken)| taken))
-            });
-            if let Some(taken) = taken {
+            let in_slot = self.reserve_in_slot(key, demand, clock);
+            if let Some(taken) = in_slot.or_else(|| self.first_sight(key, demand, clock, &tier)) {
                 return taken.map(|taken| Reserved::new(key, n, taken));
             }
         }
@@ -87,12 +84,14 @@ impl Table<TokenBucket> {
         demand: Reserve,
         clock: &impl Clock,
     ) -> Option<Result<Taken<'a>, Denied>> {
-        self.visit_slot(key, clock, |slot, seen, line, word, at| match demand.decide(line, word, at, clock) {
-            Ok((after, ())) => {
-                let origin = if after == word { Origin::Nothing } else { Origin::Slot(slot, seen.at_level(after)) };
-                (after, Ok(Taken { after, at, tier: seen.tier(), origin }))
+        self.visit_slot(key, clock, |slot, seen, line, word, at| {
+            match demand.decide(line, word, at, Debtor::Itself, clock) {
+                Ok((after, ())) => {
+                    let origin = if after == word { Origin::Nothing } else { Origin::Slot(slot, seen.at_level(after)) };
+                    (after, Ok(Taken { after, at, tier: seen.tier(), origin }))
+                }
+                Err(denied) => (word, Err(denied)),
             }
-            Err(denied) => (word, Err(denied)),
         })
     }
 
