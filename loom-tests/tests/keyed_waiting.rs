@@ -55,8 +55,9 @@ fn cancelled_waiter_of_a_key_keeps_others_in_place_model(last_first: bool) {
     assert!(given_back <= if last_first { 2 } else { 1 });
 }
 
-/// A waiter is cancelled while the limiter is cleared, and its key comes back to owe as much as before: but for its version the
-/// word is the same again, and nothing of the new debt is given back. [A version that stays when a slot is claimed.]
+/// A waiter is cancelled while the limiter is cleared, and its key comes back to owe as much as before: but for its
+/// version the word is the same again, and nothing of the new debt is given back. [A version that stays when a slot is
+/// claimed.]
 #[test]
 fn cancel_beside_clear_gives_back_only_its_own() {
     check_preemptions(2, || {
@@ -108,8 +109,8 @@ fn waiter_keeps_its_place_beside_a_newcomer_model(when_full: WhenFull) {
     assert_eq!(limits.len(), 4);
 }
 
-/// Two threads come for a key that neither has seen: it has one slot, and each has a place of its own. [`first_sight` without
-/// looking again for a slot under the lock.]
+/// Two threads come for a key that neither has seen: it has one slot, and each has a place of its own. [`first_sight`
+/// without looking again for a slot under the lock.]
 #[test]
 fn concurrent_first_waiters_have_a_place_each() {
     check_preemptions(3, || {
@@ -149,7 +150,8 @@ fn gives_back(change: fn(&Limits)) {
     });
 }
 
-/// A thread blocks for a token of a key that never drips in, while it is given back: the thread is woken, whatever it was about to do.
+/// A thread blocks for a token of a key that never drips in, while it is given back: the thread is woken, whatever it
+/// was about to do.
 /// [A refund that notifies no thread, or notifies before it moves the word; without the fence, there or in the waiter.]
 #[test]
 fn refund_wakes_a_waiter_of_a_key() {
@@ -175,8 +177,8 @@ fn tier_change_wakes_a_waiter_of_a_key() {
     gives_back(|limits| limits.set_tier(&A, 1).unwrap());
 }
 
-/// A token is given back and reserved at once, and then that place is given up, while a thread blocks for a token: it is woken by the
-/// one or the other. [A cancel that notifies no thread.]
+/// A token is given back and reserved at once, and then that place is given up, while a thread blocks for a token: it is
+/// woken by the one or the other. [A cancel that notifies no thread.]
 #[test]
 fn cancel_wakes_a_waiter_of_a_key() {
     check_preemptions(2, || {
@@ -197,7 +199,8 @@ fn cancel_wakes_a_waiter_of_a_key() {
     });
 }
 
-/// A call takes the last token of a key and then gives it back, because the limit of all refuses it. A thread that came between is woken.
+/// A call takes the last token of a key and then gives it back, because the limit of all refuses it. A thread that came
+/// between is woken.
 /// [A roll-back that notifies no thread.]
 #[test]
 fn roll_back_wakes_a_waiter_of_a_key() {

@@ -118,8 +118,8 @@ proptest! {
     }
 }
 
-/// The walk of one key's word, in parts of a token of which one comes with each tick: what is taken moves it up, what is given back
-/// moves it down.
+/// The walk of one key's word, in parts of a token of which one comes with each tick: what is taken moves it up, what is
+/// given back moves it down.
 #[derive(Debug)]
 struct Walk {
     word: u64,
@@ -181,8 +181,8 @@ fn settling() -> impl Strategy<Value = Vec<Settling>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
 
-    /// While tokens are given back, each waiter is ready at the tick of its position, or when the bucket is out of debt; and what
-    /// acts is at most the burst, what comes in, and what was given back, since nobody waited.
+    /// While tokens are given back, each waiter is ready at the tick of its position, or when the bucket is out of debt;
+    /// and what acts is at most the burst, what comes in, and what was given back, since nobody waited.
     #[test]
     fn refunds_keep_waiters_in_the_envelope(
         (period, burst, max_debt) in (1..8u64, 4..8u32, 0..40u32),

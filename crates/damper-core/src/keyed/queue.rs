@@ -10,27 +10,29 @@ use core::time::Duration;
 
 /// Waiting for a key's tokens, first come, first served. Only the token bucket has an order to wait in.
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
-    /// Prepares to wait for `n` tokens of this key, first come, first served: blocking with [`wait`](Acquire::wait), or in a
-    /// future with `.await` (feature `tokio`) or [`sleeping_by`](Acquire::sleeping_by).
+    /// Prepares to wait for `n` tokens of this key, first come, first served: blocking with [`wait`](Acquire::wait), or
+    /// in a future with `.await` (feature `tokio`) or [`sleeping_by`](Acquire::sleeping_by).
     ///
-    /// A waiter takes no memory of the limiter's, however many wait. While anybody waits for a key, checks of that key are
-    /// refused. [`Quota::max_debt`](crate::Quota::max_debt) bounds how many tokens of a key may be waited for, which is ten bursts unless
-    /// set; a caller beyond it is refused at once. Prefer [`within`](Acquire::within) to a timeout around the future, as for
-    /// [`RateLimiter::acquire`](crate::RateLimiter::acquire).
+    /// The limiter stores nothing of a waiter, however many there are. While a caller waits for a key, checks of that
+    /// key are refused. [`Quota::max_debt`](crate::Quota::max_debt) bounds how many tokens of a key may be waited for:
+    /// ten bursts unless set. A caller beyond that is refused at once. Prefer [`within`](Acquire::within) to a timeout
+    /// around the future, as for [`RateLimiter::acquire`](crate::RateLimiter::acquire).
     ///
-    /// Waiters keep their places when other keys come and go. Where the limiter is full of busy keys, a new key waits in its shared
-    /// bucket; under [`WhenFull::DenyNew`](crate::WhenFull::DenyNew) it is refused, and under
+    /// Waiters keep their places when other keys come and go. A new key that finds no slot waits in its shared bucket.
+    /// Under
+    /// [`WhenFull::DenyNew`](crate::WhenFull::DenyNew) it is refused, and under
     /// [`EvictLeastIndebted`](crate::WhenFull::EvictLeastIndebted) it is refused unless its tokens are there at once.
     ///
     /// # Refunds and changes
     ///
-    /// A [`refund`](Self::refund), [`reset`](Self::reset) or larger burst makes waiters ready when the key's bucket is no longer
-    /// below empty. Until then each keeps its place, and a caller that comes after a refund may be served together
-    /// with the waiters before it: of waiters with one cost, with as many as tokens were refunded. In any stretch of time since nobody waited, a key is allowed
-    /// as many tokens more as were given back in that stretch. Threads wake at once, futures look again within a second.
+    /// When a [`refund`](Self::refund), a [`reset`](Self::reset) or a larger burst brings the key's bucket out of debt,
+    /// all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller, who may be
+    /// served together with waiters before it: as many as tokens were refunded, if all take one. From any moment at
+    /// which nobody waited, a key is allowed as many tokens more as were given back since. Threads are woken at once,
+    /// and futures look again within a second.
     ///
-    /// A move to another tier and [`clear`](Self::clear) leave waiters where they are: a waiter is paid at the rate of the tier in which
-    /// it came. (If that refills nothing, it waits for the key's bucket in the new tier.)
+    /// [`set_tier`](Self::set_tier) and [`clear`](Self::clear) leave waiters in place: their tokens come at the rate of
+    /// the tier in which they began to wait. If that tier refills nothing, they wait for the key's bucket in its new tier.
     ///
     /// # Examples
     ///
@@ -51,14 +53,15 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         Acquire::new(KeyQueue { limiter: self, key: self.fingerprint(key), own_tier: self.tiers.own(key) }, n)
     }
 
-    /// Takes `n` tokens of this key now, to be used when they are there; callers are served in the order in which they reserve.
+    /// Takes `n` tokens of this key now, to be used when they are there; callers are served in the order in which they
+    /// reserve.
     ///
     /// [`acquire`](Self::acquire) says what happens to those who wait.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if `n` exceeds the burst, the debt would be deeper than [`Quota::max_debt`](crate::Quota::max_debt), or there is no
-    /// slot for the key.
+    /// [`Denied`] if `n` exceeds the burst, the debt would be deeper than [`Quota::max_debt`](crate::Quota::max_debt),
+    /// or there is no slot for the key.
     ///
     /// # Examples
     ///
@@ -136,10 +139,11 @@ pub struct KeyedReservation<'a, C> {
 }
 
 impl<C: Clock> KeyedReservation<'_, C> {
-    /// Returns the time from now until the tokens may be used, rounded up to the clock's tick; zero if they may be. `None` if
-    /// they never will be, because the quota was changed to one that refills nothing.
+    /// Returns the time from now until the tokens may be used, rounded up to the clock's tick; zero if they may be.
+    /// `None` if they never will be, because the quota was changed to one that refills nothing.
     ///
-    /// After a refund it may be more than the last time, if others reserved meanwhile, but never more than without the refund.
+    /// After a refund it may be more than the last time, if others reserved meanwhile, but never more than without the
+    /// refund.
     #[must_use]
     pub fn ready_in(&self) -> Option<Duration> {
         self.table.ready_in(&self.reserved, self.clock)
@@ -154,7 +158,8 @@ impl<C: Clock> KeyedReservation<'_, C> {
 
     /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
     ///
-    /// All or nothing, as [`Reservation::cancel`](crate::Reservation::cancel). Tokens that are not given back count as used.
+    /// All or nothing, as [`Reservation::cancel`](crate::Reservation::cancel). Tokens that are not given back count as
+    /// used.
     #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
     pub fn cancel(self) -> bool {
         self.table.cancel(&self.reserved, self.clock)

@@ -123,8 +123,7 @@ impl PerKey for TokenBucket {
     }
 
     fn roll_back(line: &TokenLine, word: u64, at: u64, n: u32, receipt: u64) -> u64 {
-        // Also below empty, while others wait: `keyed::table::waiting` says what that does to their order. What is given back lies
-        // before the tokens of all waiters, so no stretch of the line is overfull.
+        // Also below empty: the waiters of a key allow for a word that moves back, as `keyed::table::waiting` says.
         line.take_back(word, at, n, receipt)
     }
 

@@ -1,36 +1,39 @@
 //! Waiting for a key's tokens, in order.
 //!
 //! A waiter takes its tokens in advance, as the waiters of a single limiter do. Its place is the word that its swap left: a
-//! position on the line of the key's tier. The table keeps nothing of a waiter, and a key with waiters costs no more memory than one without:
-//! its bucket is below empty, so checks are refused.
+//! position on the line of the key's tier. The table stores nothing of a waiter, so a key with waiters takes no more memory
+//! than one without. Its bucket is below empty, so checks are refused.
 //!
 //! # When a waiter is ready
 //!
 //! As soon as one of two things is true:
 //!
 //! 1. The line has passed its position. This alone serves waiters in order, at the whole rate.
-//! 2. The key's bucket is not below empty. A single limiter has an offset that a refund moves, so that waiters come earlier; a
-//!    slot has no room for one. A refund, a roll-back and a reset therefore move the word back, behind the positions of waiters.
-//!    When the word is no longer below empty, all tokens that were taken and not given back are there, so everybody may act.
+//! 2. The key's bucket is not below empty. A single limiter has an offset, which a refund moves so that waiters come
+//!    earlier. A slot has no room for one, so a refund, a roll-back or a reset moves the word back, behind the positions
+//!    of waiters. When the word is no longer below empty, the tokens of all callers are there.
 //!
-//! **The envelope.** Draw the word as a point on the line, which takes move up and refunds move down. A cancelled waiter
-//! moves it over exactly its own tokens, because it was the last. So over each unit of the line, the waiters that stay are at most one more than the refunds
-//! that moved the word over that unit. Below any position the tokens of all waiters are then at most the length of the line plus what was refunded, and
-//! that is what rule 1 lets act. Rule 2 lets all act when the word itself is within a burst. Either way, from a moment at which the bucket
-//! was not below empty, what acts is at most the burst, what the line brings, and what was given back since.
+//! **The envelope.** A take moves the word up, a refund moves it down, and a cancelled waiter moves it down over exactly
+//! its own tokens, because it was the last. So of the callers that stay, at most one more took a unit of the line than
+//! refunds passed over that unit. Below any position, callers therefore took at most what the line produced up to there
+//! and what was refunded. Rule 1 lets those act whose tokens lie below the present position plus a burst. Rule 2 lets
+//! all act when the word itself lies there. Either way, from a moment at which the bucket was not below empty, callers
+//! use at most the burst, what the line produces, and what is given back.
 //!
-//! **The order** changes by a refund only: the next waiter may act at the same time as those over whose tokens the word was moved.
+//! **The order** changes only by a refund below empty: the next caller may act together with those over whose tokens the
+//! word was moved.
 //!
 //! # What happens to the key
 //!
-//! - A slot that is below empty is not idle, so it changes its owner only under `EvictLeastIndebted`, and only for a key of a tier
-//!   that has room for that debt: a newcomer is never put in line behind another key's debt. After that, and after `clear`, rule 2 is silent: a waiter knows its
-//!   owner by the slot and the version in its word. It keeps its position, and is ready no later than it was told.
-//! - A move to another tier keeps the time that a debt takes to be repaid, not the number of tokens. So waiters keep their
-//!   positions on the line of the tier in which they came, and rule 2 is silent. Where their tier refills nothing, a move keeps the
-//!   number of tokens: then rule 2 alone lets them act, on the line of the new tier.
-//! - A key without a slot waits in its shared bucket, by rule 1: only a cancelled wait and a roll-back move that word back. When the key gets a slot, it takes the
-//!   debt along, and so comes after its waiters.
+//! - A slot below empty is not idle, so it changes its owner only under `EvictLeastIndebted`, for a key of a tier whose
+//!   burst takes longer to be refilled than that debt. No newcomer waits behind the debt of another key. A waiter knows
+//!   the owner of its slot by the version. After an eviction or `clear`, rule 2 no longer applies, and the waiter is
+//!   ready at its position.
+//! - A move to another tier keeps the time that a debt takes to be repaid, not the number of tokens, so rule 2 would count
+//!   wrong. Waiters are ready at their positions, on the line of the tier in which they came. If that line refills
+//!   nothing, the move kept the number of tokens. Then rule 2 applies, on the line of the new tier.
+//! - A key without a slot waits in its shared bucket, by rule 1. When the key gets a slot, it takes the debt along, and
+//!   so its next waiter comes after those.
 
 use super::demand::{Demand, Reserve};
 use super::fingerprint::Fingerprint;
@@ -58,8 +61,8 @@ impl<'a> Reserved<'a> {
 }
 
 impl Table<TokenBucket> {
-    /// Takes `n` tokens of a key in advance, if they are there within `longest`. `tier` is called with the key's lock held, if the
-    /// key has no slot.
+    /// Takes `n` tokens of a key in advance, if they are there within `longest`. `tier` is called with the key's lock
+    /// held, if the key has no slot.
     pub(in crate::keyed) fn reserve(
         &self,
         key: Fingerprint,
@@ -121,8 +124,8 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// The time until the key's bucket is not below empty, unless more is taken; for ever, if its slot is another's by now, or its
-    /// tokens are counted in those of another tier.
+    /// The time until the key's bucket is not below empty, unless more is taken; for ever, if its slot is another's by
+    /// now, or its tokens are counted in those of another tier.
     fn leaves_debt_in(&self, reserved: &Reserved<'_>, by_position: Ticks, clock: &impl Clock) -> Ticks {
         let Origin::Slot(slot, taken) = reserved.origin else { return Ticks::NEVER };
         let spin_wait = SpinWait::new();
