@@ -74,7 +74,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         LimitSet<2>: shared,
         Pausable<RateLimiter>: shared,
         Lease<&'static RateLimiter<LeasingBucket>>: shared,
-        Acquire<'static, Monotonic>: shared,
+        Acquire<&'static RateLimiter>: shared cloned,
         Reservation<'static, Monotonic>: shared,
         Allowed: key,
         Denied: key error,
@@ -137,7 +137,8 @@ fn types_of_the_core_have_the_traits_users_expect() {
     #[cfg(feature = "tokio")]
     table! {
         TokioSleep: shared cloned defaulted,
-        AcquireFuture<'static, Monotonic, TokioSleep>: debug,
+        AcquireFuture<&'static RateLimiter, TokioSleep>: debug,
+        AcquireFuture<KeyQueue<'static, str, Monotonic, Seed>, TokioSleep>: debug,
     }
 }
 

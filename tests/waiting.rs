@@ -5,6 +5,7 @@
 //! | `waits/queue` | who waits, and who gives up, against a slow model of a queue |
 //! | `waits/paced` | streams and sinks |
 //! | `waits/blocking` | threads that block |
+//! | `waits/keyed` | the keys of a keyed limiter, each with its waiters |
 //! | `waits/per_key` | a store of limiters, each with its waiters |
 //! | `waits/tokio_time` | tokio's timer |
 //! | `waits/virtual_time` | the runtime of these tests |
@@ -12,6 +13,8 @@
 mod waits {
     #[cfg(feature = "std")]
     mod blocking;
+    #[cfg(feature = "std")]
+    mod keyed;
     #[cfg(feature = "futures")]
     mod paced;
     #[cfg(feature = "std")]

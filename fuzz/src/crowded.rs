@@ -3,9 +3,10 @@
 
 use crate::input::MOST_STEPS;
 use arbitrary::Arbitrary;
+use damper::keyed::KeyedReservation;
 use damper::limit::KeyedAlgorithm;
 use damper::time::Seed;
-use damper::{Alignment, FixedWindow, KeyedLimiter, ManualClock, Quota, SlidingCounter, TokenBucket, WhenFull};
+use damper::{Alignment, Denied, FixedWindow, KeyedLimiter, ManualClock, Quota, SlidingCounter, TokenBucket, WhenFull};
 
 const KEYS: u8 = 64;
 
@@ -53,6 +54,46 @@ enum Step {
     /// Milliseconds.
     Pass(u8),
     PassNanos(u32),
+    /// Waits for so many tokens, of a token bucket.
+    Reserve(u8, u8),
+    Cancel(u8),
+}
+
+type Limits<'a, A> = KeyedLimiter<u8, &'a ManualClock, Seed, A>;
+
+type Place<'a> = KeyedReservation<'a, &'a ManualClock>;
+
+/// An algorithm, and whether its keys can be waited for.
+trait Waiting: KeyedAlgorithm + Sized {
+    fn reserve<'a>(_: &'a Limits<'a, Self>, _: u8, _: u32) -> Option<Result<Place<'a>, Denied>> {
+        None
+    }
+}
+
+impl Waiting for FixedWindow {}
+
+impl Waiting for SlidingCounter {}
+
+impl Waiting for TokenBucket {
+    fn reserve<'a>(limits: &'a Limits<'a, Self>, key: u8, n: u32) -> Option<Result<Place<'a>, Denied>> {
+        Some(limits.reserve(&key, n))
+    }
+}
+
+/// Somebody who waits.
+struct Waiter<'a> {
+    key: u8,
+    n: u32,
+    place: Place<'a>,
+    /// When it was to be ready, as it was told at first; `None` if never.
+    due: Option<i128>,
+}
+
+impl Waiter<'_> {
+    /// When it is ready as it is told now.
+    fn ready_at(&self, now: i128) -> Option<i128> {
+        Some(now + i128::try_from(self.place.ready_in()?.as_nanos()).expect("it is no longer than an `u64`"))
+    }
 }
 
 /// Asks for what each policy promises.
@@ -64,7 +105,7 @@ pub fn crowded(input: CrowdedInput) {
     }
 }
 
-fn run<A: KeyedAlgorithm>(input: &CrowdedInput) {
+fn run<A: Waiting>(input: &CrowdedInput) {
     let quota = Quota::per_second(u32::from(input.limit % 20)).burst(u32::from(input.burst % 10));
     let quota = input.max_debt.map_or(quota, |tokens| quota.max_debt(tokens.into()));
     let capacity = usize::from(input.capacity % 12) + 1;
@@ -86,6 +127,7 @@ fn run<A: KeyedAlgorithm>(input: &CrowdedInput) {
     let by_windows = !matches!(input.algorithm, Which::Bucket);
     let slots = (2 * capacity).next_multiple_of(4);
     let mut ledger = Ledger::new(quota, by_windows, slots, when_full);
+    let mut waiters: Vec<Waiter<'_>> = Vec::new();
     for &step in input.steps.iter().take(MOST_STEPS) {
         match step {
             Step::Check(key, n) => ledger.check(&limits, key % KEYS, u32::from(n % 12)),
@@ -112,6 +154,40 @@ fn run<A: KeyedAlgorithm>(input: &CrowdedInput) {
             }
             Step::Pass(millis) => ledger.pass(&clock, u64::from(millis) * 1_000_000),
             Step::PassNanos(nanos) => ledger.pass(&clock, nanos.into()),
+            Step::Reserve(key, n) => {
+                let (key, n) = (key % KEYS, u32::from(n % 12));
+                match A::reserve(&limits, key, n) {
+                    None => {}
+                    Some(Ok(place)) => {
+                        let waiter = Waiter { key, n, place, due: None };
+                        let due = waiter.ready_at(ledger.now);
+                        ledger.reserved(key, n, due);
+                        waiters.push(Waiter { due, ..waiter });
+                    }
+                    Some(Err(denied)) => {
+                        assert!(n > 0);
+                        assert_eq!(denied.exceeds_burst(), n > quota.burst_size());
+                    }
+                }
+            }
+            Step::Cancel(which) if !waiters.is_empty() => {
+                let waiter = waiters.swap_remove(usize::from(which) % waiters.len());
+                let was_ready = waiter.ready_at(ledger.now) == Some(ledger.now);
+                if waiter.place.cancel() {
+                    assert!(!was_ready, "given back after it was ready");
+                    ledger.refund(waiter.key, waiter.n);
+                }
+            }
+            Step::Cancel(_) => {}
+        }
+        for waiter in &waiters {
+            let ready_at = waiter.ready_at(ledger.now);
+            // Never is later than any time.
+            let is_later = match (ready_at, waiter.due) {
+                (Some(ready_at), Some(due)) => ready_at > due.max(ledger.now),
+                (ready_at, due) => ready_at.is_none() && due.is_some(),
+            };
+            assert!(!is_later, "ready at {ready_at:?}, and was told {:?}", waiter.due);
         }
         assert!(limits.len() <= slots, "{} of {slots}", limits.len());
         assert!(when_full == WhenFull::EvictLeastIndebted || limits.evictions() == 0);
@@ -178,7 +254,7 @@ impl Ledger {
         }
     }
 
-    fn check<A: KeyedAlgorithm>(&mut self, limits: &KeyedLimiter<u8, &ManualClock, Seed, A>, key: u8, n: u32) {
+    fn check<A: KeyedAlgorithm>(&mut self, limits: &Limits<'_, A>, key: u8, n: u32) {
         let refused_newcomers = limits.refused_newcomers();
         let answer = limits.check_n(&key, n);
         let was_newcomer = limits.refused_newcomers() > refused_newcomers;
@@ -209,6 +285,22 @@ impl Ledger {
                     assert!(if was_newcomer { is_idle } else { own.level < asked }, "late: {own:?}");
                 }
             }
+        }
+    }
+
+    /// `n` tokens of a key were taken, to be used at `due`: they are there by then.
+    fn reserved(&mut self, key: u8, n: u32, due: Option<i128>) {
+        let (asked, early) = (i128::from(n) * SECOND, self.produced(EARLY_TICKS));
+        let own = &mut self.keys[usize::from(key)];
+        own.level -= asked;
+        own.is_exhausted |= n > 0 && due != Some(self.now);
+        self.left -= asked;
+        let Some(due) = due else { return };
+        let come = early + (due - self.now) * self.limit;
+        if self.when_full == WhenFull::EvictLeastIndebted {
+            assert!(self.left + self.slots * come >= 0, "more than all slots hold");
+        } else {
+            assert!(own.level + come >= 0 || n == 0, "{n} of {key}: ready before its tokens are there");
         }
     }
 

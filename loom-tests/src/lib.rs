@@ -10,6 +10,7 @@ pub mod holding;
 pub mod outcomes;
 pub mod slowing;
 pub mod table_copy;
+pub mod tables;
 pub mod waiting;
 pub mod windows;
 

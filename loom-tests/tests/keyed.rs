@@ -1,102 +1,22 @@
 //! The keyed table: slots that change their owners while others use them. In brackets: the weakening of the code under
 //! which each model was seen to fail.
-//!
-//! The tables are the smallest there are, one set of four slots, which are filled up to one or two beforehand, with
-//! keys that owe all they can: sets of one and of two ways.
 #![cfg(loom)]
 
-use damper_core::sync::{with_flaw, with_loads_as_rmw};
 use damper_core::{FixedWindow, KeyedLimiter, Quota, RateLimiter, WhenFull};
+use damper_loom_tests::tables::{
+    A, B, C, Identity, Limits, beside, check_flawed, check_preemptions, quota, sharing, ways,
+};
 use damper_loom_tests::{Flaw, Stopped};
-use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
-use std::hash::{BuildHasherDefault, Hasher};
-
-/// Hashes a `u64` to itself: executions of a model must be alike.
-#[derive(Clone, Copy, Default)]
-struct Identity(u64);
-
-impl Hasher for Identity {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("keys are u64 here")
-    }
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
-}
-
-/// A first sight looks at eight slots and the quota of each, which is more than loom allows an execution by itself.
-fn builder(preemptions: usize) -> Builder {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 20_000;
-    builder
-}
-
-/// As `damper_loom_tests::check_preemptions`, in both settings of the atomics.
-fn check_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let model = std::sync::Arc::new(model);
-    let plain = std::sync::Arc::clone(&model);
-    builder(preemptions).check(move || plain());
-    with_loads_as_rmw(|| builder(preemptions).check(move || model()));
-}
-
-/// As `damper_loom_tests::check_flawed`.
-fn check_flawed(flaw: Flaw, model: impl Fn() + Send + Sync + 'static) {
-    with_flaw(flaw, || builder(3).check(model));
-}
-
-type Limits = Arc<KeyedLimiter<u64, Stopped, BuildHasherDefault<Identity>>>;
-
-/// Keys with a lock each, where there are three shared buckets, and with different tags.
-const A: u64 = 1;
-const B: u64 = 2;
-const C: u64 = 3;
-
-/// A burst of so many, of which nothing is refilled while a model runs.
-fn quota(burst: u32) -> Quota {
-    Quota::per_hour(1).burst(burst).max_debt(0)
-}
-
-/// A table with a set of so many ways; all have `quota`, but those in tier 1 twice as much.
-fn ways(ways: u64, when_full: WhenFull, quota: Quota) -> Limits {
-    sharing(3, ways, when_full, quota)
-}
-
-/// The same with so many shared buckets.
-fn sharing(buckets: usize, ways: u64, when_full: WhenFull, quota: Quota) -> Limits {
-    let twice = Quota::per_hour(2).burst(2 * quota.burst_size()).max_debt(0);
-    let limits = KeyedLimiter::<u64>::builder(quota)
-        .tiers([twice], |_| 0)
-        .capacity(1)
-        .shared_buckets(2 * buckets)
-        .when_full(when_full)
-        .clock(Stopped(7))
-        .hasher(BuildHasherDefault::default())
-        .build()
-        .unwrap();
-    for other in ways..4 {
-        limits.check_n(&(100 + other), quota.burst_size()).unwrap();
-    }
-    Arc::new(limits)
-}
-
-/// Lets `rival` run beside what follows.
-fn beside<T: 'static>(limits: &Limits, rival: impl FnOnce(&Limits) -> T + 'static) -> thread::JoinHandle<T> {
-    let limits = Arc::clone(limits);
-    thread::spawn(move || rival(&limits))
-}
+use std::hash::BuildHasherDefault;
 
 /// Takes all that is left of a key, one by one.
 fn drain(limits: &Limits, key: u64) -> u32 {
     (0..20).map(|_| u32::from(limits.check(&key).is_ok())).sum()
 }
 
-/// Two threads see a key for the first time: it has one slot, and both spend of that. [`take_first` without
+/// Two threads see a key for the first time: it has one slot, and both spend of that. [`first_sight` without
 /// looking again for a slot under the lock.]
 #[test]
 fn concurrent_first_sights_create_one_slot() {
@@ -299,7 +219,7 @@ fn slot_to_an_exhausted_key_model() {
     assert!(all, "spent on another key's word");
 }
 
-/// A key is charged while it takes over the slot of an exhausted key: the charge is booked. [A decision of `visit_in_tier`
+/// A key is charged while it takes over the slot of an exhausted key: the charge is booked. [A decision of `visit_slot`
 /// that leaves the word unchanged and does not read it again.]
 #[test]
 fn charge_uses_only_its_own_keys_word() {

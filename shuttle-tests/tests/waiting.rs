@@ -1,11 +1,14 @@
 //! Waiting: queues of reservations, some of which are cancelled in the middle, and threads that a change wakes.
 #![cfg(shuttle)]
 
-use damper_core::{Clock, Quota, RateLimiter, Reservation, TokenBucket};
+use damper_core::keyed::KeyedReservation;
+use damper_core::{Clock, KeyedLimiter, Quota, RateLimiter, Reservation, TokenBucket};
 use damper_shuttle_tests::{History, Time, advance, check, check_flawed, random, time, together};
 use shuttle::thread;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -27,18 +30,113 @@ impl Caller {
     }
 }
 
-struct Queue {
-    limiter: RateLimiter<TokenBucket, Time>,
+/// A place in a queue.
+trait Place {
+    fn ready_in(&self) -> Option<Duration>;
+    fn cancel(self) -> bool;
+}
+
+impl Place for Reservation<'_, Time> {
+    fn ready_in(&self) -> Option<Duration> {
+        self.ready_in()
+    }
+    fn cancel(self) -> bool {
+        self.cancel()
+    }
+}
+
+impl Place for KeyedReservation<'_, Time> {
+    fn ready_in(&self) -> Option<Duration> {
+        self.ready_in()
+    }
+    fn cancel(self) -> bool {
+        self.cancel()
+    }
+}
+
+/// What is waited for, and what may disturb those who wait.
+trait Waited: Send + Sync + 'static {
+    type Place<'a>: Place;
+
+    fn on(time: &Time) -> Self;
+    fn reserve(&self, n: u32) -> Option<Self::Place<'_>>;
+    fn check_n(&self, n: u32) -> bool;
+    fn disturb(&self) {}
+}
+
+impl Waited for RateLimiter<TokenBucket, Time> {
+    type Place<'a> = Reservation<'a, Time>;
+
+    fn on(time: &Time) -> Self {
+        RateLimiter::with_clock(QUOTA, Arc::clone(time))
+    }
+    fn reserve(&self, n: u32) -> Option<Reservation<'_, Time>> {
+        self.reserve(n).ok()
+    }
+    fn check_n(&self, n: u32) -> bool {
+        self.check_n(n).is_ok()
+    }
+}
+
+/// Hashes a `u64` to itself: a schedule is replayed with the same slots.
+#[derive(Clone, Copy, Default)]
+struct Identity(u64);
+
+impl Hasher for Identity {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u64 here")
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+/// A table of four slots, of which one key has waiters. It loses its slot when it owes nothing, and waits in a shared bucket
+/// until it has another.
+struct OneOfManyKeys(KeyedLimiter<u64, Time, BuildHasherDefault<Identity>>);
+
+const KEY: u64 = 1;
+
+impl Waited for OneOfManyKeys {
+    type Place<'a> = KeyedReservation<'a, Time>;
+
+    fn on(time: &Time) -> Self {
+        let limits = KeyedLimiter::<u64>::builder(QUOTA)
+            .capacity(1)
+            .clock(Arc::clone(time))
+            .hasher(BuildHasherDefault::default())
+            .build()
+            .unwrap();
+        // The first use runs alone.
+        _ = limits.peek(&KEY);
+        Self(limits)
+    }
+    fn reserve(&self, n: u32) -> Option<KeyedReservation<'_, Time>> {
+        self.0.reserve(&KEY, n).ok()
+    }
+    fn check_n(&self, n: u32) -> bool {
+        self.0.check_n(&KEY, n).is_ok()
+    }
+    fn disturb(&self) {
+        _ = self.0.check_n(&(2 + random(8)), 2);
+    }
+}
+
+struct Queue<L> {
+    limiter: L,
     time: Time,
     /// Counts beginnings and ends of calls, and is no step of the model.
     steps: AtomicU64,
     callers: Mutex<Vec<Caller>>,
 }
 
-impl Queue {
+impl<L: Waited> Queue<L> {
     fn new() -> Arc<Self> {
         let time = time();
-        let limiter = RateLimiter::with_clock(QUOTA, Arc::clone(&time));
+        let limiter = L::on(&time);
         Arc::new(Self { limiter, time, steps: AtomicU64::new(0), callers: Mutex::default() })
     }
 
@@ -47,7 +145,7 @@ impl Queue {
     }
 
     /// When a reservation is ready: exactly, if that is to come.
-    fn ready_at(&self, reservation: &Reservation<'_, Time>, from: u64) -> [u64; 2] {
+    fn ready_at(&self, reservation: &L::Place<'_>, from: u64) -> [u64; 2] {
         loop {
             let before = self.time.now();
             let ready_in = reservation.ready_in().unwrap().as_nanos() as u64;
@@ -59,9 +157,9 @@ impl Queue {
         }
     }
 
-    fn reserve(&self, n: u32) -> Option<(Reservation<'_, Time>, Caller)> {
+    fn reserve(&self, n: u32) -> Option<(L::Place<'_>, Caller)> {
         let (from, begun) = (self.time.now(), self.step());
-        let reservation = self.limiter.reserve(n).ok()?;
+        let reservation = self.limiter.reserve(n)?;
         let between = [begun, self.step()];
         let ready_at = self.ready_at(&reservation, from);
         Some((reservation, Caller { between, ready_at, tokens: n, until: u64::MAX }))
@@ -69,7 +167,7 @@ impl Queue {
 
     fn check(&self) {
         let (from, begun) = (self.time.now(), self.step());
-        if self.limiter.check().is_ok() {
+        if self.limiter.check_n(1) {
             let caller =
                 Caller { between: [begun, self.step()], ready_at: [from, self.time.now()], tokens: 1, until: u64::MAX };
             self.took(caller);
@@ -91,6 +189,7 @@ impl Queue {
             if random(3) == 0 {
                 self.check();
             }
+            self.limiter.disturb();
         }
         while !waiting.is_empty() {
             let (reservation, mut caller) = waiting.swap_remove(random(waiting.len() as u64) as usize);
@@ -136,22 +235,35 @@ const QUOTA: Quota = Quota::per_second(1).burst(2).max_debt(40);
 /// on time, and each token is served once. [A cancel that gives back whatever came after.]
 #[test]
 fn waiters_are_served_in_order() {
-    check(6_000, queue);
+    check(6_000, queue::<RateLimiter<TokenBucket, Time>>);
 }
 
 #[test]
 #[should_panic]
 fn waiters_are_served_in_order_unless_flawed() {
-    check_flawed(queue);
+    check_flawed(queue::<RateLimiter<TokenBucket, Time>>);
 }
 
-fn queue() {
-    let queue = Queue::new();
+/// The same for one key of a keyed limiter, whose other keys take its slot whenever it owes nothing. [A cancel that gives back whatever
+/// came after.]
+#[test]
+fn waiters_of_a_key_are_served_in_order() {
+    check(6_000, queue::<OneOfManyKeys>);
+}
+
+#[test]
+#[should_panic]
+fn waiters_of_a_key_are_served_in_order_unless_flawed() {
+    check_flawed(queue::<OneOfManyKeys>);
+}
+
+fn queue<L: Waited>() {
+    let queue = Queue::<L>::new();
     together(4, 1, &queue, |queue, _| queue.comes_and_goes());
     queue.is_fair();
     // Cancelled tokens are back, and all is there again.
     queue.time.advance_ticks(1_000 * SECOND);
-    assert!(queue.limiter.check_n(2).is_ok() && queue.limiter.check().is_err(), "a burst, and no more");
+    assert!(queue.limiter.check_n(2) && !queue.limiter.check_n(1), "a burst, and no more");
 }
 
 /// Three threads block under a quota that refills nothing, while it is changed time and again: each is woken when there
@@ -173,5 +285,35 @@ fn every_blocked_waiter_is_woken() {
             waiter.join().unwrap();
         }
         assert_eq!((limiter.debt(), limiter.peek().remaining()), (0, 0), "four of four");
+    });
+}
+
+/// Three threads block for tokens of a key that never drip in, while three are given back one by one: all are woken. [A refund
+/// that notifies no thread.]
+#[test]
+fn every_blocked_waiter_of_a_key_is_woken() {
+    check(6_000, || {
+        let limits = KeyedLimiter::<u64>::builder(Quota::per_second(0).burst(1).max_debt(8))
+            .capacity(1)
+            .clock(time())
+            .hasher(BuildHasherDefault::<Identity>::default())
+            .build()
+            .unwrap();
+        limits.check(&KEY).unwrap();
+        let limits = Arc::new(limits);
+        let waiters = [(); 3].map(|()| {
+            let limits = Arc::clone(&limits);
+            thread::spawn(move || limits.acquire(&KEY, 1).wait().unwrap())
+        });
+        let mut given = 0;
+        while given < 3 {
+            // A full bucket has no room for more, until one of them has come.
+            given += limits.refund(&KEY, 1);
+            thread::yield_now();
+        }
+        for waiter in waiters {
+            waiter.join().unwrap();
+        }
+        assert_eq!((limits.peek(&KEY).remaining(), limits.refund(&KEY, 2)), (0, 1), "three of three");
     });
 }

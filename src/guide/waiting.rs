@@ -44,15 +44,34 @@
 //! `sleeping_by(|wait| { clock.advance(wait); core::future::ready(()) })`; blocking waits sleep in real time, whatever the
 //! clock.
 //!
-//! A [`refund`](crate::RateLimiter::refund) or a change of the quota moves all waiters. It wakes threads that block. A future
-//! is not registered anywhere: it looks again when its time comes, and at least once a second.
+//! A [`refund`](crate::RateLimiter::refund) or a change of the quota moves all waiters. It wakes threads that block. A
+//! future is not registered anywhere: it looks again when its time comes, and at least once a second.
 //!
 //! `pace` and `pace_sink` (feature `futures`) make the items of a stream or sink wait.
 //!
 //! # Waiting for each host's tokens
 //!
-//! A [`KeyedLimiter`](crate::KeyedLimiter) cannot be waited for: its 48 bytes a key have no queue. A client that calls many hosts and waits
-//! takes a limiter per host, in an [`LruStore`](crate::LruStore):
+//! A client that calls many hosts waits for the tokens of a key:
+//!
+#![cfg_attr(feature = "std", doc = "```")]
+#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! use core::time::Duration;
+//! use damper::{KeyedLimiter, Quota};
+//!
+//! let hosts = KeyedLimiter::<str>::builder(Quota::per_second(10)).capacity(1024).build()?;
+//! hosts.acquire("api.example.com", 1).within(Duration::from_secs(2)).wait()?; // or `.await`
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Each key has an order of its own. Memory stays at 48 bytes a key, however many wait, because a waiter keeps its place
+//! in its own future or on its stack. A flood of other hosts moves no waiter. Two things differ from a limiter of its
+//! own. A
+//! [`refund`](crate::KeyedLimiter::refund) makes waiters ready only when it brings the key out of debt, and before that
+//! it may let a later caller be served together with earlier ones. And when all slots are busy, a new key waits in a
+//! bucket that it shares with others; [`WhenFull`](crate::WhenFull) has other ways.
+//!
+//! Where each host needs more than a quota, such as a [`Pausable`](crate::Pausable) of its own, put the limiters into an
+//! [`LruStore`](crate::LruStore), at some 400 bytes a host:
 //!
 #![cfg_attr(feature = "std", doc = "```")]
 #![cfg_attr(not(feature = "std"), doc = "```text")]
@@ -65,9 +84,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Memory is bounded: some 400 bytes a host, for the hosts that were called last. `keep_if` evicts full limiters first, so
-//! that after a flood of other hosts a host has neither a new burst nor a second queue. Where all limiters of a shard owe
-//! tokens, one goes nevertheless, and [`kept_evictions`](crate::LruStore::kept_evictions) counts it.
+//! `keep_if` evicts full limiters first, so that after a flood of other hosts a host has neither a new burst nor a
+//! second queue. Where all limiters of a shard owe tokens, one goes nevertheless, and
+//! [`kept_evictions`](crate::LruStore::kept_evictions) counts it.
 //!
 //! # Keeping to a server's Retry-After
 //!

@@ -217,10 +217,12 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// A debt is repaid first. What a full bucket or an idle window has no room for is lost; of a token that was missing
     /// in part only that part is given back, and counts as one. For a key without a slot it does nothing and returns 0.
     pub fn refund(&self, key: &K, n: u32) -> u32 {
-        let given = self.table.visit(self.fingerprint(key), &self.clock, |line, word, at| {
+        let fingerprint = self.fingerprint(key);
+        let given = self.table.visit(fingerprint, &self.clock, |line, word, at| {
             let (given, after) = A::refund(line, word, at, n);
             (after, given)
         });
+        self.table.wake(fingerprint);
         given.unwrap_or(0)
     }
 
@@ -247,7 +249,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Forgets what this key took: its bucket is full again.
     pub fn reset(&self, key: &K) {
-        self.table.visit(self.fingerprint(key), &self.clock, |line, _, at| (A::idle(line, at), ()));
+        let fingerprint = self.fingerprint(key);
+        self.table.visit(fingerprint, &self.clock, |line, _, at| (A::idle(line, at), ()));
+        self.table.wake(fingerprint);
     }
 
     /// Moves this key to a tier, whatever its own would be.
@@ -325,7 +329,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     }
 
     #[inline]
-    fn fingerprint(&self, key: &K) -> Fingerprint {
+    pub(super) fn fingerprint(&self, key: &K) -> Fingerprint {
         Fingerprint::of(self.hasher.hash_one(key))
     }
 
@@ -365,7 +369,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         if !is_kept_by::<A>(quota) {
             return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT });
         }
-        live.set::<A::Line>(quota, &self.clock)
+        live.set::<A::Line>(quota, &self.clock)?;
+        self.table.wake_all();
+        Ok(())
     }
 
     fn live_quota(&self, tier: usize) -> Result<&LiveQuota, TierError> {

@@ -4,6 +4,7 @@
 // |---|---|
 // | `keyed_limiter`, `builder` | one quota, a bucket for every key |
 // | `tiers` | which tier each key is in |
+// | `queue` | waiting for a key's tokens |
 // | `table` | the buckets of all keys, under the quotas of the tiers |
 // | `client_address` | addresses as keys |
 
@@ -11,6 +12,7 @@
 mod builder;
 mod client_address;
 mod keyed_limiter;
+mod queue;
 pub(crate) mod table;
 mod tiers;
 
@@ -18,5 +20,6 @@ mod tiers;
 pub use builder::{KeyedLimiterBuilder, KeyedLimiterError};
 pub use client_address::ClientAddress;
 pub use keyed_limiter::KeyedLimiter;
+pub use queue::{KeyQueue, KeyedReservation};
 pub use table::{KeyedSlots, WhenFull};
 pub use tiers::TierError;

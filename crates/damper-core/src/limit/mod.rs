@@ -46,6 +46,7 @@ pub use limiter::Limiter;
 pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
 pub(crate) use per_key::{LEVEL_BITS, Owed, SHARED_LEVEL_BITS};
+pub(crate) use rate_limiter::sealed::Sealed;
 pub use rate_limiter::{Algorithm, RateLimiter};
 pub use sliding_counter::{SlidingCounter, SlidingCounterError};
 #[cfg(feature = "alloc")]
@@ -55,7 +56,8 @@ pub use striped::Striped;
 pub(crate) use token_bucket::TokenLine;
 pub use token_bucket::{Reservation, TokenBucket};
 pub use usage::Usage;
-pub use waiting::{Acquire, AcquireFuture};
+pub(crate) use waiting::Place;
+pub use waiting::{Acquire, AcquireFuture, Queue};
 #[cfg(feature = "futures")]
 pub use waiting::{PacedSink, PacedStream};
 

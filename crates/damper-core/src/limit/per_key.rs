@@ -123,7 +123,7 @@ impl PerKey for TokenBucket {
     }
 
     fn roll_back(line: &TokenLine, word: u64, at: u64, n: u32, receipt: u64) -> u64 {
-        // Nobody waits in the table, so tokens can be given back below empty too.
+        // Also below empty: the waiters of a key allow for a word that moves back, as `keyed::table::waiting` says.
         line.take_back(word, at, n, receipt)
     }
 

@@ -392,7 +392,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self, n: u32) -> Acquire<'_, C> {
+    pub fn acquire(&self, n: u32) -> Acquire<&Self> {
         Acquire::new(self, n)
     }
 
@@ -461,6 +461,6 @@ impl Taken {
 }
 
 pub(super) mod sealed {
-    /// Algorithms are damper's own, because their words and the live quota belong together.
+    /// Algorithms, and queues of waiters, are damper's own, because their words and the live quota belong together.
     pub trait Sealed {}
 }

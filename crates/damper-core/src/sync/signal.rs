@@ -19,7 +19,7 @@ pub(crate) struct Signal {
 
 /// Counts a thread that may wait, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiter<'a>(&'a Signal);
+struct Waiter<'a>(&'a Signal);
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
@@ -35,8 +35,26 @@ impl Signal {
         }
     }
 
+    /// Blocks the thread for as long as `remaining` says, which is asked again after every change. `None` waits for a change.
+    pub(crate) fn wait_out(&self, remaining: impl Fn() -> Option<Duration>) {
+        if remaining() == Some(Duration::ZERO) {
+            return;
+        }
+        // Before `remaining` looks at what changes: a change after that look sees that this thread waits. loom-tests:
+        // waiting::refund_wakes_a_waiter.
+        let _waiter = self.waiter();
+        loop {
+            // The changes first: one after the look ends the wait. loom-tests: waiting::quota_change_wakes_a_waiter.
+            let seen = self.changes();
+            match remaining() {
+                Some(Duration::ZERO) => return,
+                wait => self.wait(seen, wait),
+            }
+        }
+    }
+
     /// Counts this thread as one that may wait for what [`raise_for_waiters`](Self::raise_for_waiters) signals.
-    pub(crate) fn waiter(&self) -> Waiter<'_> {
+    fn waiter(&self) -> Waiter<'_> {
         // ORDERING: Relaxed, with the SeqCst fence that pairs with the one in `raise_for_waiters`: either this thread
         // sees the change when it looks afterwards, or the other one sees that it waits. loom-tests:
         // waiting::refund_wakes_a_waiter.
@@ -56,7 +74,7 @@ impl Signal {
     }
 
     /// How many changes there were.
-    pub(crate) fn changes(&self) -> u64 {
+    fn changes(&self) -> u64 {
         *self.lock()
     }
 
@@ -69,7 +87,7 @@ impl Signal {
     }
 
     /// Waits until there was another change than the `seen` ones, or for as long as `longest`; at times shorter.
-    pub(crate) fn wait(&self, seen: u64, longest: Option<Duration>) {
+    fn wait(&self, seen: u64, longest: Option<Duration>) {
         let changes = self.lock();
         if *changes != seen {
             return;

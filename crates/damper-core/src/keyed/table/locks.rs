@@ -1,5 +1,7 @@
-//! The locks of first sights and shared buckets, and what they counted.
+//! The locks of first sights and shared buckets, what they counted, and the signals to threads that wait.
 
+#[cfg(feature = "std")]
+use crate::sync::Signal;
 use crate::sync::{Guarded, const_unless_loom};
 #[cfg(feature = "alloc")]
 use {alloc::boxed::Box, crossbeam_utils::CachePadded};
@@ -21,42 +23,88 @@ impl Counts {
     const NONE: Self = Self { keys: 0, evictions: 0, overflows: 0, refused_newcomers: 0, clears: 0 };
 }
 
+/// A lock and its part of the keys.
+pub(super) struct Part {
+    counts: Guarded<Counts>,
+    /// Raised when tokens of one of the keys may come earlier, for threads that wait for them. Takes no memory of its own: a
+    /// part is padded to cache lines.
+    #[cfg(feature = "std")]
+    changes: Signal,
+}
+
+impl Part {
+    const_unless_loom! {
+        const fn new() -> Self {
+            Self {
+                counts: Guarded::new(Counts::NONE),
+                #[cfg(feature = "std")]
+                changes: Signal::new(),
+            }
+        }
+    }
+}
+
 /// A lock for each part of the shared buckets, and so of the keys. It is held while a key is given a slot, so that a key never
 /// gets two, and while its shared bucket changes.
 pub(super) enum Locks {
-    One(Guarded<Counts>),
+    One(Part),
     #[cfg(feature = "alloc")]
-    Many(Box<[CachePadded<Guarded<Counts>>]>),
+    Many(Box<[CachePadded<Part>]>),
 }
 
 impl Locks {
     const_unless_loom! {
         pub(super) const fn one() -> Self {
-            Self::One(Guarded::new(Counts::NONE))
+            Self::One(Part::new())
         }
     }
 
     #[cfg(feature = "alloc")]
     pub(super) fn new(locks: usize) -> Self {
-        Self::Many((0..locks).map(|_| CachePadded::new(Guarded::new(Counts::NONE))).collect())
+        Self::Many((0..locks).map(|_| CachePadded::new(Part::new())).collect())
     }
 
     /// The lock of a shared bucket, and of the keys that would share it.
-    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one lock only"))]
+    #[inline]
     pub(super) fn of(&self, bucket: usize) -> &Guarded<Counts> {
+        &self.part(bucket).counts
+    }
+
+    /// What is raised when tokens of a key may come earlier, of the keys that would share this bucket.
+    #[cfg(feature = "std")]
+    pub(super) fn changes(&self, bucket: usize) -> &Signal {
+        &self.part(bucket).changes
+    }
+
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one lock only"))]
+    #[inline]
+    fn part(&self, bucket: usize) -> &Part {
         match self {
-            Self::One(lock) => lock,
+            Self::One(part) => part,
             #[cfg(feature = "alloc")]
-            Self::Many(locks) => &locks[bucket % locks.len()],
+            Self::Many(parts) => &parts[bucket % parts.len()],
         }
+    }
+
+    /// Calls `each` with every part.
+    fn for_each(&self, mut each: impl FnMut(&Part)) {
+        match self {
+            Self::One(part) => each(part),
+            #[cfg(feature = "alloc")]
+            Self::Many(parts) => parts.iter().for_each(|part| each(part)),
+        }
+    }
+
+    /// Raises the signals of all parts.
+    #[cfg(feature = "std")]
+    pub(super) fn raise_all(&self) {
+        self.for_each(|part| part.changes.raise_for_waiters());
     }
 
     /// Adds up what each lock counted.
     pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
-        match self {
-            Self::One(lock) => lock.read(of),
-            #[cfg(feature = "alloc")]
-            Self::Many(locks) => locks.iter().fold(0, |sum, lock| sum.wrapping_add(lock.read(&of))),
-        }
+        let mut sum = 0_u64;
+        self.for_each(|part| sum = sum.wrapping_add(part.counts.read(&of)));
+        sum
     }
 }

@@ -8,16 +8,20 @@
 // | `slots` | the sets of slots: where a key's slot can be, and how a slot changes its owner |
 // | `fingerprint` | what the table knows of a key, and the numbers that follow from it |
 // | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
+// | `demand` | what a call asks of a bucket, and what it took |
+// | `waiting` | waiting for a key's tokens, in order |
 // | `shared` | the buckets that keys without a slot share |
 // | `locks` | the locks of first sights and shared buckets, with their counters |
 // | `keyed_slots` | the memory of a table that allocates none |
 
+mod demand;
 mod fingerprint;
 mod keyed_slots;
 mod locks;
 mod newcomer;
 mod shared;
 mod slots;
+mod waiting;
 
 pub(super) use fingerprint::Fingerprint;
 pub use keyed_slots::KeyedSlots;
@@ -28,12 +32,14 @@ pub(super) use shared::BUCKETS_PER_KEY;
 #[cfg(feature = "alloc")]
 pub(super) use slots::MOST_TIERS;
 pub(super) use slots::{SLOTS_PER_KEY, WAYS};
+pub(super) use waiting::Reserved;
 
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{Guarded, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
+use demand::{Check, Debtor, Demand, Origin, Taken};
 use shared::SharedBuckets;
 use slots::{Slot, SlotWord, Slots};
 #[cfg(feature = "alloc")]
@@ -298,13 +304,25 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Takes tokens of a key that has a slot; `None` if it has none.
     pub(super) fn take(&self, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<TakeResult> {
-        self.visit_in_tier(key, clock, |tier, line, word, at| match A::take(line, word, at, n, clock) {
+        self.visit_slot(key, clock, |_, seen, line, word, at| match A::take(line, word, at, n, clock) {
             Ok((after, allowed)) => {
                 let source = Source::Slot.unless_same(word, after);
-                (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })))
+                (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier: seen.tier() as u8, source })))
             }
             Err(denied) => (word, Err(denied)),
         })
+    }
+
+    /// Takes tokens of a key that has no slot, and gives it one if it can. `None` if it has one by now, because another thread
+    /// was first with the same key. `tier` is called with the key's lock held.
+    pub(super) fn take_first(
+        &self,
+        key: Fingerprint,
+        n: u32,
+        clock: &impl Clock,
+        tier: impl FnOnce() -> usize,
+    ) -> Option<TakeResult> {
+        self.first_sight(key, Check { n }, clock, tier)
     }
 
     /// Gives back what was taken, less what has been refilled since.
@@ -328,11 +346,12 @@ impl<A: KeyedAlgorithm> Table<A> {
                 });
             }
             Source::Slot => {
-                self.visit_in_tier(key, clock, |tier, line, word, at| {
+                self.visit_slot(key, clock, |_, seen, line, word, at| {
                     // The position is on the line of the receipt's tier, and means nothing on another.
-                    let is_same = tier == taken_in;
+                    let is_same = seen.tier() == taken_in;
                     (if is_same { A::roll_back(line, word, at, n, taken_at) } else { word }, ())
                 });
+                self.wake(key);
             }
         }
     }
@@ -346,22 +365,22 @@ impl<A: KeyedAlgorithm> Table<A> {
         clock: &impl Clock,
         decide: impl Fn(&A::Line, u64, u64) -> (u64, T),
     ) -> Option<T> {
-        self.visit_in_tier(key, clock, |_, line, word, at| decide(line, word, at))
+        self.visit_slot(key, clock, |_, _, line, word, at| decide(line, word, at))
     }
 
-    /// As [`visit`](Self::visit), with the number of the tier.
+    /// As [`visit`](Self::visit), with the slot and its word.
     #[inline]
-    fn visit_in_tier<T>(
-        &self,
+    fn visit_slot<'a, T>(
+        &'a self,
         key: Fingerprint,
         clock: &impl Clock,
-        decide: impl Fn(usize, &A::Line, u64, u64) -> (u64, T),
+        decide: impl Fn(&'a Slot, SlotWord, &A::Line, u64, u64) -> (u64, T),
     ) -> Option<T> {
         let spin_wait = SpinWait::new();
         loop {
             let (slot, word) = self.slots.slot_of(key)?;
             if let Some((line, at, full)) = self.look(word, clock) {
-                let (after, answer) = decide(word.tier(), &line, full, at);
+                let (after, answer) = decide(slot, word, &line, full, at);
                 let stands =
                     if after == full { slot.still_has(word) } else { slot.replace(word, word.at_level(after)) };
                 if stands {
@@ -443,6 +462,7 @@ impl<A: KeyedAlgorithm> Table<A> {
                 spin_wait.spin();
             }
         });
+        self.wake(key);
     }
 }
 

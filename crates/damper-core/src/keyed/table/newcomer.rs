@@ -7,7 +7,7 @@ use super::fingerprint::Fingerprint;
 use super::locks::Counts;
 use super::shared::{Share, SharedDebt};
 use super::slots::{Set, Slot, SlotWord, WAYS};
-use super::{Receipt, Source, Table, TakeResult};
+use super::{Debtor, Demand, Origin, Table, Taken};
 use crate::limit::{Denied, KeyedAlgorithm, Owed};
 use crate::quota::Line;
 use crate::sync::SpinWait;
@@ -48,7 +48,7 @@ struct Candidate<'a> {
     rank: (u64, bool),
 }
 
-impl Candidate<'_> {
+impl<'a> Candidate<'a> {
     fn is_idle(&self) -> bool {
         self.rank.0 == 0
     }
@@ -59,21 +59,23 @@ impl Candidate<'_> {
 
     /// Gives the slot to a newcomer whose bucket starts with the word `before`, if that leaves enough tokens. `None` if another
     /// thread changed the slot.
-    fn take_over<A: KeyedAlgorithm>(
+    fn take_over<A: KeyedAlgorithm, D: Demand<A>>(
         &self,
         key: Fingerprint,
-        n: u32,
+        demand: D,
         &Reading { tier, line, at, clock }: &Reading<'_, A::Line, impl Clock>,
         before: u64,
+        debtor: Debtor,
         counts: &mut Counts,
-    ) -> Option<TakeResult> {
-        let (after, allowed) = match A::take(line, before, at, n, clock) {
+    ) -> Option<Result<D::Answer<'a>, Denied>> {
+        let (after, allowed) = match demand.decide(line, before, at, debtor, clock) {
             Ok(taken) => taken,
             Err(denied) => {
                 counts.refused_newcomers += 1;
                 return Some(Err(denied));
             }
         };
+        let mut origin = Origin::Nothing;
         if after != before {
             let claim = self.slot.claim(self.word)?;
             if !self.is_taken() {
@@ -81,10 +83,9 @@ impl Candidate<'_> {
             } else if !self.is_idle() {
                 counts.evictions += 1;
             }
-            claim.publish(Some(key), tier, after);
+            origin = Origin::Slot(self.slot, claim.publish(Some(key), tier, after));
         }
-        let source = Source::Slot.unless_same(before, after);
-        Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })))
+        Some(Ok(D::answer(allowed, Taken { after, at, tier, origin })))
     }
 }
 
@@ -119,34 +120,34 @@ struct Reading<'a, L, C> {
 }
 
 impl<A: KeyedAlgorithm> Table<A> {
-    /// Takes tokens for a key that has no slot, and gives it one if it can. `None` if it has one by now, because another thread
+    /// Answers a demand of a key that has no slot, and gives it one if it can. `None` if it has one by now, because another thread
     /// was first with the same key. `tier` is called with the key's lock held.
-    pub(in crate::keyed) fn take_first(
+    pub(super) fn first_sight<D: Demand<A>>(
         &self,
         key: Fingerprint,
-        n: u32,
+        demand: D,
         clock: &impl Clock,
         tier: impl FnOnce() -> usize,
-    ) -> Option<TakeResult> {
+    ) -> Option<Result<D::Answer<'_>, Denied>> {
         let share = self.shared.share_of(key);
-        self.shared.lock(share).write(|counts| self.take_first_locked(key, share, tier(), n, clock, counts))
+        self.shared.lock(share).write(|counts| self.first_sight_locked(key, share, tier(), demand, clock, counts))
     }
 
-    fn take_first_locked(
+    fn first_sight_locked<D: Demand<A>>(
         &self,
         key: Fingerprint,
         share: Share,
         tier: usize,
-        n: u32,
+        demand: D,
         clock: &impl Clock,
         counts: &mut Counts,
-    ) -> Option<TakeResult> {
+    ) -> Option<Result<D::Answer<'_>, Denied>> {
         let spin_wait = SpinWait::new();
         loop {
             if self.slots.slot_of(key).is_some() {
                 return None;
             }
-            if let Some(taken) = self.try_take_first(key, share, tier, n, clock, counts) {
+            if let Some(taken) = self.try_first_sight(key, share, tier, demand, clock, counts) {
                 return Some(taken);
             }
             spin_wait.spin();
@@ -154,15 +155,15 @@ impl<A: KeyedAlgorithm> Table<A> {
     }
 
     /// One attempt; `None` if another thread intervened.
-    fn try_take_first(
+    fn try_first_sight<D: Demand<A>>(
         &self,
         key: Fingerprint,
         share: Share,
         tier: usize,
-        n: u32,
+        demand: D,
         clock: &impl Clock,
         counts: &mut Counts,
-    ) -> Option<TakeResult> {
+    ) -> Option<Result<D::Answer<'_>, Denied>> {
         let (tier, quota) = self.tiers.at(|| tier);
         let others = self.shared.debt_in_other_tiers::<A>(share, tier, &self.tiers, clock);
         let (epoch, line) = quota.read::<A::Line>(clock);
@@ -182,18 +183,25 @@ impl<A: KeyedAlgorithm> Table<A> {
         match self.when_full {
             WhenFull::SharedOverflow if candidate.is_idle() => {
                 // The key may have spent of its shared bucket, and takes that debt along; the slot's owner owes nothing.
-                candidate.take_over::<A>(key, n, &now, debt().of_key, counts)
+                candidate.take_over::<A, D>(key, demand, &now, debt().of_key, Debtor::Itself, counts)
             }
-            _ if candidate.is_idle() => candidate.take_over::<A>(key, n, &now, candidate.inherited, counts),
-            WhenFull::SharedOverflow => Some(self.take_shared(share, n, &now, debt(), counts)),
-            WhenFull::EvictLeastIndebted => candidate.take_over::<A>(key, n, &now, candidate.inherited, counts),
-            WhenFull::DenyNew if Self::takes_tokens(n, &now) => {
+            _ if candidate.is_idle() => {
+                candidate.take_over::<A, D>(key, demand, &now, candidate.inherited, Debtor::Itself, counts)
+            }
+            WhenFull::SharedOverflow => Some(self.take_shared(share, demand, &now, debt(), counts)),
+            WhenFull::EvictLeastIndebted => {
+                candidate.take_over::<A, D>(key, demand, &now, candidate.inherited, Debtor::Another, counts)
+            }
+            WhenFull::DenyNew if Self::takes_tokens(demand.tokens(), &now) => {
                 counts.refused_newcomers += 1;
                 let wait = A::resets_in(&line, candidate.inherited, at, clock);
                 Some(Err(Denied::counted_by(line.frequency(), 0, wait, wait)))
             }
             // What is always allowed, or never.
-            WhenFull::DenyNew => candidate.take_over::<A>(key, n, &now, A::owing(&line, at, Owed::EVERYTHING), counts),
+            WhenFull::DenyNew => {
+                let everything = A::owing(&line, at, Owed::EVERYTHING);
+                candidate.take_over::<A, D>(key, demand, &now, everything, Debtor::Another, counts)
+            }
         }
     }
 
@@ -253,20 +261,21 @@ impl<A: KeyedAlgorithm> Table<A> {
     }
 
     /// Takes tokens from the shared bucket of a key that gets no slot.
-    fn take_shared(
+    fn take_shared<D: Demand<A>>(
         &self,
         share: Share,
-        n: u32,
+        demand: D,
         &Reading { tier, line, at, clock }: &Reading<'_, A::Line, impl Clock>,
         debt: SharedDebt,
         counts: &mut Counts,
-    ) -> TakeResult {
+    ) -> Result<D::Answer<'_>, Denied> {
         counts.overflows += 1;
-        let (after, allowed) = A::take(line, debt.all, at, n, clock)?;
+        let (after, allowed) = demand.decide(line, debt.all, at, Debtor::Itself, clock)?;
+        let mut origin = Origin::Nothing;
         if after != debt.all {
             self.shared.store(share, tier, debt.spent(after));
+            origin = Origin::Shared { clears: counts.clears };
         }
-        let source = Source::Shared { clears: counts.clears }.unless_same(debt.all, after);
-        Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source }))
+        Ok(D::answer(allowed, Taken { after, at, tier, origin }))
     }
 }

@@ -34,10 +34,12 @@
 use super::Tiers;
 use super::fingerprint::Fingerprint;
 use super::locks::{Counts, Locks};
-use crate::limit::{KeyedAlgorithm, Owed, SHARED_LEVEL_BITS};
+use crate::limit::{KeyedAlgorithm, Owed, SHARED_LEVEL_BITS, TokenBucket};
 use crate::quota::Line;
+#[cfg(feature = "std")]
+use crate::sync::Signal;
 use crate::sync::{AtomicU64, Field, Guarded, Ordering, SpinWait, const_unless_loom};
-use crate::time::Clock;
+use crate::time::{Clock, Ticks};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 
@@ -220,6 +222,19 @@ impl SharedBuckets {
         self.locks.of(share.bucket)
     }
 
+    /// What is raised when tokens of a key may come earlier, of the keys that share this bucket.
+    #[cfg(feature = "std")]
+    #[inline]
+    pub(super) fn changes(&self, share: Share) -> &Signal {
+        self.locks.changes(share.bucket)
+    }
+
+    /// Raises what [`changes`](Self::changes) returns for all buckets.
+    #[cfg(feature = "std")]
+    pub(super) fn raise_all(&self) {
+        self.locks.raise_all();
+    }
+
     /// Adds up what each lock counted.
     pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
         self.locks.sum(of)
@@ -341,6 +356,28 @@ impl SharedBuckets {
         self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| {
             (Some(debt.less(A::roll_back(line, debt.own, at, n, taken_at))), ())
         });
+    }
+
+    /// Gives back `n` tokens that were reserved, if the tier's word is still the one of that reservation, its time has not come,
+    /// and no other tier owes for longer. Whether it did. Called with the bucket's lock held.
+    pub(super) fn cancel(
+        &self,
+        share: Share,
+        tier: usize,
+        tiers: &Tiers,
+        n: u32,
+        reserved: u64,
+        clock: &impl Clock,
+    ) -> bool {
+        self.visit::<TokenBucket, _>(share, tier, tiers, clock, |line, at, debt| {
+            // A key of another tier that came later started from a debt that takes longer.
+            let is_last = debt.own == reserved && debt.all == reserved;
+            if is_last && line.ready_in(reserved, at) > Ticks::ZERO {
+                (Some(debt.less(line.without(reserved, n))), true)
+            } else {
+                (None, false)
+            }
+        })
     }
 
     /// Forgets what is owed in all buckets.

@@ -89,6 +89,11 @@ impl SlotWord {
         Self(self.0 & !TIER.put(TIER.max()) | TIER.put(tier as u64))
     }
 
+    /// Whether this and `other` are words of one owner, if they are of one slot.
+    pub(super) const fn has_owner_of(self, other: Self) -> bool {
+        VERSION.get(self.0) == VERSION.get(other.0)
+    }
+
     /// The claimed word of the next owner.
     const fn claimed(self) -> Self {
         Self(VERSION.put(VERSION.get(self.0) + 1) | TIER.put(TIER.get(self.0)) | CLAIMED)
@@ -176,13 +181,15 @@ impl Claim<'_> {
         self.slot.owner()
     }
 
-    /// Gives the slot to its new owner; `None` leaves it vacant.
-    pub(super) fn publish(self, owner: Option<Fingerprint>, tier: usize, word: u64) {
+    /// Gives the slot to its new owner, and returns its word; `None` leaves it vacant.
+    pub(super) fn publish(self, owner: Option<Fingerprint>, tier: usize, word: u64) -> SlotWord {
+        let word = self.word.in_tier(tier).at_level(word);
         // ORDERING: Release pairs with the fence that `owner` names: a thread that sees the fingerprint sees that the slot
         // was claimed.
         self.slot.fingerprint.store(owner.map_or(0, Fingerprint::get), Ordering::Release);
         // ORDERING: Release pairs with the Acquire in `word`: a thread that sees the word sees the fingerprint.
-        self.slot.word.store(self.word.in_tier(tier).at_level(word).0, Ordering::Release);
+        self.slot.word.store(word.0, Ordering::Release);
+        word
     }
 }
 

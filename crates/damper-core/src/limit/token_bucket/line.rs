@@ -160,7 +160,7 @@ impl TokenLine {
         if self.is_below_zero(word, at) { word } else { self.take_back(word, at, n, since) }
     }
 
-    /// The same, also while tokens are owed: where nobody waits.
+    /// The same, also while tokens are owed.
     #[inline]
     pub(crate) const fn take_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         let owed = Self::debt(word, at);

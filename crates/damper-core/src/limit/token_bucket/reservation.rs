@@ -52,22 +52,7 @@ impl<'a, C: Clock> Reservation<'a, C> {
     /// in force then.
     #[cfg(feature = "std")]
     pub fn wait(self) {
-        if self.ready_in() == Some(Duration::ZERO) {
-            return;
-        }
-        let changes = &self.bucket.changes;
-        // Before the look at the offset: a refund after it sees that this thread waits. loom-tests:
-        // waiting::refund_wakes_a_waiter.
-        let _waiter = changes.waiter();
-        loop {
-            // The changes first: one after the look at the quota ends the wait. loom-tests:
-            // waiting::quota_change_wakes_a_waiter.
-            let seen = changes.changes();
-            match self.ready_in() {
-                Some(Duration::ZERO) => return,
-                wait => changes.wait(seen, wait),
-            }
-        }
+        self.bucket.changes.wait_out(|| self.ready_in());
     }
 
     /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.

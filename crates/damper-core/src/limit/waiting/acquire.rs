@@ -1,38 +1,33 @@
 //! How to wait.
 
-use super::AcquireFuture;
-use crate::limit::{Denied, RateLimiter, Reservation, TokenBucket};
+#[cfg(feature = "std")]
+use super::Place;
+use super::{AcquireFuture, Queue};
+use crate::limit::Denied;
+use crate::time::Sleep;
 #[cfg(feature = "tokio")]
 use crate::time::TokioSleep;
 #[cfg(feature = "std")]
 use crate::time::random;
-use crate::time::{Clock, Sleep};
 use core::time::Duration;
 
-/// How to wait for tokens: how many, for how long at most, and with what jitter. Made by [`RateLimiter::acquire`].
+/// How to wait for tokens: how many, for how long at most, and with what jitter. Made by
+/// [`RateLimiter::acquire`](crate::RateLimiter::acquire) and [`KeyedLimiter::acquire`](crate::KeyedLimiter::acquire).
 ///
 /// Nothing is taken before [`wait`](Acquire::wait) is called, or a future of it is polled. With the feature `tokio` it can be
 /// awaited as it is; [`sleeping_by`](Acquire::sleeping_by) makes a future for any other runtime.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[must_use = "nothing waits before `wait` is called or the future is awaited"]
-pub struct Acquire<'a, C> {
-    limiter: &'a RateLimiter<TokenBucket, C>,
+pub struct Acquire<Q> {
+    queue: Q,
     n: u32,
     longest: Option<Duration>,
     jitter: Duration,
 }
 
-impl<C> Clone for Acquire<'_, C> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<C> Copy for Acquire<'_, C> {}
-
-impl<'a, C: Clock> Acquire<'a, C> {
-    pub(in crate::limit) fn new(limiter: &'a RateLimiter<TokenBucket, C>, n: u32) -> Self {
-        Self { limiter, n, longest: None, jitter: Duration::ZERO }
+impl<Q: Queue> Acquire<Q> {
+    pub(crate) fn new(queue: Q, n: u32) -> Self {
+        Self { queue, n, longest: None, jitter: Duration::ZERO }
     }
 
     /// Sets for how long to wait at most. Where the tokens are not there by then, it is refused at once and takes none.
@@ -83,12 +78,12 @@ impl<'a, C: Clock> Acquire<'a, C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn sleeping_by<S: Sleep>(self, sleep: S) -> AcquireFuture<'a, C, S> {
+    pub fn sleeping_by<S: Sleep>(self, sleep: S) -> AcquireFuture<Q, S> {
         AcquireFuture::new(self, sleep)
     }
 
-    pub(super) fn reserve(&self) -> Result<Reservation<'a, C>, Denied> {
-        self.limiter.reserve_at_most(self.n, self.longest)
+    pub(crate) fn reserve(&self) -> Result<Q::Place, Denied> {
+        self.queue.reserve(self.n, self.longest)
     }
 
     /// Draws a duration from zero to the jitter, inclusive.
@@ -105,9 +100,9 @@ impl<'a, C: Clock> Acquire<'a, C> {
 
 /// Waits in a future that sleeps by tokio's timer.
 #[cfg(feature = "tokio")]
-impl<'a, C: Clock> IntoFuture for Acquire<'a, C> {
+impl<Q: Queue> IntoFuture for Acquire<Q> {
     type Output = Result<(), Denied>;
-    type IntoFuture = AcquireFuture<'a, C, TokioSleep>;
+    type IntoFuture = AcquireFuture<Q, TokioSleep>;
 
     fn into_future(self) -> Self::IntoFuture {
         self.sleeping_by(TokioSleep)

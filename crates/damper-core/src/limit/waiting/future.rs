@@ -1,8 +1,8 @@
 //! Waiting in a future.
 
-use super::Acquire;
-use crate::limit::{Denied, Reservation};
-use crate::time::{Clock, Sleep};
+use super::{Acquire, Place, Queue};
+use crate::limit::Denied;
+use crate::time::Sleep;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
@@ -33,19 +33,19 @@ pin_project! {
     /// once and pin it outside. Dropped before it was polled, it takes none. Polled again after it was ready, it waits
     /// for further tokens.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct AcquireFuture<'a, C: Clock, S: Sleep> {
-        acquire: Acquire<'a, C>,
+    pub struct AcquireFuture<Q: Queue, S: Sleep> {
+        acquire: Acquire<Q>,
         sleep: S,
         // Some while it waits.
-        progress: Option<Progress<'a, C>>,
+        progress: Option<Progress<Q::Place>>,
         #[pin]
         sleeping: Option<S::Sleeping>,
     }
 
-    impl<C: Clock, S: Sleep> PinnedDrop for AcquireFuture<'_, C, S> {
+    impl<Q: Queue, S: Sleep> PinnedDrop for AcquireFuture<Q, S> {
         fn drop(this: Pin<&mut Self>) {
-            if let Some(Progress::Waiting(reservation)) = this.project().progress.take() {
-                reservation.cancel();
+            if let Some(Progress::Waiting(place)) = this.project().progress.take() {
+                place.cancel();
             }
         }
     }
@@ -53,15 +53,15 @@ pin_project! {
 
 /// How far a wait has come.
 #[derive(Debug)]
-enum Progress<'a, C: Clock> {
+enum Progress<P> {
     /// The tokens are not known to be there yet.
-    Waiting(Reservation<'a, C>),
+    Waiting(P),
     /// They are there, and only the jitter is waited for.
     Lingering,
 }
 
-impl<'a, C: Clock, S: Sleep> AcquireFuture<'a, C, S> {
-    pub(super) fn new(acquire: Acquire<'a, C>, sleep: S) -> Self {
+impl<Q: Queue, S: Sleep> AcquireFuture<Q, S> {
+    pub(super) fn new(acquire: Acquire<Q>, sleep: S) -> Self {
         Self { acquire, sleep, progress: None, sleeping: None }
     }
 
@@ -72,7 +72,7 @@ impl<'a, C: Clock, S: Sleep> AcquireFuture<'a, C, S> {
     }
 }
 
-impl<C: Clock, S: Sleep> Future for AcquireFuture<'_, C, S> {
+impl<Q: Queue, S: Sleep> Future for AcquireFuture<Q, S> {
     type Output = Result<(), Denied>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -87,7 +87,7 @@ impl<C: Clock, S: Sleep> Future for AcquireFuture<'_, C, S> {
                     *this.progress = Some(Progress::Waiting(this.acquire.reserve()?));
                     continue;
                 }
-                Some(Progress::Waiting(reservation)) => match reservation.ready_in() {
+                Some(Progress::Waiting(place)) => match place.ready_in() {
                     Some(Duration::ZERO) => {
                         *this.progress = Some(Progress::Lingering);
                         this.acquire.draw_jitter()
@@ -106,7 +106,10 @@ impl<C: Clock, S: Sleep> Future for AcquireFuture<'_, C, S> {
     }
 }
 
-impl<C: Clock + core::fmt::Debug, S: Sleep> core::fmt::Debug for AcquireFuture<'_, C, S> {
+impl<Q: Queue + core::fmt::Debug, S: Sleep> core::fmt::Debug for AcquireFuture<Q, S>
+where
+    Q::Place: core::fmt::Debug,
+{
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("AcquireFuture")
             .field("acquire", &self.acquire)

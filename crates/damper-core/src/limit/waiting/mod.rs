@@ -5,6 +5,7 @@
 
 // | file | idea |
 // |---|---|
+// | `queue` | what can be waited for |
 // | `acquire` | how to wait: for how many tokens, how long, with what jitter; and blocking |
 // | `future` | waiting in a future |
 // | `paced` | streams and sinks whose items wait |
@@ -13,8 +14,11 @@ mod acquire;
 mod future;
 #[cfg(feature = "futures")]
 mod paced;
+mod queue;
 
 pub use acquire::Acquire;
 pub use future::AcquireFuture;
 #[cfg(feature = "futures")]
 pub use paced::{PacedSink, PacedStream};
+pub(crate) use queue::Place;
+pub use queue::Queue;

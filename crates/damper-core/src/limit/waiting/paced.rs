@@ -44,14 +44,14 @@ pin_project! {
     /// Waits for one token after another, however long that takes.
     struct Gate<'a, C: Clock, S: Sleep> {
         #[pin]
-        future: AcquireFuture<'a, C, S>,
+        future: AcquireFuture<&'a RateLimiter<TokenBucket, C>, S>,
         #[pin]
         refused: Option<S::Sleeping>,
     }
 }
 
 impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
-    fn new(acquire: Acquire<'a, C>, sleep: S) -> Self {
+    fn new(acquire: Acquire<&'a RateLimiter<TokenBucket, C>>, sleep: S) -> Self {
         Self { future: AcquireFuture::new(acquire, sleep), refused: None }
     }
 
@@ -95,7 +95,7 @@ pin_project! {
 }
 
 impl<'a, St: Stream, C: Clock, S: Sleep> PacedStream<'a, St, C, S> {
-    pub(in crate::limit) fn new(stream: St, acquire: Acquire<'a, C>, sleep: S) -> Self {
+    pub(in crate::limit) fn new(stream: St, acquire: Acquire<&'a RateLimiter<TokenBucket, C>>, sleep: S) -> Self {
         Self { stream, waiting: None, gate: Gate::new(acquire, sleep) }
     }
 
@@ -151,7 +151,7 @@ pin_project! {
 }
 
 impl<'a, Si: Sink<Item>, Item, C: Clock, S: Sleep> PacedSink<'a, Si, Item, C, S> {
-    pub(in crate::limit) fn new(sink: Si, acquire: Acquire<'a, C>, sleep: S) -> Self {
+    pub(in crate::limit) fn new(sink: Si, acquire: Acquire<&'a RateLimiter<TokenBucket, C>>, sleep: S) -> Self {
         Self { sink, waiting: None, gate: Gate::new(acquire, sleep) }
     }
 

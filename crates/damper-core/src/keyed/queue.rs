@@ -1,0 +1,188 @@
+//! Waiting for a key's tokens.
+
+use super::KeyedLimiter;
+use super::table::{Fingerprint, Reserved, Table};
+use crate::limit::{Acquire, Denied, Place, Queue, Sealed, TokenBucket};
+use crate::time::Clock;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use core::time::Duration;
+
+/// Waiting for a key's tokens, first come, first served. Only the token bucket has an order to wait in.
+impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
+    /// Prepares to wait for `n` tokens of this key, first come, first served: blocking with [`wait`](Acquire::wait), or
+    /// in a future with `.await` (feature `tokio`) or [`sleeping_by`](Acquire::sleeping_by).
+    ///
+    /// The limiter stores nothing of a waiter, however many there are. While a caller waits for a key, checks of that
+    /// key are refused. [`Quota::max_debt`](crate::Quota::max_debt) bounds how many tokens of a key may be waited for:
+    /// ten bursts unless set. A caller beyond that is refused at once. Prefer [`within`](Acquire::within) to a timeout
+    /// around the future, as for [`RateLimiter::acquire`](crate::RateLimiter::acquire).
+    ///
+    /// Waiters keep their places when other keys come and go. A new key that finds no slot waits in its shared bucket.
+    /// Under
+    /// [`WhenFull::DenyNew`](crate::WhenFull::DenyNew) it is refused, and under
+    /// [`EvictLeastIndebted`](crate::WhenFull::EvictLeastIndebted) it is refused unless its tokens are there at once.
+    ///
+    /// # Refunds and changes
+    ///
+    /// When a [`refund`](Self::refund), a [`reset`](Self::reset) or a larger burst brings the key's bucket out of debt,
+    /// all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller, who may be
+    /// served together with waiters before it: as many as tokens were refunded, if all take one. From any moment at
+    /// which nobody waited, a key is allowed as many tokens more as were given back since. Threads are woken at once,
+    /// and futures look again within a second.
+    ///
+    /// [`set_tier`](Self::set_tier) and [`clear`](Self::clear) leave waiters in place: their tokens come at the rate of
+    /// the tier in which they began to wait. If that tier refills nothing, they wait for the key's bucket in its new tier.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{KeyedLimiter, Quota};
+    ///
+    /// let hosts = KeyedLimiter::<str>::builder(Quota::per_second(10).burst(5)).build()?;
+    /// hosts.acquire("api.example.com", 5).wait()?;
+    /// let late = hosts.acquire("api.example.com", 5).within(Duration::from_millis(100)).wait();
+    /// assert!(late.is_err(), "refused at once: they would come in 500 ms");
+    /// hosts.acquire("www.example.com", 5).wait()?; // has tokens of its own
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn acquire(&self, key: &K, n: u32) -> Acquire<KeyQueue<'_, K, C, S>> {
+        Acquire::new(KeyQueue { limiter: self, key: self.fingerprint(key), own_tier: self.tiers.own(key) }, n)
+    }
+
+    /// Takes `n` tokens of this key now, to be used when they are there; callers are served in the order in which they
+    /// reserve.
+    ///
+    /// [`acquire`](Self::acquire) says what happens to those who wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] if `n` exceeds the burst, the debt would be deeper than [`Quota::max_debt`](crate::Quota::max_debt),
+    /// or there is no slot for the key.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{KeyedLimiter, ManualClock, Quota};
+    ///
+    /// let clock = ManualClock::new();
+    /// let hosts = KeyedLimiter::<str>::builder(Quota::per_second(10).burst(2)).clock(&clock).build()?;
+    /// assert_eq!(hosts.reserve("a", 2)?.ready_in(), Some(Duration::ZERO));
+    /// let slot = hosts.reserve("a", 2)?;
+    /// assert_eq!(slot.ready_in(), Some(Duration::from_millis(200)));
+    /// assert_eq!(hosts.reserve("b", 2)?.ready_in(), Some(Duration::ZERO));
+    /// assert!(slot.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reserve(&self, key: &K, n: u32) -> Result<KeyedReservation<'_, C>, Denied> {
+        self.acquire(key, n).reserve()
+    }
+
+    /// As [`reserve`](Self::reserve), if the tokens are there within `longest`, else none are taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] as for `reserve`, or if the tokens would be there later.
+    pub fn reserve_within(&self, key: &K, n: u32, longest: Duration) -> Result<KeyedReservation<'_, C>, Denied> {
+        self.acquire(key, n).within(longest).reserve()
+    }
+}
+
+/// The waiters of one key. Made by [`KeyedLimiter::acquire`].
+pub struct KeyQueue<'a, K: ?Sized, C, S> {
+    limiter: &'a KeyedLimiter<K, C, S>,
+    key: Fingerprint,
+    own_tier: usize,
+}
+
+impl<K: ?Sized, C, S> Clone for KeyQueue<'_, K, C, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: ?Sized, C, S> Copy for KeyQueue<'_, K, C, S> {}
+
+impl<K: ?Sized, C: fmt::Debug, S> fmt::Debug for KeyQueue<'_, K, C, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The fingerprint is not shown: it depends on a secret seed.
+        f.debug_struct("KeyQueue").field("limiter", self.limiter).finish_non_exhaustive()
+    }
+}
+
+impl<K: ?Sized, C, S> Sealed for KeyQueue<'_, K, C, S> {}
+
+impl<'a, K: ?Sized, C: Clock, S> Queue for KeyQueue<'a, K, C, S> {
+    type Place = KeyedReservation<'a, C>;
+
+    fn reserve(&self, n: u32, longest: Option<Duration>) -> Result<Self::Place, Denied> {
+        let &Self { limiter: KeyedLimiter { table, tiers, clock, .. }, key, own_tier } = self;
+        let reserved = table.reserve(key, n, longest, clock, || tiers.of(key, own_tier))?;
+        Ok(KeyedReservation { table, clock, reserved })
+    }
+}
+
+/// Tokens of a key that were taken in advance: they may be used when [`ready_in`](KeyedReservation::ready_in) says.
+///
+/// Dropping it keeps them taken; [`cancel`](KeyedReservation::cancel) gives them back as far as that is possible.
+#[must_use = "the tokens are taken, and are not there before `ready_in` says"]
+pub struct KeyedReservation<'a, C> {
+    table: &'a Table<TokenBucket>,
+    clock: &'a C,
+    reserved: Reserved<'a>,
+}
+
+impl<C: Clock> KeyedReservation<'_, C> {
+    /// Returns the time from now until the tokens may be used, rounded up to the clock's tick; zero if they may be.
+    /// `None` if they never will be, because the quota was changed to one that refills nothing.
+    ///
+    /// After a refund it may be more than the last time, if others reserved meanwhile, but never more than without the
+    /// refund.
+    #[must_use]
+    pub fn ready_in(&self) -> Option<Duration> {
+        self.table.ready_in(&self.reserved, self.clock)
+    }
+
+    /// Blocks the thread until the tokens are there. A refund, a reset or a change of the quota wakes it, and it waits by
+    /// what is in force then.
+    #[cfg(feature = "std")]
+    pub fn wait(self) {
+        self.table.wait(&self.reserved, self.clock);
+    }
+
+    /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
+    ///
+    /// All or nothing, as [`Reservation::cancel`](crate::Reservation::cancel). Tokens that are not given back count as
+    /// used.
+    #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
+    pub fn cancel(self) -> bool {
+        self.table.cancel(&self.reserved, self.clock)
+    }
+}
+
+impl<C: fmt::Debug> fmt::Debug for KeyedReservation<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedReservation").field("clock", self.clock).finish_non_exhaustive()
+    }
+}
+
+impl<C: Clock> Place for KeyedReservation<'_, C> {
+    fn ready_in(&self) -> Option<Duration> {
+        Self::ready_in(self)
+    }
+
+    #[cfg(feature = "std")]
+    fn wait(self) {
+        Self::wait(self);
+    }
+
+    fn cancel(self) -> bool {
+        Self::cancel(self)
+    }
+}

@@ -1,0 +1,129 @@
+//! What a call asks of a bucket, and what it took.
+
+use super::slots::{Slot, SlotWord};
+use super::{Receipt, Source};
+use crate::limit::{Allowed, Denied, KeyedAlgorithm, TokenBucket, TokenLine};
+use crate::quota::Line;
+use crate::time::{Clock, Ticks};
+use core::time::Duration;
+
+/// What a call asks of a bucket: to take tokens that are there, or to take them in advance.
+pub(super) trait Demand<A: KeyedAlgorithm>: Copy {
+    /// What the bucket says when it allows it.
+    type Allowed;
+
+    type Answer<'a>;
+
+    fn tokens(self) -> u32;
+
+    /// The word after it; or the refusal. `debtor` took what the bucket owes already.
+    fn decide(
+        self,
+        line: &A::Line,
+        word: u64,
+        at: u64,
+        debtor: Debtor,
+        clock: &impl Clock,
+    ) -> Result<(u64, Self::Allowed), Denied>;
+
+    fn answer(allowed: Self::Allowed, taken: Taken<'_>) -> Self::Answer<'_>;
+}
+
+/// Who took what a bucket owes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Debtor {
+    /// The key that asks, and those that share its bucket.
+    Itself,
+    /// The key that had the slot before.
+    Another,
+}
+
+/// Takes `n` tokens that are there.
+#[derive(Clone, Copy)]
+pub(super) struct Check {
+    pub(super) n: u32,
+}
+
+impl<A: KeyedAlgorithm> Demand<A> for Check {
+    type Allowed = Allowed;
+    type Answer<'a> = (Allowed, Receipt);
+
+    fn tokens(self) -> u32 {
+        self.n
+    }
+
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn decide(
+        self,
+        line: &A::Line,
+        word: u64,
+        at: u64,
+        _: Debtor,
+        clock: &impl Clock,
+    ) -> Result<(u64, Allowed), Denied> {
+        A::take(line, word, at, self.n, clock)
+    }
+
+    #[inline]
+    fn answer(allowed: Allowed, Taken { after, at, tier, origin }: Taken<'_>) -> (Allowed, Receipt) {
+        let source = match origin {
+            Origin::Nothing => Source::Nothing,
+            Origin::Slot(..) => Source::Slot,
+            Origin::Shared { clears } => Source::Shared { clears },
+        };
+        // There are at most 16 tiers.
+        (allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })
+    }
+}
+
+/// Takes `n` tokens in advance, if they are there within `longest`.
+#[derive(Clone, Copy)]
+pub(super) struct Reserve {
+    pub(super) n: u32,
+    pub(super) longest: Option<Duration>,
+}
+
+impl Demand<TokenBucket> for Reserve {
+    type Allowed = ();
+    type Answer<'a> = Taken<'a>;
+
+    fn tokens(self) -> u32 {
+        self.n
+    }
+
+    fn decide(self, line: &TokenLine, word: u64, at: u64, debtor: Debtor, _: &impl Clock) -> Result<(u64, ()), Denied> {
+        let longest = match debtor {
+            Debtor::Itself => self.longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency())),
+            // No key waits behind another: tokens that are not there at once are refused.
+            Debtor::Another => Ticks::ZERO,
+        };
+        match line.reserve(word, at, self.n, longest) {
+            Ok(after) => Ok((after, ())),
+            Err(error) => Err(Denied::new(line, word, at, error)),
+        }
+    }
+
+    fn answer((): (), taken: Taken<'_>) -> Taken<'_> {
+        taken
+    }
+}
+
+/// Tokens that were taken of a bucket, and the bucket's word after that.
+pub(super) struct Taken<'a> {
+    pub(super) after: u64,
+    pub(super) at: u64,
+    pub(super) tier: usize,
+    pub(super) origin: Origin<'a>,
+}
+
+/// Whose tokens they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Origin<'a> {
+    /// No bucket's: the call cost nothing, under a quota without a limit or for no tokens.
+    Nothing,
+    /// Those of the key's slot, which had this word afterwards.
+    Slot(&'a Slot, SlotWord),
+    /// Those of the key's shared bucket, which had been cleared so many times.
+    Shared { clears: u32 },
+}

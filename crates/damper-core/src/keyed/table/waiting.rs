@@ -1,0 +1,203 @@
+//! Waiting for a key's tokens, in order.
+//!
+//! A waiter takes its tokens in advance, as the waiters of a single limiter do. Its place is the word that its swap left: a
+//! position on the line of the key's tier. The table stores nothing of a waiter, so a key with waiters takes no more memory
+//! than one without. Its bucket is below empty, so checks are refused.
+//!
+//! # When a waiter is ready
+//!
+//! As soon as one of two things is true:
+//!
+//! 1. The line has passed its position. This alone serves waiters in order, at the whole rate.
+//! 2. The key's bucket is not below empty. A single limiter has an offset, which a refund moves so that waiters come
+//!    earlier. A slot has no room for one, so a refund, a roll-back or a reset moves the word back, behind the positions
+//!    of waiters. When the word is no longer below empty, the tokens of all callers are there.
+//!
+//! **The envelope.** A take moves the word up, a refund moves it down, and a cancelled waiter moves it down over exactly
+//! its own tokens, because it was the last. So of the callers that stay, at most one more took a unit of the line than
+//! refunds passed over that unit. Below any position, callers therefore took at most what the line produced up to there
+//! and what was refunded. Rule 1 lets those act whose tokens lie below the present position plus a burst. Rule 2 lets
+//! all act when the word itself lies there. Either way, from a moment at which the bucket was not below empty, callers
+//! use at most the burst, what the line produces, and what is given back.
+//!
+//! **The order** changes only by a refund below empty: the next caller may act together with those over whose tokens the
+//! word was moved.
+//!
+//! # What happens to the key
+//!
+//! - A slot below empty is not idle, so it changes its owner only under `EvictLeastIndebted`, for a key of a tier whose
+//!   burst takes longer to be refilled than that debt. No newcomer waits behind the debt of another key. A waiter knows
+//!   the owner of its slot by the version. After an eviction or `clear`, rule 2 no longer applies, and the waiter is
+//!   ready at its position.
+//! - A move to another tier keeps the time that a debt takes to be repaid, not the number of tokens, so rule 2 would count
+//!   wrong. Waiters are ready at their positions, on the line of the tier in which they came. If that line refills
+//!   nothing, the move kept the number of tokens. Then rule 2 applies, on the line of the new tier.
+//! - A key without a slot waits in its shared bucket, by rule 1. When the key gets a slot, it takes the debt along, and
+//!   so its next waiter comes after those.
+
+use super::demand::{Demand, Reserve};
+use super::fingerprint::Fingerprint;
+use super::{Debtor, Origin, Table, Taken};
+use crate::limit::{Denied, TokenBucket, TokenLine};
+use crate::quota::Line;
+use crate::sync::SpinWait;
+use crate::time::{Clock, Frequency, Ticks};
+use core::time::Duration;
+
+/// Tokens of a key that were taken in advance.
+pub(in crate::keyed) struct Reserved<'a> {
+    key: Fingerprint,
+    n: u32,
+    /// The word of the bucket after they were taken, on the line of the tier.
+    position: u64,
+    tier: usize,
+    origin: Origin<'a>,
+}
+
+impl<'a> Reserved<'a> {
+    fn new(key: Fingerprint, n: u32, Taken { after, tier, origin, .. }: Taken<'a>) -> Self {
+        Self { key, n, position: after, tier, origin }
+    }
+}
+
+impl Table<TokenBucket> {
+    /// Takes `n` tokens of a key in advance, if they are there within `longest`. `tier` is called with the key's lock
+    /// held, if the key has no slot.
+    pub(in crate::keyed) fn reserve(
+        &self,
+        key: Fingerprint,
+        n: u32,
+        longest: Option<Duration>,
+        clock: &impl Clock,
+        tier: impl Fn() -> usize,
+    ) -> Result<Reserved<'_>, Denied> {
+        let demand = Reserve { n, longest };
+        loop {
+            let in_slot = self.reserve_in_slot(key, demand, clock);
+            if let Some(taken) = in_slot.or_else(|| self.first_sight(key, demand, clock, &tier)) {
+                return taken.map(|taken| Reserved::new(key, n, taken));
+            }
+        }
+    }
+
+    /// Takes tokens in advance of a key that has a slot; `None` if it has none.
+    fn reserve_in_slot<'a>(
+        &'a self,
+        key: Fingerprint,
+        demand: Reserve,
+        clock: &impl Clock,
+    ) -> Option<Result<Taken<'a>, Denied>> {
+        self.visit_slot(key, clock, |slot, seen, line, word, at| {
+            match demand.decide(line, word, at, Debtor::Itself, clock) {
+                Ok((after, ())) => {
+                    let origin = if after == word { Origin::Nothing } else { Origin::Slot(slot, seen.at_level(after)) };
+                    (after, Ok(Taken { after, at, tier: seen.tier(), origin }))
+                }
+                Err(denied) => (word, Err(denied)),
+            }
+        })
+    }
+
+    /// The time from now until the tokens may be used; `None` if they never will be, under the quota in force.
+    pub(in crate::keyed) fn ready_in(&self, reserved: &Reserved<'_>, clock: &impl Clock) -> Option<Duration> {
+        if matches!(reserved.origin, Origin::Nothing) {
+            return Some(Duration::ZERO);
+        }
+        let (by_position, frequency) = self.passes_in(reserved, clock);
+        let wait = match by_position {
+            Ticks::ZERO => Ticks::ZERO,
+            wait => wait.min(self.leaves_debt_in(reserved, wait, clock)),
+        };
+        wait.duration(frequency)
+    }
+
+    /// The time until the line has passed the position, and the frequency of its clock.
+    fn passes_in(&self, reserved: &Reserved<'_>, clock: &impl Clock) -> (Ticks, Frequency) {
+        let spin_wait = SpinWait::new();
+        loop {
+            let (quota, (epoch, mut line)) = self.tiers.read::<TokenLine>(reserved.tier, clock);
+            let at = line.reading(clock.now());
+            if quota.is_current(epoch) {
+                return (line.ready_in(reserved.position, at), line.frequency());
+            }
+            spin_wait.spin();
+        }
+    }
+
+    /// The time until the key's bucket is not below empty, unless more is taken; for ever, if its slot is another's by
+    /// now, or its tokens are counted in those of another tier.
+    fn leaves_debt_in(&self, reserved: &Reserved<'_>, by_position: Ticks, clock: &impl Clock) -> Ticks {
+        let Origin::Slot(slot, taken) = reserved.origin else { return Ticks::NEVER };
+        let spin_wait = SpinWait::new();
+        // The word is not read again afterwards: what others take later lies behind it.
+        while let Some(word) = slot.word_of(reserved.key)
+            && word.has_owner_of(taken)
+            && (word.tier() == reserved.tier || by_position == Ticks::NEVER)
+        {
+            if let Some((line, at, full)) = self.look(word, clock) {
+                return line.ready_in(full, at);
+            }
+            spin_wait.spin();
+        }
+        Ticks::NEVER
+    }
+
+    /// Blocks the thread until the tokens may be used.
+    #[cfg(feature = "std")]
+    pub(in crate::keyed) fn wait(&self, reserved: &Reserved<'_>, clock: &impl Clock) {
+        self.shared.changes(self.shared.share_of(reserved.key)).wait_out(|| self.ready_in(reserved, clock));
+    }
+
+    /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
+    pub(in crate::keyed) fn cancel(&self, reserved: &Reserved<'_>, clock: &impl Clock) -> bool {
+        let &Reserved { key, n, position, tier, origin } = reserved;
+        let is_cancelled = match origin {
+            Origin::Nothing => false,
+            Origin::Slot(slot, taken) => {
+                let spin_wait = SpinWait::new();
+                loop {
+                    // The same word means the same owner and tier, too.
+                    if slot.word_of(key) != Some(taken) {
+                        break false;
+                    }
+                    if let Some((line, at, full)) = self.look(taken, clock) {
+                        if line.ready_in(position, at) == Ticks::ZERO {
+                            break false;
+                        }
+                        if slot.replace(taken, taken.at_level(line.without(full, n))) {
+                            break true;
+                        }
+                    }
+                    spin_wait.spin();
+                }
+            }
+            Origin::Shared { clears } => {
+                let share = self.shared.share_of(key);
+                self.shared.lock(share).write(|counts| {
+                    counts.clears == clears && self.shared.cancel(share, tier, &self.tiers, n, position, clock)
+                })
+            }
+        };
+        if is_cancelled {
+            self.wake(key);
+        }
+        is_cancelled
+    }
+}
+
+impl<A> Table<A> {
+    /// Wakes threads that wait for tokens of a key, after its word was moved back.
+    #[cfg_attr(not(feature = "std"), expect(unused_variables, clippy::unused_self, reason = "no thread waits"))]
+    #[inline]
+    pub(in crate::keyed) fn wake(&self, key: Fingerprint) {
+        #[cfg(feature = "std")]
+        self.shared.changes(self.shared.share_of(key)).raise_for_waiters();
+    }
+
+    /// Wakes all threads that wait, after a change of a quota.
+    #[cfg_attr(not(feature = "std"), expect(clippy::unused_self, reason = "no thread waits"))]
+    pub(in crate::keyed) fn wake_all(&self) {
+        #[cfg(feature = "std")]
+        self.shared.raise_all();
+    }
+}

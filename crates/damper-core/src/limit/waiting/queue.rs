@@ -1,0 +1,58 @@
+//! What can be waited for.
+
+use crate::limit::rate_limiter::sealed::Sealed;
+use crate::limit::{Denied, RateLimiter, Reservation, TokenBucket};
+use crate::time::Clock;
+use core::time::Duration;
+
+/// Something that serves its waiters in order: a [`RateLimiter`], or one key of a [`KeyedLimiter`](crate::KeyedLimiter).
+///
+/// It is damper's own. It is public because [`Acquire`](super::Acquire) and [`AcquireFuture`](super::AcquireFuture) name it.
+pub trait Queue: Sealed {
+    /// A place in the order.
+    #[doc(hidden)]
+    type Place: Place;
+
+    /// Takes `n` tokens in advance, if they are there within `longest`.
+    #[doc(hidden)]
+    fn reserve(&self, n: u32, longest: Option<Duration>) -> Result<Self::Place, Denied>;
+}
+
+/// Tokens that were taken in advance.
+#[doc(hidden)]
+pub trait Place: Sized {
+    /// The time from now until they may be used; `None` if they never will be, under the quota in force.
+    fn ready_in(&self) -> Option<Duration>;
+
+    /// Blocks the thread until they may be used.
+    #[cfg(feature = "std")]
+    fn wait(self);
+
+    /// Gives them back if nothing was taken since and their time has not come; whether it did.
+    fn cancel(self) -> bool;
+}
+
+impl<'a, C: Clock> Queue for &'a RateLimiter<TokenBucket, C> {
+    type Place = Reservation<'a, C>;
+
+    fn reserve(&self, n: u32, longest: Option<Duration>) -> Result<Self::Place, Denied> {
+        self.reserve_at_most(n, longest)
+    }
+}
+
+impl<C> Sealed for &RateLimiter<TokenBucket, C> {}
+
+impl<C: Clock> Place for Reservation<'_, C> {
+    fn ready_in(&self) -> Option<Duration> {
+        Self::ready_in(self)
+    }
+
+    #[cfg(feature = "std")]
+    fn wait(self) {
+        Self::wait(self);
+    }
+
+    fn cancel(self) -> bool {
+        Self::cancel(self)
+    }
+}
