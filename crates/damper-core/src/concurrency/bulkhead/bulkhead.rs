@@ -420,3 +420,19 @@ impl<C> fmt::Debug for Bulkhead<C> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As in firmware: this one has no queue, and runs with each set of features.
+    #[test]
+    fn bulkhead_needs_neither_clock_nor_allocator() {
+        static POOL: Bulkhead = Bulkhead::new(1);
+        let permit = POOL.try_acquire().unwrap();
+        assert_eq!(POOL.try_acquire().unwrap_err(), BulkheadFull::new(1, FullCause::NoSlot));
+        POOL.set_limit(2);
+        drop((POOL.try_acquire().unwrap(), permit));
+        assert_eq!((POOL.limit(), POOL.in_flight(), POOL.queued()), (2, 0, 0));
+    }
+}
