@@ -44,6 +44,7 @@ macro_rules! table {
 #[test]
 fn types_of_the_core_have_the_traits_users_expect() {
     use damper::breaker::*;
+    use damper::concurrency::*;
     use damper::deadline::*;
     use damper::keyed::*;
     use damper::limit::*;
@@ -118,6 +119,13 @@ fn types_of_the_core_have_the_traits_users_expect() {
         CircuitBreaker32<OnTimer>: shared,
         Permit<&'static CircuitBreaker32<OnTimer>>: shared,
         Word32Error: value error,
+        // concurrency
+        Bulkhead: shared,
+        KeyedBulkhead<String>: shared,
+        BulkheadPermit<&'static Bulkhead>: shared,
+        AcquirePermit<&'static Bulkhead>: shared,
+        BulkheadFull: key error,
+        FullCause: key,
         // deadline
         Deadline: shared cloned,
         DeadlineExceeded: key error,
@@ -139,6 +147,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         TokioSleep: shared cloned defaulted,
         AcquireFuture<&'static RateLimiter, TokioSleep>: debug,
         AcquireFuture<KeyQueue<'static, str, Monotonic, Seed>, TokioSleep>: debug,
+        AcquirePermitFuture<&'static Bulkhead, TokioSleep>: debug,
     }
 }
 

@@ -10,6 +10,7 @@
 //! more: on a busy machine timings are noise.
 
 mod breaker;
+mod bulkhead;
 mod contest;
 mod floor;
 mod harness;
@@ -47,6 +48,7 @@ fn contests() -> impl Iterator<Item = &'static Contest> {
     let groups = [
         limit::CONTESTS,
         breaker::CONTESTS,
+        bulkhead::CONTESTS,
         retry::CONTESTS,
         keyed::CONTESTS,
         layer::CONTESTS,

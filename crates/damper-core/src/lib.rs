@@ -38,6 +38,7 @@
 //! | [`deadline`] | [`Deadline`]: the time that a piece of work may take, passed on as a value |
 //! | [`retry`] | [`Retry`]: tries again, with a [`Backoff`] and within a [`RetryBudget`] |
 //! | [`throttle`] | [`AdaptiveThrottle`](throttle::AdaptiveThrottle): refuses calls that an overloaded service would reject |
+//! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`KeyedBulkhead`]: per key |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //!
@@ -53,10 +54,10 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
-//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`KeyedCircuitBreaker`], `Arc`s as clocks and owned permits where the target has atomic pointers |
+//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`KeyedCircuitBreaker`], queues of [`Bulkhead`]s, [`KeyedBulkhead`], `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `defmt` | | `defmt::Format` for answers, states and errors |
 //! | `serde` | | quotas in files, as text: `"100/s burst 200"` |
-//! | `tokio` | | `acquire(n).await`: futures that wait for tokens by tokio's timer (with `std`) |
+//! | `tokio` | | `acquire(n).await`: futures that wait for tokens or permits by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
 //!
 //! Where the target has no 64-bit atomics, words of 64 bits are changed in critical sections, for which the firmware
@@ -72,6 +73,7 @@ extern crate std;
 pub mod breaker;
 #[cfg(feature = "alloc")]
 mod capacity;
+pub mod concurrency;
 pub mod deadline;
 #[doc(hidden)]
 pub mod internal;
@@ -95,6 +97,9 @@ pub use breaker::{
 };
 #[cfg(feature = "alloc")]
 pub use capacity::CapacityError;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use concurrency::KeyedBulkhead;
+pub use concurrency::{Bulkhead, BulkheadFull};
 pub use deadline::{Deadline, DeadlineExceeded};
 #[cfg(feature = "alloc")]
 pub use keyed::KeyedLimiterError;

@@ -74,7 +74,7 @@ impl Signal {
     }
 
     /// How many changes there were.
-    fn changes(&self) -> u64 {
+    pub(super) fn changes(&self) -> u64 {
         *self.lock()
     }
 
@@ -87,7 +87,7 @@ impl Signal {
     }
 
     /// Waits until there was another change than the `seen` ones, or for as long as `longest`; at times shorter.
-    fn wait(&self, seen: u64, longest: Option<Duration>) {
+    pub(super) fn wait(&self, seen: u64, longest: Option<Duration>) {
         let changes = self.lock();
         if *changes != seen {
             return;

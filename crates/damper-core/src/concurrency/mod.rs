@@ -1,0 +1,18 @@
+//! Limits on how many calls are in flight at once: [`Bulkhead`], and `KeyedBulkhead`, which is one per key.
+//!
+//! A rate limit says how many calls may begin in a second; this says how many may be under way. It holds whatever each of them
+//! takes: when a service slows down, callers are refused, or wait in a short queue, and do not pile up.
+
+// | file | type |
+// |---|---|
+// | `slots` | `Slots`, the word of a bulkhead: its limit, the calls in flight, the calls queued |
+// | `bulkhead` | `Bulkhead`: a limit that you choose; its permits and its queue; `KeyedBulkhead` |
+
+mod bulkhead;
+mod slots;
+
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use bulkhead::KeyedBulkhead;
+#[cfg(feature = "alloc")]
+pub use bulkhead::{AcquirePermit, AcquirePermitFuture};
+pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, FullCause};
