@@ -28,7 +28,7 @@ impl Hasher for Identity {
 }
 
 /// A first sight looks at eight slots and the quota of each, which is more than loom allows an execution by itself.
-fn builder(preemptions: usize) -> Builder {
+pub fn builder(preemptions: usize) -> Builder {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;

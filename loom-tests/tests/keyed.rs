@@ -2,9 +2,10 @@
 //! which each model was seen to fail.
 #![cfg(loom)]
 
+use damper_core::sync::with_loads_as_rmw;
 use damper_core::{FixedWindow, KeyedLimiter, Quota, RateLimiter, WhenFull};
 use damper_loom_tests::tables::{
-    A, B, C, Identity, Limits, beside, check_flawed, check_preemptions, quota, sharing, ways,
+    A, B, C, Identity, Limits, beside, builder, check_flawed, check_preemptions, quota, sharing, ways,
 };
 use damper_loom_tests::{Flaw, Stopped};
 use loom::sync::Arc;

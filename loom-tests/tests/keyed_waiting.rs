@@ -61,7 +61,8 @@ fn cancelled_waiter_of_a_key_keeps_others_in_place_model(last_first: bool) {
 #[test]
 fn cancel_beside_clear_gives_back_only_its_own() {
     check_preemptions(2, || {
-        let limits = ways(2, WhenFull::SharedOverflow, quota(1));
+        // All slots are vacant, so the key gets the same one again.
+        let limits = ways(4, WhenFull::SharedOverflow, quota(1));
         limits.check(&A).unwrap();
         let waiter = limits.reserve(&A, 1).unwrap();
         let rival = beside(&limits, |limits| {
