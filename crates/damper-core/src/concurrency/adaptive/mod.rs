@@ -6,6 +6,7 @@
 // | `probed_gradient` | `ProbedGradient`, the default rule |
 // | `aimd`, `vegas`, `gradient2` | a rule each |
 // | `unloaded` | `Unloaded`: the latency that `vegas` and `gradient2` compare with |
+// | `sampler` | `Sampler`: measures windows without a lock, and asks the rule |
 // | `bounds` | `LimitBounds`: between which values a limit moves, and its error |
 // | `log2` | binary logarithms without `std` |
 
@@ -15,6 +16,7 @@ mod gradient2;
 mod log2;
 mod probed_gradient;
 mod rule;
+mod sampler;
 mod unloaded;
 mod vegas;
 

@@ -8,7 +8,7 @@ use core::time::Duration;
 ///
 /// A rule is a plain value without a clock. An [`AdaptiveLimit`](super::AdaptiveLimit) measures the calls of one window
 /// after another, asks the rule when a window is over, and does what the rule's plan says. One thread at a time does so, on
-/// a clone that replaces the rule afterwards. If [`next`](Self::next) panics, the rule stays as it was.
+/// a copy that replaces the rule afterwards. If [`next`](Self::next) panics, the rule stays as it was.
 ///
 /// # Examples
 ///
@@ -17,7 +17,7 @@ use core::time::Duration;
 /// use damper::concurrency::{LimitRule, WindowPlan, WindowSummary};
 ///
 /// /// Ten calls by day, a hundred while the service answers within a millisecond.
-/// #[derive(Clone, Debug)]
+/// #[derive(Clone, Copy, Debug)]
 /// struct TwoSpeeds;
 ///
 /// impl LimitRule for TwoSpeeds {
@@ -29,7 +29,7 @@ use core::time::Duration;
 ///     }
 /// }
 /// ```
-pub trait LimitRule: Clone {
+pub trait LimitRule: Copy {
     /// Returns the plan of the first window.
     fn first(&self) -> WindowPlan;
 
