@@ -2,15 +2,23 @@
 
 use super::sampler::{Gate, Sampler};
 use super::{LimitBounds, LimitRule, Outcome, ProbedGradient};
-use crate::concurrency::bulkhead::permit::sealed::Slotted;
 #[cfg(feature = "alloc")]
 use crate::concurrency::AcquirePermit;
+use crate::concurrency::bulkhead::permit::sealed::Slotted;
+#[cfg(feature = "alloc")]
+use crate::concurrency::bulkhead::{
+    expiry::Expiry,
+    patience::Patience,
+    queue::{Entry, Place},
+};
 use crate::concurrency::{Bulkhead, BulkheadFull, BulkheadPermit};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 use core::fmt;
+#[cfg(feature = "alloc")]
+use core::task::Waker;
 use core::time::Duration;
 
 /// Limits how many calls are in flight at once, by a limit that follows the service.
@@ -156,7 +164,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     /// [`BulkheadFull`] if there is none.
     #[inline]
     pub fn try_acquire(&self) -> Result<BulkheadPermit<&Self>, BulkheadFull> {
-        self.enter()?;
+        self.take()?;
         Ok(BulkheadPermit::of_slot(self))
     }
 
@@ -169,7 +177,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<BulkheadPermit<Arc<Self>>, BulkheadFull> {
-        self.enter()?;
+        self.take()?;
         Ok(BulkheadPermit::of_slot(Arc::clone(self)))
     }
 
@@ -211,6 +219,17 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         self.sampler.rule()
     }
 
+    #[inline]
+    fn take(&self) -> Result<(), BulkheadFull> {
+        match self.bulkhead.take() {
+            Ok(in_flight) => {
+                self.sampler.saw(in_flight);
+                Ok(())
+            }
+            Err(full) => Err(self.refused(full)),
+        }
+    }
+
     /// Records how a call ended that began at this tick.
     #[inline]
     pub(super) fn record(&self, began: u64, outcome: Outcome) {
@@ -246,6 +265,53 @@ impl<R, C> AdaptiveLimit<R, C> {
     #[must_use]
     pub fn queued(&self) -> u32 {
         self.bulkhead.queued()
+    }
+}
+
+impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
+    /// When the call began, in ticks.
+    type Ticket = u64;
+
+    #[inline]
+    fn ticket(&self) -> u64 {
+        self.bulkhead.clock().now()
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.bulkhead.release();
+    }
+
+    #[cfg(feature = "alloc")]
+    #[inline]
+    fn enter(&self) -> Result<(), BulkheadFull> {
+        self.take()
+    }
+
+    #[cfg(feature = "alloc")]
+    fn join(&self, patience: Patience, waker: Waker) -> Result<Entry, BulkheadFull> {
+        // `enter` was refused before.
+        self.bulkhead.join(patience, waker)
+    }
+
+    #[cfg(feature = "alloc")]
+    fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>> {
+        self.bulkhead.look(place, expiry, waker)
+    }
+
+    #[cfg(feature = "alloc")]
+    fn leave(&self, place: Place) {
+        self.bulkhead.leave(place);
+    }
+
+    #[cfg(feature = "alloc")]
+    fn expiry_after(&self, wait: Duration) -> Expiry {
+        self.bulkhead.expiry_after(wait)
+    }
+
+    #[cfg(feature = "alloc")]
+    fn remaining(&self, expiry: Expiry) -> Duration {
+        self.bulkhead.remaining(expiry)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the end of a call says about the service's load.
 
 use super::{AdaptiveLimit, LimitRule};
-use crate::concurrency::{BulkheadPermit, BulkheadRef};
+use crate::concurrency::BulkheadPermit;
 use crate::time::Clock;
 use core::ops::Deref;
 
@@ -21,7 +21,7 @@ pub enum Outcome {
 /// How the call of an [`AdaptiveLimit`]'s permit ended. A permit that is dropped says nothing.
 impl<L, R, C> BulkheadPermit<L>
 where
-    L: BulkheadRef + Deref<Target = AdaptiveLimit<R, C>>,
+    L: Deref<Target = AdaptiveLimit<R, C>>,
     R: LimitRule,
     C: Clock,
 {
@@ -48,6 +48,7 @@ where
     /// Records `outcome`.
     #[inline]
     pub fn record(self, outcome: Outcome) {
-        self.bulkhead().record(self.ticket(), outcome);
+        let (limit, began) = self.parts();
+        limit.record(began, outcome);
     }
 }

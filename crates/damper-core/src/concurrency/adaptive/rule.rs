@@ -1,5 +1,6 @@
 //! What a rule sees of the calls, and what it decides.
 
+use super::LimitBounds;
 use super::log2::exp2;
 use core::time::Duration;
 
@@ -87,7 +88,7 @@ impl WindowSummary {
 /// What a rule wants of the next window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowPlan {
-    /// The limit, from now on.
+    /// The limit, from now on. One below 1 counts as 1, one above 1,000,000 as that.
     pub limit: u32,
     /// How many calls end before the window begins: as many as were in flight, if they say nothing about the new limit.
     pub skip: u32,
@@ -104,6 +105,11 @@ impl WindowPlan {
     #[must_use]
     pub const fn new(limit: u32) -> Self {
         Self { limit, skip: 0, samples: 50, length: Duration::from_millis(500), unless_full: None }
+    }
+
+    /// The plan with a limit that an [`AdaptiveLimit`](super::AdaptiveLimit) can have: at 0 no call would ever end again.
+    pub(super) fn held(self) -> Self {
+        Self { limit: self.limit.clamp(1, LimitBounds::HIGHEST), ..self }
     }
 
     /// Skips the calls that are in flight if the limit has changed by more than a twentieth, because they began under the

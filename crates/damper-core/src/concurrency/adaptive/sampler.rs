@@ -236,7 +236,7 @@ impl<R: LimitRule> Sampler<R> {
             length: if state.is_skipping { Duration::ZERO } else { ticks.elapsed(state.began_at, now) },
             since_plan: state.planned_at.map_or(Duration::ZERO, |planned_at| ticks.elapsed(planned_at, now)),
         };
-        state.plan = state.rule.next(&window);
+        state.plan = state.rule.next(&window).held();
         state.planned_at = Some(now);
         state.began_at = now;
         state.is_skipping = state.plan.skip > 0;
