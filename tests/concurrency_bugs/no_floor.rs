@@ -24,7 +24,8 @@ impl Rule for NoFloor {
         self.means.drops += u32::from(end == End::Dropped);
         if self.means.of_every(1.0, now, latency).is_some() {
             // Right would be: at least 1.
-            self.limit = if std::mem::take(&mut self.means.drops) > 0 { (self.limit * 0.9).floor() } else { self.limit + 1.0 };
+            self.limit =
+                if std::mem::take(&mut self.means.drops) > 0 { (self.limit * 0.9).floor() } else { self.limit + 1.0 };
         }
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct Service<'a, L: Limit> {
     pub(crate) work: Work,
     /// Calls that come in a second.
     pub(crate) load: f64,
-    /// Whether every call fails as soon as it has begun to be worked on.
+    /// Whether every call times out, a second after a worker has begun with it.
     pub(crate) is_down: bool,
     busy: usize,
     /// Calls that wait for a worker, and when they began.
@@ -134,7 +134,7 @@ impl<'a, L: Limit> Service<'a, L> {
         {
             self.busy += 1;
             let work = match self.work {
-                _ if self.is_down => 0.001,
+                _ if self.is_down => 1.0,
                 Work::Constant(seconds) => seconds,
                 Work::Exponential(mean) => self.exponential(mean),
             };
