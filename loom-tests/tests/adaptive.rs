@@ -11,15 +11,17 @@ use std::cell::Cell;
 use std::time::Duration;
 
 std::thread_local! {
-    /// The calls of all windows, and the peak of the last one. All threads of a model run on one thread of the system.
+    /// The calls of all windows, the peak of the last one, and how many there were. All threads of a model run on one thread of the system.
     static CALLS: Cell<u32> = const { Cell::new(0) };
     static PEAK: Cell<u32> = const { Cell::new(0) };
+    static WINDOWS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Plans windows of at least so many calls, whatever their length, and looks whether they had them.
+/// Plans windows of at least so many calls, and looks whether they had them. All but the first have this length.
 #[derive(Clone, Copy, Debug)]
 struct Windows {
     fewest: u32,
+    length: Duration,
 }
 
 impl LimitRule for Windows {
@@ -32,18 +34,20 @@ impl LimitRule for Windows {
         assert!(calls >= self.fewest, "a window has the calls that were planned");
         CALLS.set(CALLS.get() + calls);
         PEAK.set(window.peak_in_flight);
-        self.first()
+        WINDOWS.set(WINDOWS.get() + 1);
+        WindowPlan { length: self.length, ..self.first() }
     }
 }
 
 type Limit = AdaptiveLimit<Windows, Stopped>;
 
 /// A limit whose first window has begun, by a call that is in none.
-fn begun(fewest: u32) -> Arc<Limit> {
-    let limit = Arc::new(AdaptiveLimit::with_rule(Windows { fewest }, Stopped(7)));
+fn begun(fewest: u32, length: Duration) -> Arc<Limit> {
+    let limit = Arc::new(AdaptiveLimit::with_rule(Windows { fewest, length }, Stopped(7)));
     limit.try_acquire().unwrap().success();
     CALLS.set(0);
     PEAK.set(0);
+    WINDOWS.set(0);
     limit
 }
 
@@ -57,7 +61,7 @@ fn drop_one(limit: &Limit) {
 
 /// One thread makes two calls while another makes one, which may be late for its window. Later windows have it.
 fn counted_model(call: impl Fn(&Limit) + Copy + Send + 'static) {
-    let limit = begun(1);
+    let limit = begun(1, Duration::ZERO);
     let rival = {
         let limit = Arc::clone(&limit);
         thread::spawn(move || call(&limit))
@@ -84,7 +88,7 @@ fn every_drop_is_counted_once() {
 
 /// Two threads end a call each, and either of these may end the window.
 fn once_model() {
-    let limit = begun(2);
+    let limit = begun(2, Duration::ZERO);
     succeed(&limit);
     let rival = {
         let limit = Arc::clone(&limit);
@@ -94,7 +98,7 @@ fn once_model() {
     rival.join().unwrap();
 }
 
-/// [A claim that does not order; a claim that several have; no second look with the claim.]
+/// [A claim that several have; no second look with the claim.]
 #[test]
 fn no_window_ends_twice() {
     check_preemptions(2, once_model);
@@ -107,9 +111,28 @@ fn no_window_ends_twice_unless_flawed() {
     check_flawed(Flaw::BlindExchange, once_model);
 }
 
+/// Two threads end a call each, in a window without a length. The next window is a minute long, and the clock stands still.
+fn length_model() {
+    let limit = begun(1, Duration::from_secs(60));
+    let rival = {
+        let limit = Arc::clone(&limit);
+        thread::spawn(move || succeed(&limit))
+    };
+    succeed(&limit);
+    rival.join().unwrap();
+    assert_eq!(WINDOWS.get(), 1, "a window lasts as long as was planned");
+}
+
+/// [A claim that does not order.]
+#[test]
+fn no_window_ends_before_its_time() {
+    check_preemptions(2, length_model);
+}
+
 /// Two permits at once, of two threads: whichever records the peak last.
 fn peak_model() {
-    let limit: &'static Limit = Box::leak(Box::new(AdaptiveLimit::with_rule(Windows { fewest: 1 }, Stopped(7))));
+    let limit: &'static Limit =
+        Box::leak(Box::new(AdaptiveLimit::with_rule(Windows { fewest: 1, length: Duration::ZERO }, Stopped(7))));
     succeed(limit);
     let rival = thread::spawn(|| limit.try_acquire().unwrap());
     let mine = limit.try_acquire().unwrap();

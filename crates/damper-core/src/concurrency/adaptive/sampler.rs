@@ -336,7 +336,7 @@ struct Claim<'a>(&'a AtomicBool);
 impl<'a> Claim<'a> {
     fn of(is_claimed: &'a AtomicBool) -> Option<Self> {
         // ORDERING: Acquire pairs with the Release in `drop`: this thread sees the header and the state that the last holder
-        // has left. loom-tests: adaptive::no_window_ends_twice.
+        // has left. loom-tests: adaptive::no_window_ends_before_its_time, adaptive::no_window_ends_twice.
         is_claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok().then(|| Self(is_claimed))
     }
 }
