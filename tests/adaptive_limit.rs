@@ -89,7 +89,9 @@ fn dropped_calls_lower_a_limit_that_is_reached() {
     for _ in 0..40 {
         let permits: Vec<_> = std::iter::from_fn(|| limit.try_acquire().ok()).collect();
         clock.advance(100 * MS);
-        permits.into_iter().for_each(|permit| permit.record(Outcome::Dropped));
+        for permit in permits {
+            permit.record(Outcome::Dropped);
+        }
     }
     assert!(limit.limit() < 15, "{limit:?}");
 }
