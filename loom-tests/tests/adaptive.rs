@@ -77,13 +77,13 @@ fn counted_model(call: impl Fn(&Limit) + Copy + Send + 'static) {
 /// [A bank that is read and then emptied, and not swapped.]
 #[test]
 fn every_sample_is_counted_once() {
-    check_preemptions(1, || counted_model(|limit| succeed(limit)));
+    check_preemptions(1, || counted_model(succeed));
 }
 
 /// [The same of drops.]
 #[test]
 fn every_drop_is_counted_once() {
-    check_preemptions(1, || counted_model(|limit| drop_one(limit)));
+    check_preemptions(1, || counted_model(drop_one));
 }
 
 /// Two threads end a call each, and either of these may end the window.
