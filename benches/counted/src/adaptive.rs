@@ -3,7 +3,7 @@
 use crate::still::still;
 use crate::{Call, Row, rows};
 use damper::AdaptiveLimit;
-use damper::concurrency::LimitBounds;
+use damper::concurrency::{BulkheadPermit, LimitBounds};
 
 pub(crate) const ROWS: &[Row] = rows![
     adaptive_limit_call,
@@ -15,13 +15,13 @@ pub(crate) const ROWS: &[Row] = rows![
 /// A permit, and its success.
 fn adaptive_limit_call() -> Call {
     let limit = AdaptiveLimit::with_clock(LimitBounds::DEFAULT, still!());
-    Box::new(move || limit.try_acquire().map(|permit| permit.success()).is_ok())
+    Box::new(move || limit.try_acquire().map(BulkheadPermit::success).is_ok())
 }
 
 /// A permit, dropped without a word.
 fn adaptive_limit_ignored() -> Call {
     let limit = AdaptiveLimit::with_clock(LimitBounds::DEFAULT, still!());
-    Box::new(move || limit.try_acquire().map(|permit| permit.ignore()).is_ok())
+    Box::new(move || limit.try_acquire().map(BulkheadPermit::ignore).is_ok())
 }
 
 /// What a success costs, beside the permit.
