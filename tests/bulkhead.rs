@@ -96,8 +96,8 @@ fn one_of<T>(items: &[T], by: usize) -> Option<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Calls come, wait, time out, give up and end under limits that change: who is admitted, who waits and who is refused for which
-    /// reason is as the model says, and whoever's fate is decided is woken.
+    /// Calls come, wait, time out, give up and end under limits that change: each is admitted, queued or
+    /// refused as the model says, for the same reason, and each waiter is woken once, when its fate is decided.
     #[test]
     fn bulkhead_decides_as_the_model(limit in 0..4u32, places in 0..5u16, is_newest_first: bool, events in events()) {
         let clock = Arc::new(ManualClock::new());
@@ -138,7 +138,7 @@ proptest! {
                     let Some(index) = one_of(&waiting, by) else { continue };
                     let call = &mut waiting[index];
                     let standing = model.ask(call.name, now);
-                    // Whoever is to go on waiting has another waker from now on.
+                    // A call that goes on waiting is woken by the new waker.
                     let wake_ups = Arc::new(WakeUps::default());
                     match poll(&mut call.future, &Waker::from(Arc::clone(&wake_ups))) {
                         Poll::Pending => {
@@ -186,7 +186,7 @@ fn static_bulkhead_admits_up_to_its_limit() {
     let permits = [POOL.try_acquire().unwrap(), POOL.try_acquire().unwrap()];
     let full = POOL.try_acquire().unwrap_err();
     assert_eq!((full.limit(), full.cause()), (2, FullCause::NoSlot));
-    // Without a queue nobody waits.
+    // Without a queue no call waits.
     assert_eq!(POOL.acquire().wait().unwrap_err().cause(), FullCause::NoSlot);
     drop(permits);
     assert!(POOL.acquire().wait().is_ok());

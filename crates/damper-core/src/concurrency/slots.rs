@@ -12,11 +12,12 @@
 //! | QUEUED | 16 | calls | wait for a slot |
 //!
 //! All three have to be in one word: with the limit beside it, a caller overtakes a change of the limit and exceeds it; with the
-//! queue's counter beside it, a newcomer overtakes the queue, or a slot is freed for nobody.
+//! queue's counter beside it, a newcomer overtakes the queue, or a free slot is left unused.
 //!
 //! A word with calls queued has no slot free: in the same swap that frees one, a queued call gets it. So while calls are queued, the
 //! fast paths leave the word alone, and it changes only under the queue's lock. [`Slots`] knows nothing of that lock:
-//! [`take`](Slots::take) and [`give_back`](Slots::give_back) are for everybody, [`replace`](Slots::replace) is for its holder.
+//! any thread may call [`take`](Slots::take) and [`give_back`](Slots::give_back), but only its holder calls
+//! [`replace`](Slots::replace).
 
 use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom};
 
@@ -147,7 +148,7 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// What the word said when calls were queued: the slot is theirs, and who holds the lock of the queue frees it.
+    /// What the word said when calls were queued. Then the slot is to be freed under the queue's lock, for one of them.
     #[inline]
     pub(crate) fn give_back(&self) -> Result<(), Occupancy> {
         let spin_wait = SpinWait::new();

@@ -34,7 +34,7 @@ use core::time::Duration;
 ///
 /// A call that finds no slot free is refused, or waits in a [`queue`](Self::queue) that is as long as you say. The queue is served
 /// in the order of arrival, [or the newest first](Self::newest_first), and newcomers never overtake it. A short queue evens out
-/// bursts; in a long one calls time out that could have been refused at once.
+/// bursts; in a long one, calls time out that could have been refused at once.
 ///
 /// Share it by reference, in a `static` or an `Arc`. While no call waits, to take a permit is one compare-and-swap, and to drop it
 /// another. Nothing is allocated after the construction of the queue, except by the first [`wait`](AcquirePermit::wait) of each
@@ -164,8 +164,11 @@ impl<C: Clock> Bulkhead<C> {
     /// Serves the queue newest first; to be called before the first use. Default: oldest first.
     ///
     /// If the queue is full, a newcomer takes the place of the call that has waited longest, which is refused. Under a lasting
-    /// overload most calls then wait for a short time or not at all, where in order all of them wait for about as long as the
+    /// overload a call is then served soon or not at all. In the order of arrival all calls would wait for about as long as their
     /// callers have patience.
+    ///
+    /// A call that has been granted its slot keeps its place until [`acquire`](Self::acquire) returns. If all places are such calls', a
+    /// newcomer is refused.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn newest_first(self) -> Self {
@@ -424,5 +427,21 @@ impl<C> fmt::Debug for Bulkhead<C> {
             .field("in_flight", &occupancy.in_flight())
             .field("queued", &occupancy.queued())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As in firmware: this one has no queue, and runs with each set of features.
+    #[test]
+    fn bulkhead_needs_neither_clock_nor_allocator() {
+        static POOL: Bulkhead = Bulkhead::new(1);
+        let permit = POOL.try_acquire().unwrap();
+        assert_eq!(POOL.try_acquire().unwrap_err(), BulkheadFull::new(1, FullCause::NoSlot));
+        POOL.set_limit(2);
+        drop((POOL.try_acquire().unwrap(), permit));
+        assert_eq!((POOL.limit(), POOL.in_flight(), POOL.queued()), (2, 0, 0));
     }
 }

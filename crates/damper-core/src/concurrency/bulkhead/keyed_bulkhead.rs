@@ -12,14 +12,18 @@ use core::hash::{BuildHasher, Hash};
 
 /// One [`Bulkhead`] per key, of the keys that were used last: an [`LruStore`] of bulkheads that are all alike.
 ///
-/// A bulkhead that is in use is never evicted: one that has calls in flight or queued, or that you hold. So a key never has more
-/// calls in flight than the limit, however many keys there are. Where all bulkheads are in use, a call for another key is refused,
-/// with [`FullCause::StoreFull`]. It is refused too where some 130 of a shard are, at which it looks before it gives up; the
-/// next one looks at others. A capacity well above the limit on all calls together avoids both.
+/// A bulkhead in use is never evicted: one with calls in flight or queued, or one that you hold. So a key never has more calls in
+/// flight than the limit, however many keys there are. If no other bulkhead can make room, a call for a new key is refused with
+/// [`FullCause::StoreFull`].
+///
+/// The search for one that can looks at some 130 bulkheads of a shard at most, and the next search goes on from there. So a large
+/// store that is almost all in use may refuse a new key, although it has an idle bulkhead. Choose a capacity well above the number
+/// of calls that can be in flight at once.
 ///
 /// # Floods of keys
 ///
-/// A client that chooses the keys has a bulkhead for each: put a bulkhead for all keys before it, whose limit is below the capacity.
+/// A client that chooses the keys gets a whole limit for each. Put one bulkhead for all keys before this, with a limit below the
+/// capacity.
 ///
 /// # Examples
 ///

@@ -9,11 +9,11 @@
 //! | granted | `unwoken`, until its waker was taken; then none, until the call comes for its permit | counted in IN FLIGHT |
 //! | refused | `unwoken`, until its waker was taken; then it is vacant | |
 //!
-//! A call whose place is vacant, or another's, was refused: so a refused call keeps no place, and however many of them have not
-//! looked yet, newcomers find theirs. A granted call has a permit, which it may also pass on, so it keeps its place until it comes.
+//! A call that finds its place vacant, or taken by another call, was refused. So refused calls keep no places, however many of them
+//! have not been polled yet. A granted call keeps its place until it comes for its permit, because it may pass the slot on instead.
 //!
-//! Nothing here is atomic and nothing locks: the bulkhead holds its lock around all of it. No code of the user's runs in here;
-//! wakers come in and go out by value.
+//! Nothing here is atomic and nothing locks: the bulkhead holds its lock around all of it. User code never runs in here:
+//! wakers come in and go out by value, and are cloned, woken and dropped outside.
 
 use super::expiry::Expiry;
 use super::list::{Link, List};
