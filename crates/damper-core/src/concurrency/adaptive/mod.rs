@@ -8,7 +8,7 @@
 // | `probed_gradient` | `ProbedGradient`, the default rule |
 // | `aimd`, `vegas`, `gradient2` | a rule each |
 // | `unloaded` | `Unloaded`: the latency that `vegas` and `gradient2` compare with |
-// | `sampler` | `Sampler`: measures windows without a lock, and asks the rule |
+// | `sampler` | `Sampler`: measures windows without a lock, and asks the rule; its tests |
 // | `bounds` | `LimitBounds`: between which values a limit moves, and its error |
 // | `log2` | binary logarithms without `std` |
 
