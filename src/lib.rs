@@ -35,7 +35,7 @@
 //! | [`breaker`] | [`CircuitBreaker`], and its permits; [`KeyedCircuitBreaker`]: a breaker per key |
 //! | [`store`] | [`LruStore`]: a bounded store of any value per key |
 //! | [`deadline`] | [`Deadline`]: the time that a piece of work may take, passed on as a value |
-//! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`KeyedBulkhead`]: per key |
+//! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`KeyedBulkhead`]: per key; [`AdaptiveLimit`]: as the service's latency says |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |

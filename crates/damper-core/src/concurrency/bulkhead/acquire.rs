@@ -31,7 +31,7 @@ pub struct AcquirePermit<B> {
 }
 
 impl<B: BulkheadRef> AcquirePermit<B> {
-    pub(super) fn of(bulkhead: Result<B, BulkheadFull>) -> Self {
+    pub(in crate::concurrency) fn of(bulkhead: Result<B, BulkheadFull>) -> Self {
         Self { bulkhead, patience: Patience::default() }
     }
 

@@ -66,7 +66,6 @@ pub struct Bulkhead<C = DefaultClock> {
     /// The places of the queue. Without any, its lock is never taken.
     #[cfg(feature = "alloc")]
     places: u16,
-    #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "only the queue asks what time it is"))]
     clock: C,
 }
 
@@ -118,6 +117,11 @@ impl<C> Bulkhead<C> {
     #[must_use]
     pub fn queued(&self) -> u32 {
         self.slots.load().queued()
+    }
+
+    #[inline]
+    pub(in crate::concurrency) const fn clock(&self) -> &C {
+        &self.clock
     }
 }
 
@@ -334,6 +338,11 @@ impl<C: QueueClock> Bulkhead<C> {
 }
 
 impl<C: QueueClock> Slotted for Bulkhead<C> {
+    type Ticket = ();
+
+    #[inline]
+    fn ticket(&self) {}
+
     #[inline]
     fn release(&self) {
         #[cfg(feature = "alloc")]

@@ -20,7 +20,7 @@ mod bulkhead;
 mod acquire;
 mod error;
 #[cfg(feature = "alloc")]
-mod expiry;
+pub(super) mod expiry;
 #[cfg(feature = "alloc")]
 mod future;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -28,10 +28,10 @@ mod keyed_bulkhead;
 #[cfg(feature = "alloc")]
 mod list;
 #[cfg(feature = "alloc")]
-mod patience;
-mod permit;
+pub(super) mod patience;
+pub(super) mod permit;
 #[cfg(feature = "alloc")]
-mod queue;
+pub(super) mod queue;
 
 #[cfg(feature = "alloc")]
 pub use acquire::AcquirePermit;

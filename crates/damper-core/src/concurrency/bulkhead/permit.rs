@@ -3,8 +3,8 @@
 use core::fmt;
 use core::ops::Deref;
 
-/// A pointer to a bulkhead that a [`BulkheadPermit`] can hold: `&Bulkhead`, or `Arc<Bulkhead>` where the permit has to outlive the
-/// borrow.
+/// A pointer to a bulkhead that a [`BulkheadPermit`] can hold: `&Bulkhead`, `Arc<Bulkhead>` where the permit has to outlive the
+/// borrow, or the same of an [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit).
 pub trait BulkheadRef: Deref<Target: sealed::Slotted> {}
 
 impl<B: Deref<Target: sealed::Slotted>> BulkheadRef for B {}
@@ -53,6 +53,12 @@ pub(crate) mod sealed {
 
     /// The methods of a bulkhead that its permits, and calls that wait for one, use.
     pub trait Slotted: fmt::Debug {
+        /// What a permit remembers of its beginning.
+        type Ticket: Copy + Send + Sync + Unpin + 'static;
+
+        /// Returns the ticket of a call that has got its slot.
+        fn ticket(&self) -> Self::Ticket;
+
         /// Frees the slot of a permit.
         fn release(&self);
 
@@ -85,30 +91,41 @@ pub(crate) mod sealed {
 
 use sealed::Slotted;
 
-/// The permit to make one call: it holds a slot of a [`Bulkhead`](super::Bulkhead) until it is dropped.
+/// The permit to make one call: it holds a slot of a [`Bulkhead`](super::Bulkhead) or of an
+/// [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit) until it is dropped.
 ///
 /// Keep it for as long as the call takes, a body that is still to come included. A permit that is never dropped (by
 /// [`core::mem::forget`], say) keeps its slot for good.
 #[must_use = "a permit that is dropped at once frees its slot"]
-pub struct BulkheadPermit<B: BulkheadRef>(B);
+pub struct BulkheadPermit<B: BulkheadRef> {
+    bulkhead: B,
+    ticket: <B::Target as Slotted>::Ticket,
+}
 
 impl<B: BulkheadRef> BulkheadPermit<B> {
     /// The permit for a slot that was taken.
     #[inline]
-    pub(super) fn of_slot(bulkhead: B) -> Self {
-        Self(bulkhead)
+    pub(in crate::concurrency) fn of_slot(bulkhead: B) -> Self {
+        let ticket = bulkhead.ticket();
+        Self { bulkhead, ticket }
+    }
+
+    /// What has given the permit, and what it has given with it.
+    #[inline]
+    pub(in crate::concurrency) fn parts(&self) -> (&B::Target, <B::Target as Slotted>::Ticket) {
+        (&self.bulkhead, self.ticket)
     }
 }
 
 impl<B: BulkheadRef> Drop for BulkheadPermit<B> {
     #[inline]
     fn drop(&mut self) {
-        self.0.release();
+        self.bulkhead.release();
     }
 }
 
 impl<B: BulkheadRef> fmt::Debug for BulkheadPermit<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("BulkheadPermit").field(&&*self.0).finish()
+        f.debug_tuple("BulkheadPermit").field(&&*self.bulkhead).finish()
     }
 }

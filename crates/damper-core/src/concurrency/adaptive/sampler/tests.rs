@@ -1,0 +1,205 @@
+//! The measurement, call by call.
+
+use super::*;
+use crate::concurrency::LimitBounds;
+use crate::time::ManualClock;
+use core::cell::{Cell, RefCell};
+use std::vec::Vec;
+
+#[derive(Debug, Default)]
+struct Calls {
+    in_flight: Cell<u32>,
+    limits: RefCell<Vec<u32>>,
+}
+
+impl Gate for Calls {
+    fn in_flight(&self) -> u32 {
+        self.in_flight.get()
+    }
+    fn set_limit(&self, limit: u32) {
+        self.limits.borrow_mut().push(limit);
+    }
+}
+
+std::thread_local! {
+    static SEEN: RefCell<Vec<WindowSummary>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Plans the same window again and again, and keeps what it saw in `SEEN`.
+#[derive(Clone, Copy, Debug)]
+struct Same(WindowPlan);
+
+impl LimitRule for Same {
+    fn first(&self) -> WindowPlan {
+        self.0
+    }
+    fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+        SEEN.with_borrow_mut(|seen| seen.push(*window));
+        self.0
+    }
+}
+
+fn sampler(plan: WindowPlan) -> (Sampler<Same>, ManualClock, Calls) {
+    SEEN.with_borrow_mut(Vec::clear);
+    (Sampler::new(Same(plan), plan), ManualClock::new(), Calls::default())
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+/// So many calls of this latency, one after another.
+fn calls(count: u32, latency: Duration, (sampler, clock, gate): &(Sampler<Same>, ManualClock, Calls)) {
+    for _ in 0..count {
+        let began = clock.now();
+        clock.advance(latency);
+        sampler.succeeded(began, clock, gate);
+    }
+}
+
+fn seen() -> Vec<WindowSummary> {
+    SEEN.take()
+}
+
+#[test]
+fn a_window_has_its_calls_and_its_length() {
+    let all = sampler(WindowPlan::new(20));
+    // The first begins the window.
+    calls(1 + 49, 40 * MS, &all);
+    assert_eq!(seen(), []);
+    calls(1, 40 * MS, &all);
+    let [window] = seen()[..] else { panic!("one") };
+    assert_eq!((window.successes, window.drops, window.length), (50, 0, 2_000 * MS));
+    let latency = window.latency().unwrap().as_secs_f64();
+    assert!((latency / 0.04 - 1.0).abs() < 0.006, "{latency}");
+
+    // Fast calls: half a second passes first.
+    calls(499, MS, &all);
+    assert_eq!(seen(), []);
+    calls(1, MS, &all);
+    assert_eq!(seen()[0].successes, 500);
+    assert_eq!(*all.2.limits.borrow(), [20, 20]);
+}
+
+#[test]
+fn drops_count_as_calls_that_have_ended() {
+    let all = sampler(WindowPlan::new(20));
+    calls(1 + 40, 20 * MS, &all);
+    for _ in 0..10 {
+        assert_eq!(seen(), []);
+        all.1.advance(20 * MS);
+        all.0.dropped(&all.1, &all.2);
+    }
+    assert_eq!((seen()[0].successes, seen().len()), (40, 0));
+}
+
+#[test]
+fn skipped_calls_are_not_in_a_window() {
+    let all = sampler(WindowPlan { skip: 7, ..WindowPlan::new(20) });
+    calls(7, 900 * MS, &all);
+    calls(50, 10 * MS, &all);
+    let [window] = seen()[..] else { panic!("one") };
+    assert_eq!((window.successes, window.length), (50, 500 * MS));
+    calls(7, 900 * MS, &all);
+    calls(50, 10 * MS, &all);
+    let [window] = seen()[..] else { panic!("one") };
+    assert_eq!((window.successes, window.length, window.since_plan), (50, 500 * MS, 6_800 * MS));
+}
+
+#[test]
+fn a_peak_is_that_of_its_window() {
+    let all = sampler(WindowPlan::new(20));
+    calls(1, 10 * MS, &all);
+    all.0.saw(9);
+    all.0.saw(3);
+    all.2.in_flight.set(4);
+    calls(50, 10 * MS, &all);
+    calls(25, 10 * MS, &all);
+    all.0.saw(6);
+    calls(25, 10 * MS, &all);
+    let peaks: Vec<_> = seen().iter().map(|window| (window.peak_in_flight, window.in_flight)).collect();
+    assert_eq!(peaks, [(9, 4), (6, 4)]);
+    calls(50, 10 * MS, &all);
+    assert_eq!(seen()[0].peak_in_flight, 4, "those in flight when it began");
+    all.0.saw(u32::MAX);
+    calls(50, 10 * MS, &all);
+    assert_eq!(seen()[0].peak_in_flight, PEAK.max() as u32);
+}
+
+#[test]
+fn patience_ends_a_window_that_is_not_full() {
+    let all = sampler(WindowPlan { unless_full: Some(60 * 1_000 * MS), ..WindowPlan::new(20) });
+    all.0.saw(20);
+    calls(1, MS, &all);
+    all.0.saw(20);
+    calls(8, 9_000 * MS, &all);
+    assert_eq!(seen(), [], "it is full");
+    let all = sampler(all.0.rule().0);
+    all.0.saw(20);
+    calls(1, MS, &all);
+    calls(6, 9_000 * MS, &all);
+    assert_eq!(seen(), []);
+    calls(1, 9_000 * MS, &all);
+    assert_eq!((seen()[0].successes, seen().len()), (7, 0));
+}
+
+#[test]
+fn clocks_that_step_back_and_long_pauses_end_a_window() {
+    let all = sampler(WindowPlan::new(20));
+    all.1.advance(Duration::from_secs(1_000_000));
+    calls(1, MS, &all);
+    all.1.step_back(Duration::from_secs(500_000));
+    calls(50, MS, &all);
+    assert_eq!((seen().len(), seen().len()), (1, 0));
+    for pause in [1u64 << 43, 1 << 44, 1 << 63, (1 << 43) - 1, (1 << 43) - 100_000_000, u64::MAX] {
+        all.1.advance_ticks(pause);
+        calls(502, MS, &all);
+        assert!(!seen().is_empty(), "after {pause} ticks");
+    }
+}
+
+#[test]
+fn a_clock_that_stands_still_has_windows_of_calls() {
+    let plan = WindowPlan::new(20);
+    let all = (Sampler::new(Same(plan), plan), ManualClock::with_frequency(0), Calls::default());
+    SEEN.with_borrow_mut(Vec::clear);
+    calls(151, MS, &all);
+    assert_eq!(seen().len(), 3);
+}
+
+#[test]
+fn a_bank_that_is_half_full_ends_its_window() {
+    let all = sampler(WindowPlan::new(20));
+    calls(1, MS, &all);
+    let header = all.0.header.load(Ordering::Relaxed);
+    all.0.bank(header).successes.store(HALF_FULL | (LOG2_SUM.max() - (1 << 20)), Ordering::Relaxed);
+    calls(1, MS, &all);
+    assert_eq!(seen()[0].successes, (1 << 23) + 1);
+}
+
+#[test]
+fn a_rule_that_panics_leaves_the_measurement_whole() {
+    #[derive(Clone, Copy, Debug)]
+    struct Panics;
+    impl LimitRule for Panics {
+        fn first(&self) -> WindowPlan {
+            WindowPlan::new(20)
+        }
+        fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+            std::panic!("a rule's")
+        }
+    }
+    let (sampler, clock, gate) = (Sampler::new(Panics, Panics.first()), ManualClock::new(), Calls::default());
+    let mut panics = 0;
+    for _ in 0..151 {
+        let began = clock.now();
+        clock.advance(10 * MS);
+        let call = core::panic::AssertUnwindSafe(|| sampler.succeeded(began, &clock, &gate));
+        panics += u32::from(std::panic::catch_unwind(call).is_err());
+    }
+    assert_eq!(panics, 3, "one a window");
+}
+
+#[test]
+fn default_rule_starts_as_constants_do() {
+    let rule = super::super::ProbedGradient::new(LimitBounds::DEFAULT);
+    assert_eq!(rule.first(), rule.first_plan());
+}
