@@ -88,6 +88,9 @@ fn types_of_the_core_have_the_traits_users_expect() {
         // keyed
         KeyedLimiter<str>: shared,
         KeyedLimiterBuilder<str>: shared,
+        KeyedReservation<'static, Monotonic>: shared,
+        KeyQueue<'static, str, Monotonic, Seed>: shared cloned,
+        Acquire<KeyQueue<'static, str, Monotonic, Seed>>: shared cloned,
         KeyedSlots<64, 64>: shared,
         ClientAddress: key displayed,
         WhenFull: key defaulted,
