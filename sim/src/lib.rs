@@ -5,4 +5,5 @@
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 
+pub mod concurrency;
 pub mod crowd;
