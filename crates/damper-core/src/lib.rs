@@ -71,6 +71,7 @@ extern crate std;
 pub mod breaker;
 #[cfg(feature = "alloc")]
 mod capacity;
+pub mod concurrency;
 pub mod deadline;
 #[doc(hidden)]
 pub mod internal;

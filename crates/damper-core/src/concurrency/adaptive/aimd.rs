@@ -1,0 +1,51 @@
+//! Additive increase, multiplicative decrease.
+
+use super::{LimitBounds, LimitRule, WindowPlan, WindowSummary};
+
+/// What is left of the limit after a window with drops.
+const DECREASE: f64 = 0.9;
+
+/// Additive increase, multiplicative decrease, as TCP Reno does and `AIMDLimit` of Netflix's concurrency-limits: one more
+/// after a window in which at least half of the limit was in flight, a tenth less after one in which calls were dropped
+/// or timed out.
+///
+/// It does not look at the latency: a service that queues instead of refusing gets more and more calls until they
+/// time out. Use it where the other side refuses what is too much.
+///
+/// Netflix's rule changes the limit with every call, so that ten drops of one moment leave a third of it. This one changes it once
+/// a window, which lasts as long as it takes as many calls as the limit to end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Aimd {
+    bounds: LimitBounds,
+    limit: f64,
+}
+
+impl Aimd {
+    /// Creates the rule, with a limit in these bounds.
+    #[must_use]
+    pub const fn new(bounds: LimitBounds) -> Self {
+        Self { bounds, limit: bounds.start() as f64 }
+    }
+
+    fn plan(&self) -> WindowPlan {
+        let limit = self.limit as u32;
+        WindowPlan { samples: limit, length: core::time::Duration::ZERO, ..WindowPlan::new(limit) }
+    }
+}
+
+impl LimitRule for Aimd {
+    fn first(&self) -> WindowPlan {
+        self.plan()
+    }
+
+    fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+        let old = self.limit;
+        if window.drops > 0 {
+            self.limit = self.bounds.hold(old * DECREASE);
+        } else if f64::from(window.peak_in_flight) * 2.0 >= old {
+            self.limit = self.bounds.hold(old + 1.0);
+        }
+        // Calls that began before a decrease would decrease it again.
+        self.plan().after(old, self.limit.min(old), window.in_flight)
+    }
+}

@@ -1,0 +1,108 @@
+//! Binary logarithms and their inverse, without `std` and its `libm`.
+
+/// The bits after the point of a logarithm by [`log2_fixed`].
+pub(super) const FRACTION_BITS: u32 = 10;
+
+/// The bits of such a logarithm: those of the point's other side are for 0 to 63.
+pub(super) const LOG2_BITS: u32 = 6 + FRACTION_BITS;
+
+/// The bits that it is computed with.
+const WORKING_BITS: u32 = 16;
+const ONE: u64 = 1 << WORKING_BITS;
+
+/// log2(1 + f) ≈ f + f (1 − f) (A − B f) for f from 0 to 1, exact at both ends; these coefficients make the largest error
+/// smallest.
+const A: u64 = 27_464;
+const B: u64 = 9_788;
+
+/// The binary logarithm of a number, in units of 2^-10; of 0 as of 1. At most 0.0017 off, which is 0.12 % of the number.
+///
+/// It never decreases as the number grows.
+#[inline]
+pub(super) const fn log2_fixed(number: u64) -> u64 {
+    let number = if number == 0 { 1 } else { number };
+    let zeros = number.leading_zeros();
+    // What follows the leading one.
+    let fraction = (number << zeros) << 1 >> (u64::BITS - WORKING_BITS);
+    let arc = (fraction * (ONE - fraction)) >> WORKING_BITS;
+    let curve = (arc * (A - ((B * fraction) >> WORKING_BITS))) >> WORKING_BITS;
+    let log2 = ((u64::BITS - 1 - zeros) as u64) << WORKING_BITS;
+    let unit = WORKING_BITS - FRACTION_BITS;
+    (log2 + fraction + curve + (1 << (unit - 1))) >> unit
+}
+
+/// The mean of so many logarithms by [`log2_fixed`].
+pub(super) fn mean(sum: u64, count: u32) -> f64 {
+    sum as f64 / f64::from(count) / f64::from(1 << FRACTION_BITS)
+}
+
+/// 2^x, to 8 digits; 0 below the smallest number there is, and infinite above the greatest.
+pub(super) fn exp2(x: f64) -> f64 {
+    const BIAS: i64 = 1_023;
+    // Comparisons first: a cast saturates, and the sum below would not fit.
+    if x >= 1_024.0 {
+        return f64::INFINITY;
+    }
+    if x < -1_022.0 {
+        return 0.0;
+    }
+    // To the nearest, so that what is left is within -0.5 and 0.5.
+    let whole = (x + if x < 0.0 { -0.5 } else { 0.5 }) as i64;
+    if whole + BIAS > 2_046 {
+        return f64::INFINITY;
+    }
+    let power = f64::from_bits(((whole + BIAS) as u64) << (f64::MANTISSA_DIGITS - 1));
+    // e^y by its series, whose next term would be below 1 in 10^9.
+    let y = (x - whole as f64) * core::f64::consts::LN_2;
+    let mut series = 1.0;
+    let mut n = 8.0;
+    while n >= 1.0 {
+        series = 1.0 + series * y / n;
+        n -= 1.0;
+    }
+    power * series
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FRACTION_BITS, exp2, log2_fixed, mean};
+    use std::vec::Vec;
+
+    fn numbers() -> impl Iterator<Item = u64> {
+        let small = 1..70_000;
+        let spread =
+            (0..64).flat_map(|bit| (0..997).map(move |part| (1u64 << bit).saturating_add((1u64 << bit) / 997 * part)));
+        small.chain(spread).chain([u64::MAX])
+    }
+
+    #[test]
+    fn logarithm_is_close_to_that_of_std() {
+        let units = f64::from(1 << FRACTION_BITS);
+        let worst = numbers().map(|n| (log2_fixed(n) as f64 / units - (n as f64).log2()).abs()).fold(0.0, f64::max);
+        assert!(worst < 0.001_7, "{worst}");
+        assert_eq!((log2_fixed(0), log2_fixed(1), log2_fixed(2)), (0, 0, 1 << FRACTION_BITS));
+        assert!(log2_fixed(u64::MAX) <= 64 << FRACTION_BITS);
+    }
+
+    #[test]
+    fn logarithm_never_decreases() {
+        let mut numbers: Vec<u64> = numbers().collect();
+        numbers.sort_unstable();
+        assert!(numbers.windows(2).all(|pair| log2_fixed(pair[0]) <= log2_fixed(pair[1])));
+    }
+
+    #[test]
+    fn power_is_that_of_std() {
+        for x in (-50_000..50_000).map(|n| f64::from(n) / 731.0) {
+            assert!((exp2(x) / x.exp2() - 1.0).abs() < 1e-8, "{x}");
+        }
+        assert_eq!((exp2(0.0), exp2(10.0), exp2(-1.0)), (1.0, 1_024.0, 0.5));
+        assert_eq!((exp2(1e300), exp2(-1e300), exp2(1_023.9)), (f64::INFINITY, 0.0, f64::INFINITY));
+    }
+
+    #[test]
+    fn mean_is_the_geometric_one() {
+        let sum = log2_fixed(100) + log2_fixed(10_000);
+        assert!((exp2(mean(sum, 2)) / 1_000.0 - 1.0).abs() < 0.002);
+    }
+}

@@ -1,0 +1,125 @@
+//! What a rule sees of the calls, and what it decides.
+
+use super::log2::exp2;
+use core::time::Duration;
+
+/// A rule that sets a concurrency limit by what was measured: [`ProbedGradient`](super::ProbedGradient),
+/// [`Aimd`](super::Aimd), [`Vegas`](super::Vegas), [`Gradient2`](super::Gradient2), or one of your own.
+///
+/// A rule is a plain value without a clock. An [`AdaptiveLimit`](super::AdaptiveLimit) measures the calls of one window
+/// after another, asks the rule when a window is over, and does what the rule's plan says. One thread at a time does so, on
+/// a clone that replaces the rule afterwards. If [`next`](Self::next) panics, the rule stays as it was.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::concurrency::{LimitRule, WindowPlan, WindowSummary};
+///
+/// /// Ten calls by day, a hundred while the service answers within a millisecond.
+/// #[derive(Clone, Debug)]
+/// struct TwoSpeeds;
+///
+/// impl LimitRule for TwoSpeeds {
+///     fn first(&self) -> WindowPlan {
+///         WindowPlan::new(10)
+///     }
+///     fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+///         WindowPlan::new(if window.latency().is_some_and(|time| time.as_millis() < 1) { 100 } else { 10 })
+///     }
+/// }
+/// ```
+pub trait LimitRule: Clone {
+    /// Returns the plan of the first window.
+    fn first(&self) -> WindowPlan;
+
+    /// Takes in a window that is over, and returns the plan of the next one.
+    fn next(&mut self, window: &WindowSummary) -> WindowPlan;
+
+    /// Returns the latency of the unloaded service, as far as the rule knows one.
+    fn baseline(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// What was measured in one window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WindowSummary {
+    /// The calls that succeeded.
+    pub successes: u32,
+    /// The calls that were dropped or timed out.
+    pub drops: u32,
+    /// The mean of the binary logarithms of the successful calls' latencies in microseconds, which is the logarithm of
+    /// their geometric mean; `None` without a success. To be multiplied with, it is added to.
+    pub log2_latency: Option<f64>,
+    /// The most calls in flight at once; at least the limit if a call was refused or had to wait.
+    pub peak_in_flight: u32,
+    /// The calls in flight at the window's end.
+    pub in_flight: u32,
+    /// How long the window was, without what was skipped.
+    pub length: Duration,
+    /// The time since the plan was made, with what was skipped.
+    pub since_plan: Duration,
+}
+
+impl WindowSummary {
+    /// Returns the geometric mean of the successful calls' latencies; `None` without a success.
+    #[must_use]
+    pub fn latency(&self) -> Option<Duration> {
+        self.log2_latency.map(latency_of)
+    }
+
+    /// Returns whether the callers wanted more than a limit of `limit` gave them: a call was refused or had to wait, or as
+    /// many were in flight as it allows.
+    #[must_use]
+    pub const fn is_full(&self, limit: u32) -> bool {
+        self.peak_in_flight >= limit
+    }
+
+    /// Returns whether more than a tenth of the calls were dropped or timed out.
+    #[must_use]
+    pub const fn is_failing(&self) -> bool {
+        // A tenth of both together is a ninth of the successes.
+        self.drops as u64 * 9 > self.successes as u64
+    }
+}
+
+/// What a rule wants of the next window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowPlan {
+    /// The limit, from now on.
+    pub limit: u32,
+    /// How many calls end before the window begins: as many as were in flight, if they say nothing about the new limit.
+    pub skip: u32,
+    /// How many calls end in the window, at least.
+    pub samples: u32,
+    /// How long the window is, at least; up to 60 s.
+    pub length: Duration,
+    /// When the window is over even with fewer calls, if none was refused and not all that are allowed were in flight.
+    pub unless_full: Option<Duration>,
+}
+
+impl WindowPlan {
+    /// Returns the plan of an ordinary window: 50 calls and 500 ms, without skipping any.
+    #[must_use]
+    pub const fn new(limit: u32) -> Self {
+        Self { limit, skip: 0, samples: 50, length: Duration::from_millis(500), unless_full: None }
+    }
+
+    /// Skips the calls that are in flight if the limit has changed by more than a twentieth, because they began under the
+    /// old one.
+    pub(super) fn after(mut self, old_limit: f64, new_limit: f64, in_flight: u32) -> Self {
+        let changed = if new_limit > old_limit { new_limit - old_limit } else { old_limit - new_limit };
+        if changed > old_limit / 20.0 {
+            self.skip = in_flight;
+        }
+        self
+    }
+}
+
+/// The latency whose binary logarithm in microseconds this is.
+pub(super) fn latency_of(log2_micros: f64) -> Duration {
+    let nanos = exp2(log2_micros) * 1_000.0;
+    // Saturates: a cast does.
+    Duration::from_nanos(nanos as u64)
+}

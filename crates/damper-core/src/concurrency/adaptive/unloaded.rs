@@ -1,0 +1,58 @@
+//! The unloaded latency that a rule of another project compares with, measured as theirs is not: never under load.
+
+use super::{LimitBounds, WindowPlan, WindowSummary};
+
+/// After so many full windows in which nothing was learnt, one window is measured at a third of the limit.
+const FULL_WINDOWS: u32 = 30;
+
+/// What the limit is divided by for that. A rule that lets latency rise by a factor has to cut by more than that factor:
+/// otherwise it measures the queue, and takes it for the unloaded service.
+const CUT: f64 = 3.0;
+
+/// The latency of the unloaded service, as the logarithm of microseconds.
+///
+/// Learnt from windows in which at most a third of the limit was in flight. The lowest reading of others lowers it. A limit
+/// that stays full is cut for a window now and then.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Unloaded {
+    latency: Option<f64>,
+    full_windows: u32,
+    is_measuring: bool,
+}
+
+impl Unloaded {
+    pub(super) const fn new() -> Self {
+        // The first full window is followed by a measurement.
+        Self { latency: None, full_windows: FULL_WINDOWS, is_measuring: false }
+    }
+
+    pub(super) const fn latency(&self) -> Option<f64> {
+        self.latency
+    }
+
+    /// Takes in a window under `limit`. Returns what its latency is to be compared with; `None` if it says nothing
+    /// about the limit.
+    pub(super) fn learn(&mut self, window: &WindowSummary, limit: f64) -> Option<f64> {
+        let reading = window.log2_latency?;
+        let was_measuring = core::mem::take(&mut self.is_measuring);
+        if was_measuring || f64::from(window.peak_in_flight) <= limit / CUT {
+            self.latency = Some(reading);
+            self.full_windows = 0;
+        } else if self.latency.is_none_or(|latency| reading < latency) {
+            self.latency = Some(reading);
+        }
+        if was_measuring { None } else { self.latency }
+    }
+
+    /// The plan of the next window, after one under a limit of `old`.
+    pub(super) fn plan(&mut self, window: &WindowSummary, old: f64, new: f64, bounds: &LimitBounds) -> WindowPlan {
+        self.full_windows += u32::from(window.is_full(old as u32));
+        if self.full_windows <= FULL_WINDOWS {
+            return WindowPlan::new(new as u32).after(old, new, window.in_flight);
+        }
+        self.full_windows = 0;
+        self.is_measuring = true;
+        let cut = bounds.hold(new / CUT);
+        WindowPlan { skip: window.in_flight, ..WindowPlan::new(cut as u32) }
+    }
+}
