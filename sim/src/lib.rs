@@ -5,5 +5,7 @@
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 
+pub mod chart;
 pub mod concurrency;
 pub mod crowd;
+pub mod table;

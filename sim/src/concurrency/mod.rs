@@ -13,11 +13,13 @@
 // run.rs           one scenario under one limit, event by event
 // histogram.rs     latencies
 // record.rs        what is written down of a run, and what it comes to
+// report.rs        the tables and charts
 
 pub mod histogram;
 pub mod limit;
 pub mod random;
 pub mod record;
+pub mod report;
 pub mod rules;
 pub mod run;
 pub mod scenario;

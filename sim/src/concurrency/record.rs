@@ -45,19 +45,27 @@ pub struct Summary {
     pub drift: f64,
     /// The lowest, the mean and the highest limit.
     pub limit: [f64; 3],
-    /// How long throughput or latency were bad after the start.
+    /// How long throughput and latency were bad after the start.
     pub settled: Recovery,
-    /// How long throughput or latency were bad after trouble.
+    /// How long throughput and latency were bad after trouble.
     pub recovered: Option<Recovery>,
 }
 
-/// Seconds until five seconds in succession have 90 % of the possible throughput, and a p90 of at most twice the unloaded.
+/// Seconds until five seconds in succession are good; infinity if they never are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Recovery {
-    /// It took so long.
-    After(f64),
-    /// It did not come.
-    Never,
+pub struct Recovery {
+    /// Until throughput is 90 % of the run's own, beside what was possible.
+    pub throughput: f64,
+    /// Until the p90 is at most twice that of a server without load.
+    pub latency: f64,
+}
+
+impl Recovery {
+    /// Returns the longer of both, value by value.
+    #[must_use]
+    pub const fn worse(self, other: Self) -> Self {
+        Self { throughput: self.throughput.max(other.throughput), latency: self.latency.max(other.latency) }
+    }
 }
 
 impl Record {
@@ -104,18 +112,26 @@ impl Record {
         }
     }
 
-    fn recovery(&self, from: f64) -> Recovery {
-        let from = from.ceil() as usize;
-        let good = |seconds: &[Second]| {
-            let sum = |of: fn(&Second) -> f64| seconds.iter().map(of).sum::<f64>();
-            let finished = sum(|second| f64::from(second.finished));
-            sum(|second| f64::from(second.good)) >= 0.9 * sum(|second| second.possible)
-                && sum(|second| f64::from(second.slow)) <= 0.1 * finished
+    /// Completions beside the possible ones.
+    fn throughput(seconds: &[Second]) -> f64 {
+        let (good, possible) =
+            seconds.iter().fold((0.0, 0.0), |(a, b), second| (a + f64::from(second.good), b + second.possible));
+        good / possible
+    }
+
+    /// How long things were bad from `from` on; `usual` is the run's throughput.
+    fn recovery(&self, from: f64, usual: f64) -> Recovery {
+        let first = |good: &dyn Fn(&[Second]) -> bool| {
+            let position = self.seconds[from.ceil() as usize..].windows(JUDGED).position(good);
+            position.map_or(f64::INFINITY, |after| after as f64)
         };
-        match self.seconds[from..].windows(JUDGED).position(good) {
-            Some(after) => Recovery::After(after as f64),
-            None => Recovery::Never,
-        }
+        let throughput = first(&|seconds| Self::throughput(seconds) >= 0.9 * usual);
+        let latency = first(&|seconds| {
+            let sum = |of: fn(&Second) -> u32| seconds.iter().map(of).sum::<u32>();
+            let (slow, finished) = (sum(|second| second.slow), sum(|second| second.finished));
+            finished > 0 && f64::from(slow) <= 0.1 * f64::from(finished)
+        });
+        Recovery { throughput, latency }
     }
 
     /// The latencies of the points that lie between, in means of the service time.
@@ -149,10 +165,10 @@ impl Record {
         let first = p90(&self.between(warm_up, warm_up + sixth));
         let last = p90(&self.between(length - sixth, length));
         let counted = &self.seconds[warm_up as usize..];
-        let sum = |of: fn(&Second) -> f64| counted.iter().map(of).sum::<f64>();
+        let throughput = Self::throughput(counted);
         let limits = || counted.iter().map(|second| second.limit);
         Summary {
-            throughput: sum(|second| f64::from(second.good)) / sum(|second| second.possible),
+            throughput,
             latency: [0, 1, 2].map(|i| latencies.quantile(QUANTILES[i]) / unloaded[i]),
             worst,
             drift: last / first,
@@ -161,8 +177,8 @@ impl Record {
                 limits().sum::<f64>() / counted.len() as f64,
                 limits().fold(0.0, f64::max),
             ],
-            settled: self.recovery(0.0),
-            recovered: self.scenario.disturbance().map(|(_, until)| self.recovery(until)),
+            settled: self.recovery(0.0, throughput),
+            recovered: self.scenario.disturbance().map(|(_, until)| self.recovery(until, throughput)),
         }
     }
 

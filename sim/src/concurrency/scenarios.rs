@@ -35,7 +35,7 @@ const fn knee(name: &'static str, size: f64, loss: f64, shape: Shape, mean: f64)
     Scenario::new(name, discipline, size, ServiceTime::new(shape, mean), open(10.0))
 }
 
-/// Every scenario, of 30 minutes each.
+/// Every scenario, of 30 minutes each but for one.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     let third = 1.0 / 3.0;
@@ -90,7 +90,8 @@ pub fn all() -> Vec<Scenario> {
             Demand::Impatient(Load::Steady(1.2), Patience { timeout: 0.1, retries: 3 }),
         ),
         fifty("50 workers, a tenth takes 10 times as long, 10x", EDGE, open(10.0)),
-        workers("10 workers, exponential 1 ms, 10x", 10.0, EXPONENTIAL, 0.001, open(10.0)),
+        // Five minutes have 600 windows of 5,000 calls.
+        workers("10 workers, exponential 1 ms, 10x", 10.0, EXPONENTIAL, 0.001, open(10.0)).seconds(300.0),
         fifty("pauses of 0.2 s every 5 s, 10x", EXPONENTIAL, open(10.0)).trouble(Trouble::Pauses(0.2, 5.0)),
         fifty("pauses of 0.2 s every 5 s, 0.8x", EXPONENTIAL, open(0.8)).trouble(Trouble::Pauses(0.2, 5.0)),
         workers("50 workers, log-normal 0.5, 500 ms, 10x", 50.0, NARROW, 0.5, open(10.0)),
