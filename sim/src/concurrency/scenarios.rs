@@ -8,7 +8,7 @@ const CONSTANT: Shape = Shape::Constant;
 const EXPONENTIAL: Shape = Shape::Exponential;
 const NARROW: Shape = Shape::LogNormal(0.5);
 const WIDE: Shape = Shape::LogNormal(1.0);
-const BIMODAL: Shape = Shape::TwoModes { slow: 0.05, ratio: 40.0 };
+const BIMODAL: Shape = Shape::TwoModes { slow: 0.05, ratio: 20.0 };
 /// Its p90 lies on the edge of the two modes.
 const EDGE: Shape = Shape::TwoModes { slow: 0.1, ratio: 10.0 };
 
