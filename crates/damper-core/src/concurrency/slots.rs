@@ -14,9 +14,9 @@
 //! All three have to be in one word: with the limit beside it, a caller overtakes a change of the limit and exceeds it; with the
 //! queue's counter beside it, a newcomer overtakes the queue, or a slot is freed for nobody.
 //!
-//! A word with calls queued has no room. So while calls are queued, the fast paths leave the word alone, and it changes only under
-//! the queue's lock. [`Slots`] knows nothing of that lock: [`take`](Slots::take) and [`give_back`](Slots::give_back) are for
-//! everybody, [`replace`](Slots::replace) is for its holder.
+//! A word with calls queued has no slot free: in the same swap that frees one, a queued call gets it. So while calls are queued, the
+//! fast paths leave the word alone, and it changes only under the queue's lock. [`Slots`] knows nothing of that lock:
+//! [`take`](Slots::take) and [`give_back`](Slots::give_back) are for everybody, [`replace`](Slots::replace) is for its holder.
 
 use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom};
 
@@ -25,8 +25,11 @@ const IN_FLIGHT: Field = QUEUED.then(24);
 const LIMIT: Field = IN_FLIGHT.then(24);
 const _: () = assert!(LIMIT.end() == u64::BITS, "fields must tile the word");
 
-/// One call in flight, and one queued.
+/// One call in flight.
 const ONE_IN_FLIGHT: u64 = IN_FLIGHT.put(1);
+
+/// One call queued.
+#[cfg(feature = "alloc")]
 const ONE_QUEUED: u64 = QUEUED.put(1);
 
 /// The highest limit: 2^24 - 1.
@@ -57,10 +60,10 @@ impl Occupancy {
         QUEUED.get(self.0) as u32
     }
 
-    /// Whether a newcomer may take a slot: one is free, and no call waits for it.
+    /// Whether a newcomer may take a slot: one is free. Then no call waits for it.
     #[inline]
     pub(crate) const fn has_room(self) -> bool {
-        self.queued() == 0 && self.in_flight() < self.limit()
+        self.in_flight() < self.limit()
     }
 
     /// Whether a slot is free for a queued call.
@@ -161,6 +164,15 @@ impl Slots {
         Err(current)
     }
 
+    /// Changes the limit.
+    #[cfg(not(feature = "alloc"))]
+    pub(crate) fn set_limit(&self, limit: u32) {
+        let mut current = self.load();
+        while let Err(newer) = self.replace(current, current.limited_to(limit)) {
+            current = newer;
+        }
+    }
+
     /// Replaces what the word said by `next`, if it says `current` still. If that has calls queued, it does.
     ///
     /// # Errors
@@ -206,7 +218,6 @@ mod tests {
             slots.replace(full, queued).unwrap();
             assert_eq!((slots.give_back(), slots.take()), (Err(queued), Err(queued)));
             assert!(!queued.has_slot_for_queued() && queued.left().has_slot_for_queued());
-            assert!(!queued.left().has_room(), "the slot is the queued call's");
         }
     }
 }

@@ -300,6 +300,41 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         value
     }
 
+    /// As [`get_or_insert_with`](Self::get_or_insert_with), but evicts no value that somebody holds. `None` if there is none else.
+    ///
+    /// In a shard of more than 64 entries it does not look at all of them: see [`SecondChance`].
+    #[inline]
+    pub(crate) fn get_or_insert_beside_held<Q>(&self, key: &Q, make: impl FnOnce() -> V) -> Option<Arc<V>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let hash = self.hasher.hash_one(key);
+        if let Some(value) = self.shard(hash).read(|ring| ring.get(hash, key).map(Arc::clone)) {
+            return Some(value);
+        }
+        self.insert_beside_held(Entry::new(hash, key.to_owned(), Arc::new(make())))
+    }
+
+    /// Inserts an entry, unless somebody was faster, or all others are held.
+    #[cold]
+    fn insert_beside_held(&self, entry: Entry<K, V>) -> Option<Arc<V>> {
+        let (value, _dropped) = self.shard(entry.hash()).write(|ring| {
+            if let Some(earlier) = ring.get(entry.hash(), entry.key()) {
+                return (Some(Arc::clone(earlier)), Some(entry));
+            }
+            // Under the exclusive lock nobody clones the store's own, so one that nobody holds stays so.
+            let victim = ring.victim(|value| Arc::strong_count(value) > 1);
+            if let Some(held) = victim.filter(|victim| victim.is_kept()) {
+                ring.spare(held);
+                return (None, Some(entry));
+            }
+            let value = Arc::clone(entry.value());
+            (Some(value), ring.insert(entry, victim))
+        });
+        value
+    }
+
     /// Removes the entry of this key, and returns its value.
     pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
     where

@@ -14,6 +14,7 @@
 // | `field` | `Field`: the fields of a packed word |
 // | `lazy_words` | `LazyWords`: words on the heap that are made at first use |
 // | `signal` | `Signal`: a change that threads wait for |
+// | `parker` | `Parker`: a thread that waits to be woken by a `Waker` |
 // | `affinity` | which of several places a thread uses first |
 
 #[cfg(feature = "std")]
@@ -23,6 +24,8 @@ mod field;
 mod lazy_words;
 #[cfg(not(any(loom, shuttle)))]
 mod native;
+#[cfg(feature = "std")]
+mod parker;
 #[cfg(not(any(loom, shuttle, feature = "std", target_has_atomic = "64")))]
 mod sectioned;
 #[cfg(feature = "std")]
@@ -47,6 +50,8 @@ pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::{Field, signed};
 #[cfg(feature = "alloc")]
 pub(crate) use lazy_words::LazyWords;
+#[cfg(feature = "std")]
+pub(crate) use parker::Parker;
 #[cfg(feature = "std")]
 pub(crate) use signal::Signal;
 

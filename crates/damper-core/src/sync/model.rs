@@ -84,6 +84,10 @@ macro_rules! atomic {
                 }
             }
 
+            pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                self.0.swap(value, flawed(order))
+            }
+
             pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
                 self.0.fetch_add(value, flawed(order))
             }

@@ -28,6 +28,11 @@ impl AtomicU64 {
     }
 
     #[inline]
+    pub(crate) fn swap(&self, value: u64, _order: Ordering) -> u64 {
+        self.update(|_| value)
+    }
+
+    #[inline]
     pub(crate) fn fetch_add(&self, value: u64, _order: Ordering) -> u64 {
         self.update(|old| old.wrapping_add(value))
     }

@@ -2,28 +2,38 @@
 
 // | file | type |
 // |---|---|
+// | `adaptive_limit` | `AdaptiveLimit`: constructors, permits, what it has found out |
+// | `outcome` | `Outcome`: what the end of a call says; how a permit records it |
 // | `rule` | `LimitRule`, the trait of rules; `WindowSummary`, what they see; `WindowPlan`, what they decide |
 // | `probed_gradient` | `ProbedGradient`, the default rule |
 // | `aimd`, `vegas`, `gradient2` | a rule each |
 // | `unloaded` | `Unloaded`: the latency that `vegas` and `gradient2` compare with |
+// | `sampler` | `Sampler`: measures windows without a lock, and asks the rule |
 // | `bounds` | `LimitBounds`: between which values a limit moves, and its error |
 // | `log2` | binary logarithms without `std` |
+
+// First, so that the documentation begins with how to create a limit.
+mod adaptive_limit;
 
 mod aimd;
 mod bounds;
 mod gradient2;
 mod log2;
+mod outcome;
 mod probed_gradient;
 mod rule;
+mod sampler;
 mod unloaded;
 mod vegas;
 
 #[cfg(test)]
 mod tests;
 
+pub use adaptive_limit::AdaptiveLimit;
 pub use aimd::Aimd;
 pub use bounds::{LimitBounds, LimitBoundsError};
 pub use gradient2::Gradient2;
+pub use outcome::Outcome;
 pub use probed_gradient::ProbedGradient;
 pub use rule::{LimitRule, WindowPlan, WindowSummary};
 pub use vegas::Vegas;

@@ -1,5 +1,6 @@
 //! What a rule sees of the calls, and what it decides.
 
+use super::LimitBounds;
 use super::log2::exp2;
 use core::time::Duration;
 
@@ -8,7 +9,7 @@ use core::time::Duration;
 ///
 /// A rule is a plain value without a clock. An [`AdaptiveLimit`](super::AdaptiveLimit) measures the calls of one window
 /// after another, asks the rule when a window is over, and does what the rule's plan says. One thread at a time does so, on
-/// a clone that replaces the rule afterwards. If [`next`](Self::next) panics, the rule stays as it was.
+/// a copy that replaces the rule afterwards. If [`next`](Self::next) panics, the rule stays as it was.
 ///
 /// # Examples
 ///
@@ -17,7 +18,7 @@ use core::time::Duration;
 /// use damper::concurrency::{LimitRule, WindowPlan, WindowSummary};
 ///
 /// /// Ten calls by day, a hundred while the service answers within a millisecond.
-/// #[derive(Clone, Debug)]
+/// #[derive(Clone, Copy, Debug)]
 /// struct TwoSpeeds;
 ///
 /// impl LimitRule for TwoSpeeds {
@@ -29,7 +30,7 @@ use core::time::Duration;
 ///     }
 /// }
 /// ```
-pub trait LimitRule: Clone {
+pub trait LimitRule: Copy {
     /// Returns the plan of the first window.
     fn first(&self) -> WindowPlan;
 
@@ -87,7 +88,7 @@ impl WindowSummary {
 /// What a rule wants of the next window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowPlan {
-    /// The limit, from now on.
+    /// The limit, from now on. One below 1 counts as 1, one above 1,000,000 as that.
     pub limit: u32,
     /// How many calls end before the window begins: as many as were in flight, if they say nothing about the new limit.
     pub skip: u32,
@@ -104,6 +105,11 @@ impl WindowPlan {
     #[must_use]
     pub const fn new(limit: u32) -> Self {
         Self { limit, skip: 0, samples: 50, length: Duration::from_millis(500), unless_full: None }
+    }
+
+    /// The plan with a limit that an [`AdaptiveLimit`](super::AdaptiveLimit) can have: at 0 no call would ever end again.
+    pub(super) fn held(self) -> Self {
+        Self { limit: self.limit.clamp(1, LimitBounds::HIGHEST), ..self }
     }
 
     /// Skips the calls that are in flight if the limit has changed by more than a twentieth, because they began under the

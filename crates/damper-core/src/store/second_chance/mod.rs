@@ -91,6 +91,13 @@ pub(super) struct Victim {
     is_kept: bool,
 }
 
+impl Victim {
+    /// Whether its value was to be kept.
+    pub(super) fn is_kept(self) -> bool {
+        self.is_kept
+    }
+}
+
 /// The ring and its table. They allocate at construction only.
 #[derive(Debug)]
 pub(super) struct SecondChance<K, V> {
@@ -169,8 +176,13 @@ impl<K, V> SecondChance<K, V> {
     /// The entry that has to make room for the next one; `None` while there is room.
     ///
     /// If `is_kept` unwinds, only uses and marks have changed.
-    pub(super) fn victim(&mut self, is_kept: impl Fn(&V) -> bool) -> Option<Victim> {
+    pub(super) fn victim(&mut self, is_kept: impl Fn(&Arc<V>) -> bool) -> Option<Victim> {
         (self.entries.len() == self.capacity).then(|| self.find_victim(is_kept))
+    }
+
+    /// Lets the victim stay: the next look begins after it.
+    pub(super) fn spare(&mut self, victim: Victim) {
+        self.hand = self.after(victim.index);
     }
 
     /// Inserts an entry whose key is not there yet, in the place of the [`victim`](Self::victim), and returns the entry that
@@ -227,7 +239,7 @@ impl<K, V> SecondChance<K, V> {
     }
 
     /// The next entry without uses that is not kept; else the next one that is not kept; else one that is.
-    fn find_victim(&mut self, is_kept: impl Fn(&V) -> bool) -> Victim {
+    fn find_victim(&mut self, is_kept: impl Fn(&Arc<V>) -> bool) -> Victim {
         // While there was room the hand stayed, and entries may have been removed under it.
         if self.hand >= self.entries.len() {
             self.hand = 0;
@@ -250,7 +262,7 @@ impl<K, V> SecondChance<K, V> {
     }
 
     /// Takes the mark from those entries, of the next marked ones, that need not be kept any more.
-    fn review_marks(&mut self, is_kept: &impl Fn(&V) -> bool) {
+    fn review_marks(&mut self, is_kept: &impl Fn(&Arc<V>) -> bool) {
         for _ in 0..REVIEWS.min(self.kept.count()) {
             if let Some(index) = self.kept.next_marked(self.review) {
                 self.review = self.after(index);
@@ -263,7 +275,7 @@ impl<K, V> SecondChance<K, V> {
 
     /// Where all are marked: the next entry that need not be kept any more; else the next one without uses.
     #[cold]
-    fn find_victim_among_kept(&mut self, is_kept: &impl Fn(&V) -> bool) -> Victim {
+    fn find_victim_among_kept(&mut self, is_kept: &impl Fn(&Arc<V>) -> bool) -> Victim {
         let (mut index, mut unused) = (self.hand, None);
         for _ in 0..LOOKS.min(self.entries.len()) {
             let entry = &self.entries[index];
@@ -301,7 +313,7 @@ mod tests {
     }
 
     fn insert(ring: &mut SecondChance<u64, u64>, number: u64, is_kept: impl Fn(&u64) -> bool) {
-        let victim = ring.victim(is_kept);
+        let victim = ring.victim(|value| is_kept(value));
         ring.insert(of(number), victim);
     }
 

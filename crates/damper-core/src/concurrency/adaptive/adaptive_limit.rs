@@ -1,0 +1,337 @@
+//! The adaptive limit: its constructors, permits, and what it has found out.
+
+use super::sampler::{Gate, Sampler};
+use super::{LimitBounds, LimitRule, Outcome, ProbedGradient};
+#[cfg(feature = "alloc")]
+use crate::concurrency::AcquirePermit;
+use crate::concurrency::bulkhead::permit::sealed::Slotted;
+#[cfg(feature = "alloc")]
+use crate::concurrency::bulkhead::{
+    expiry::Expiry,
+    patience::Patience,
+    queue::{Entry, Place},
+};
+use crate::concurrency::{Bulkhead, BulkheadFull, BulkheadPermit};
+use crate::sync::const_unless_loom;
+use crate::time::{Clock, DefaultClock};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use alloc::sync::Arc;
+use core::fmt;
+#[cfg(feature = "alloc")]
+use core::task::Waker;
+use core::time::Duration;
+
+/// Limits how many calls are in flight at once, by a limit that follows the service.
+///
+/// A fixed limit is a guess, and wrong as soon as the service changes. This one measures how long successful calls take. While
+/// they take as long as those of the unloaded service, the service has room, and a limit that was reached grows. When they take
+/// longer, calls queue somewhere inside, and it shrinks: callers get a refusal at once in place of an answer that is too late, and
+/// the service does not spend its time on calls that were given up. The rule is [`ProbedGradient`], unless another is
+/// [named](Self::with_rule).
+///
+/// Otherwise it is a [`Bulkhead`]: a call that finds no slot free is refused, or waits in a [`queue`](Self::queue). Its permit has
+/// to be told how the call ended: [`success`](BulkheadPermit::success), or [`dropped`](BulkheadPermit::dropped) if the service
+/// refused it or it timed out. A permit that is dropped without a word says nothing.
+///
+/// Use one for each thing that can be overloaded: one per host for clients, one per group of similar routes for servers.
+/// It needs some 50 calls in half a second to follow closely; with fewer, a window lasts until there were 50.
+///
+/// Share it by reference, in a `static` or an `Arc`. A call costs what it costs with a bulkhead, and two atomic accesses and
+/// two readings of the clock. Nothing blocks, and nothing is allocated after construction; half a second's calls are evaluated by
+/// one of the callers, in about a microsecond.
+///
+/// # Memory ordering
+///
+/// As for a [`Bulkhead`]: what was done before a permit was dropped happens before what is done with the permit that takes its slot.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::{AdaptiveLimit, BulkheadFull};
+/// use std::io::ErrorKind;
+///
+/// static LIMIT: AdaptiveLimit = AdaptiveLimit::DEFAULT;
+///
+/// fn fetch() -> std::io::Result<String> {
+///     // ...
+/// #   Ok(String::new())
+/// }
+///
+/// let permit = LIMIT.try_acquire()?; // Err: answer 503
+/// match fetch() {
+///     Ok(_) => permit.success(),
+///     Err(error) if error.kind() == ErrorKind::TimedOut => permit.dropped(),
+///     Err(_) => permit.ignore(), // a fast error says nothing about the service's load
+/// }
+/// assert_eq!((LIMIT.limit(), LIMIT.in_flight()), (20, 0));
+/// # Ok::<(), BulkheadFull>(())
+/// ```
+pub struct AdaptiveLimit<R = ProbedGradient, C = DefaultClock> {
+    bulkhead: Bulkhead<C>,
+    sampler: Sampler<R>,
+}
+
+#[cfg(feature = "std")]
+impl AdaptiveLimit {
+    /// A limit from 1 to 1,000,000 that starts at 20, for a `static`.
+    #[cfg(not(any(loom, shuttle)))]
+    #[expect(clippy::declare_interior_mutable_const, reason = "the value that a `static` begins with")]
+    pub const DEFAULT: Self = Self::new(LimitBounds::DEFAULT);
+
+    const_unless_loom! {
+        /// Creates a limit that moves within these bounds, on the [default clock](DefaultClock), without a queue.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// # extern crate damper_core as damper;
+        /// use damper::AdaptiveLimit;
+        /// use damper::concurrency::LimitBounds;
+        ///
+        /// let limit = AdaptiveLimit::new(LimitBounds::new(5, 400)?.starting_at(50)?).queue(100);
+        /// assert_eq!(limit.limit(), 50);
+        /// # Ok::<(), damper::concurrency::LimitBoundsError>(())
+        /// ```
+        #[must_use]
+        pub const fn new(bounds: LimitBounds) -> Self {
+            Self::with_clock(bounds, crate::time::Monotonic)
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+impl Default for AdaptiveLimit {
+    /// Creates a limit from 1 to 1,000,000 that starts at 20, on the default clock.
+    fn default() -> Self {
+        Self::new(LimitBounds::DEFAULT)
+    }
+}
+
+impl<C: Clock> AdaptiveLimit<ProbedGradient, C> {
+    const_unless_loom! {
+        /// Creates a limit as [`new`](AdaptiveLimit::new) does, on a clock of your own. A reference to a clock is a clock too.
+        #[must_use]
+        pub const fn with_clock(bounds: LimitBounds, clock: C) -> Self {
+            let rule = ProbedGradient::new(bounds);
+            let plan = rule.first_plan();
+            Self { bulkhead: Bulkhead::with_clock(plan.limit, clock), sampler: Sampler::new(rule, plan) }
+        }
+    }
+}
+
+impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
+    /// Creates a limit that follows another rule.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::concurrency::{LimitBounds, Vegas};
+    /// use damper::{AdaptiveLimit, Monotonic};
+    ///
+    /// let limit = AdaptiveLimit::with_rule(Vegas::new(LimitBounds::DEFAULT), Monotonic);
+    /// # assert_eq!(limit.limit(), 20);
+    /// ```
+    #[must_use]
+    pub fn with_rule(rule: R, clock: C) -> Self {
+        let plan = rule.first().held();
+        Self { bulkhead: Bulkhead::with_clock(plan.limit, clock), sampler: Sampler::new(rule, plan) }
+    }
+
+    /// Gives the limit a queue of so many places; to be called before the first use. Default: none.
+    ///
+    /// See [`Bulkhead::queue`]. A call is timed from its permit on, without its time in the queue.
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub fn queue(self, places: u16) -> Self {
+        Self { bulkhead: self.bulkhead.queue(places), ..self }
+    }
+
+    /// Serves the queue newest first, as [`Bulkhead::newest_first`] does; to be called before the first use. Default: oldest first.
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub fn newest_first(self) -> Self {
+        Self { bulkhead: self.bulkhead.newest_first(), ..self }
+    }
+
+    /// Takes a permit if a slot is free and no call waits for it. Never waits, locks or allocates.
+    ///
+    /// # Errors
+    ///
+    /// [`BulkheadFull`] if there is none.
+    #[inline]
+    pub fn try_acquire(&self) -> Result<BulkheadPermit<&Self>, BulkheadFull> {
+        self.take()?;
+        Ok(BulkheadPermit::of_slot(self))
+    }
+
+    /// Takes a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the limit: for what outlives the
+    /// borrow, like the body of a response or a spawned task.
+    ///
+    /// # Errors
+    ///
+    /// [`BulkheadFull`] if there is none.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    #[inline]
+    pub fn try_acquire_owned(self: &Arc<Self>) -> Result<BulkheadPermit<Arc<Self>>, BulkheadFull> {
+        self.take()?;
+        Ok(BulkheadPermit::of_slot(Arc::clone(self)))
+    }
+
+    /// Waits for a permit in the [`queue`](Self::queue), as [`Bulkhead::acquire`] does.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::AdaptiveLimit;
+    ///
+    /// let limit = AdaptiveLimit::default().queue(100);
+    /// let permit = limit.acquire().within(Duration::from_millis(20)).wait()?;
+    /// permit.success();
+    /// # Ok::<(), damper::BulkheadFull>(())
+    /// ```
+    #[cfg(feature = "alloc")]
+    pub fn acquire(&self) -> AcquirePermit<&Self> {
+        AcquirePermit::of(Ok(self))
+    }
+
+    /// Waits as [`acquire`](Self::acquire) does, for a permit that owns a reference to the limit.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
+        AcquirePermit::of(Ok(Arc::clone(self)))
+    }
+
+    /// Returns the latency of the unloaded service, as far as the rule has found it out.
+    #[must_use]
+    pub fn baseline(&self) -> Option<Duration> {
+        self.sampler.rule().baseline()
+    }
+
+    /// Returns the rule in its present state.
+    #[must_use]
+    pub fn rule(&self) -> R {
+        self.sampler.rule()
+    }
+
+    #[inline]
+    fn take(&self) -> Result<(), BulkheadFull> {
+        match self.bulkhead.take() {
+            Ok(in_flight) => {
+                self.sampler.saw(in_flight);
+                Ok(())
+            }
+            Err(full) => Err(self.refused(full)),
+        }
+    }
+
+    /// Records how a call ended that began at this tick.
+    #[inline]
+    pub(super) fn record(&self, began: u64, outcome: Outcome) {
+        match outcome {
+            Outcome::Success => self.sampler.succeeded(began, self.bulkhead.clock(), &self.bulkhead),
+            Outcome::Dropped => self.sampler.dropped(self.bulkhead.clock(), &self.bulkhead),
+            Outcome::Ignored => {}
+        }
+    }
+
+    /// Records that a call found no slot free.
+    #[cold]
+    fn refused(&self, full: BulkheadFull) -> BulkheadFull {
+        self.sampler.saw(full.limit());
+        full
+    }
+}
+
+impl<R, C> AdaptiveLimit<R, C> {
+    /// Returns the limit in force, in calls in flight.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.bulkhead.limit()
+    }
+
+    /// Returns how many permits there are. More than the limit only after that has shrunk.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.bulkhead.in_flight()
+    }
+
+    /// Returns how many calls wait in the queue.
+    #[must_use]
+    pub fn queued(&self) -> u32 {
+        self.bulkhead.queued()
+    }
+}
+
+impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
+    /// When the call began, in ticks.
+    type Ticket = u64;
+
+    #[inline]
+    fn ticket(&self) -> u64 {
+        self.bulkhead.clock().now()
+    }
+
+    #[inline]
+    fn release(&self) {
+        self.bulkhead.release();
+    }
+
+    #[cfg(feature = "alloc")]
+    #[inline]
+    fn enter(&self) -> Result<(), BulkheadFull> {
+        self.take()
+    }
+
+    #[cfg(feature = "alloc")]
+    fn join(&self, patience: Patience, waker: Waker) -> Result<Entry, BulkheadFull> {
+        // `enter` was refused before.
+        self.bulkhead.join(patience, waker)
+    }
+
+    #[cfg(feature = "alloc")]
+    fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>> {
+        self.bulkhead.look(place, expiry, waker)
+    }
+
+    #[cfg(feature = "alloc")]
+    fn leave(&self, place: Place) {
+        self.bulkhead.leave(place);
+    }
+
+    #[cfg(feature = "alloc")]
+    fn expiry_after(&self, wait: Duration) -> Expiry {
+        self.bulkhead.expiry_after(wait)
+    }
+
+    #[cfg(feature = "alloc")]
+    fn remaining(&self, expiry: Expiry) -> Duration {
+        self.bulkhead.remaining(expiry)
+    }
+}
+
+/// As seen by a call that has just ended, and whose permit still holds its slot.
+impl<C: Clock> Gate for Bulkhead<C> {
+    fn in_flight(&self) -> u32 {
+        Bulkhead::in_flight(self).saturating_sub(1)
+    }
+
+    fn set_limit(&self, limit: u32) {
+        Bulkhead::set_limit(self, limit);
+    }
+}
+
+impl<R, C> fmt::Debug for AdaptiveLimit<R, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdaptiveLimit")
+            .field("limit", &self.limit())
+            .field("in_flight", &self.in_flight())
+            .field("queued", &self.queued())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,54 @@
+//! What the end of a call says about the service's load.
+
+use super::{AdaptiveLimit, LimitRule};
+use crate::concurrency::BulkheadPermit;
+use crate::time::Clock;
+use core::ops::Deref;
+
+/// What the end of a call says about the service's load, for an [`AdaptiveLimit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The service did its work: how long that took counts.
+    Success,
+    /// The service refused the call because it is overloaded (503, 429), or the call timed out.
+    Dropped,
+    /// Nothing: the caller gave up, the request was invalid, or an error came faster than an answer would have.
+    Ignored,
+}
+
+/// How the call of an [`AdaptiveLimit`]'s permit ended. A permit that is dropped says nothing.
+impl<L, R, C> BulkheadPermit<L>
+where
+    L: Deref<Target = AdaptiveLimit<R, C>>,
+    R: LimitRule,
+    C: Clock,
+{
+    /// Records that the service did its work: the time since the permit was given counts.
+    #[inline]
+    pub fn success(self) {
+        self.record(Outcome::Success);
+    }
+
+    /// Records that the service refused the call because it is overloaded, or that the call timed out.
+    ///
+    /// If that happens to more than a tenth of the calls, and the limit is reached, it shrinks.
+    #[inline]
+    pub fn dropped(self) {
+        self.record(Outcome::Dropped);
+    }
+
+    /// Records nothing, as if the permit was dropped.
+    #[inline]
+    pub fn ignore(self) {
+        self.record(Outcome::Ignored);
+    }
+
+    /// Records `outcome`.
+    #[inline]
+    pub fn record(self, outcome: Outcome) {
+        let (limit, began) = self.parts();
+        limit.record(began, outcome);
+    }
+}

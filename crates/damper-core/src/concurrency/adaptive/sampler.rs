@@ -1,0 +1,576 @@
+//! Measures the calls of one window after another, without a lock, and asks the rule when one is over.
+//!
+//! The header:
+//!
+//! ```text
+//!  63      24 23        2   1       0
+//! |   END    |   PEAK   | TIMED | PARITY |
+//! ```
+//!
+//! | field | unit | meaning |
+//! |---|---|---|
+//! | END | ticks, of which these are the lowest bits | when the window may end |
+//! | PEAK | calls | the most in flight in this window |
+//! | TIMED | | whether the window lasts until END at least; otherwise calls are skipped, or none was measured yet |
+//! | PARITY | | of the window's number: which bank its samples go to |
+//!
+//! A bank:
+//!
+//! ```text
+//!  63    40 39                    0
+//! |  CALLS  |   Σ LOG2 OF TICKS    |
+//! ```
+//!
+//! A call that ends adds a sample to the bank of the header that it has loaded, whatever happens meanwhile. A thread that
+//! stands between the two for longer adds to a bank that was taken already; the sample is then one of the window after
+//! next. Only the thread that has the claim moves the header to the other bank, and then takes the old bank.
+
+use super::log2::{LOG2_BITS, log2_fixed, mean};
+use super::{LimitRule, WindowPlan, WindowSummary};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Field, Guarded, Ordering, const_unless_loom};
+use crate::time::Clock;
+use core::time::Duration;
+
+const PARITY: Field = Field::lowest(1);
+const TIMED: Field = PARITY.then(1);
+const PEAK: Field = TIMED.then(22);
+const END: Field = PEAK.then(40);
+const _: () = assert!(END.end() == u64::BITS, "fields must tile the word");
+const _: () = assert!(super::LimitBounds::HIGHEST as u64 <= PEAK.max(), "a peak is at least a limit that was reached");
+
+const LOG2_SUM: Field = Field::lowest(LOG2_BITS + 24);
+const CALLS: Field = LOG2_SUM.then(24);
+const _: () = assert!(CALLS.end() == u64::BITS, "fields must tile the word");
+
+/// Of a bank with half of the calls that it can count: its window ends early. The other half is for calls that end
+/// meanwhile.
+const HALF_FULL: u64 = 1 << (u64::BITS - 1);
+
+/// The longest that END may be ahead, in ticks. A clock that reads otherwise stepped back, or did not read for so long
+/// that END lies behind.
+const MOST_AHEAD: u64 = 1 << 38;
+
+/// The longest window.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The samples of every other window.
+#[derive(Debug)]
+struct Bank {
+    successes: AtomicU64,
+    drops: AtomicU32,
+}
+
+impl Bank {
+    const_unless_loom! {
+        const fn new() -> Self {
+            Self { successes: AtomicU64::new(0), drops: AtomicU32::new(0) }
+        }
+    }
+}
+
+/// What is limited.
+pub(super) trait Gate {
+    fn in_flight(&self) -> u32;
+    fn set_limit(&self, limit: u32);
+}
+
+/// The rule, and the window that it has planned.
+#[derive(Clone, Copy, Debug)]
+struct State<R> {
+    rule: R,
+    plan: WindowPlan,
+    /// Whether calls are skipped still.
+    is_skipping: bool,
+    /// When the plan was made, in ticks; unknown before the first sample.
+    planned_at: Option<u64>,
+    /// When the window began, in ticks.
+    began_at: u64,
+}
+
+/// What the threads share of the measurement.
+#[derive(Debug)]
+pub(super) struct Sampler<R> {
+    header: AtomicU64,
+    banks: [Bank; 2],
+    /// How many calls the window takes at least; 0 if it may end without.
+    fewest: AtomicU32,
+    is_claimed: AtomicBool,
+    /// Only the thread with the claim changes it, so its lock is free but for those that look at the rule.
+    state: Guarded<State<R>>,
+}
+
+impl<R> Sampler<R> {
+    const_unless_loom! {
+        /// Before the first window of this plan.
+        pub(super) const fn new(rule: R, plan: WindowPlan) -> Self {
+            Self {
+                header: AtomicU64::new(0),
+                banks: [Bank::new(), Bank::new()],
+                // The first sample begins the window.
+                fewest: AtomicU32::new(1),
+                is_claimed: AtomicBool::new(false),
+                state: Guarded::new(State { rule, plan, is_skipping: true, planned_at: None, began_at: 0 }),
+            }
+        }
+    }
+}
+
+impl<R: LimitRule> Sampler<R> {
+    /// Records that so many calls were in flight at once.
+    #[inline]
+    pub(super) fn saw(&self, in_flight: u32) {
+        // ORDERING: Relaxed, here and in `raise`: a peak publishes nothing. One that is recorded while the window changes may
+        // be missed; the calls in flight are then the new window's first peak.
+        let header = self.header.load(Ordering::Relaxed);
+        if PEAK.get(header) < u64::from(in_flight) {
+            self.raise(header, in_flight);
+        }
+    }
+
+    /// Out of line: in a window it is called as often as the peak rises.
+    #[cold]
+    fn raise(&self, mut header: u64, in_flight: u32) {
+        while PEAK.get(header) < u64::from(in_flight) {
+            match self.header.compare_exchange_weak(
+                header,
+                with_peak(header, in_flight),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(newer) => header = newer,
+            }
+        }
+    }
+
+    /// Records a call that succeeded, which began at this tick.
+    #[inline]
+    pub(super) fn succeeded(&self, began: u64, clock: &impl Clock, gate: &impl Gate) {
+        let now = clock.now();
+        // A clock that stepped back has counted nothing.
+        let ticks = (now.wrapping_sub(began) as i64).max(0) as u64;
+        // ORDERING: Relaxed: counts publish nothing, and a sample of any bank is counted once. loom-tests:
+        // adaptive::every_sample_is_counted_once.
+        let header = self.header.load(Ordering::Relaxed);
+        let sample = CALLS.put(1) | LOG2_SUM.put(log2_fixed(ticks));
+        let before = self.bank(header).successes.fetch_add(sample, Ordering::Relaxed);
+        if may_end(header, now) || before & HALF_FULL != 0 {
+            self.end_if_due(now, clock, gate);
+        }
+    }
+
+    /// Records a call that was dropped or timed out.
+    #[inline]
+    pub(super) fn dropped(&self, clock: &impl Clock, gate: &impl Gate) {
+        let now = clock.now();
+        // ORDERING: Relaxed, as in `succeeded`.
+        let header = self.header.load(Ordering::Relaxed);
+        self.bank(header).drops.fetch_add(1, Ordering::Relaxed);
+        if may_end(header, now) {
+            self.end_if_due(now, clock, gate);
+        }
+    }
+
+    /// Returns the rule as it is now.
+    pub(super) fn rule(&self) -> R {
+        self.state.read(|state| state.rule)
+    }
+
+    #[inline]
+    fn bank(&self, header: u64) -> &Bank {
+        &self.banks[PARITY.get(header) as usize]
+    }
+
+    /// Ends the window if it has enough calls, unless another thread does.
+    #[cold]
+    fn end_if_due(&self, now: u64, clock: &impl Clock, gate: &impl Gate) {
+        // ORDERING: Relaxed, here and in `calls`: a first look, which is repeated with the claim.
+        if self.calls(self.header.load(Ordering::Relaxed)) < self.fewest.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(_claim) = Claim::of(&self.is_claimed) else { return };
+        // What the last holder of the claim has written is seen: see `Claim::of`.
+        let header = self.header.load(Ordering::Relaxed);
+        let is_half_full = self.bank(header).successes.load(Ordering::Relaxed) & HALF_FULL != 0;
+        if !may_end(header, now) && !is_half_full {
+            return;
+        }
+        let state = self.state.read(|state| *state);
+        let ticks = Ticks(clock.frequency());
+        let fewest = if state.is_skipping { state.plan.skip.max(1) } else { state.plan.samples };
+        if self.calls(header) >= fewest || is_half_full {
+            if state.is_skipping {
+                self.begin(state, now, ticks, gate);
+            } else {
+                self.end(state, now, ticks, gate);
+            }
+        } else if let Some(patience) = state.plan.unless_full
+            && state.planned_at.is_some_and(|planned_at| ticks.elapsed(planned_at, now) >= patience)
+            && PEAK.get(header) < u64::from(state.plan.limit)
+        {
+            self.end(state, now, ticks, gate);
+        }
+    }
+
+    /// Begins to measure, after as many calls were skipped as were to be.
+    fn begin(&self, mut state: State<R>, now: u64, ticks: Ticks, gate: &impl Gate) {
+        state.is_skipping = false;
+        state.began_at = now;
+        state.planned_at = state.planned_at.or(Some(now));
+        self.prepare(state);
+        let header = self.advance(timed(now, ticks.in_window(state.plan.length)), gate);
+        self.bank(header).take();
+    }
+
+    /// Ends the window, and does what the rule plans.
+    fn end(&self, mut state: State<R>, now: u64, ticks: Ticks, gate: &impl Gate) {
+        // The other threads go on in the next window meanwhile, of the old plan. That it is if the rule panics.
+        let header = self.advance(timed(now, ticks.in_window(state.plan.length)), gate);
+        let (successes, log2_sum, drops) = self.bank(header).take();
+        let window = WindowSummary {
+            successes,
+            drops,
+            log2_latency: (successes > 0).then(|| mean(log2_sum, successes) - ticks.log2_per_micro()),
+            peak_in_flight: PEAK.get(header) as u32,
+            in_flight: gate.in_flight(),
+            length: if state.is_skipping { Duration::ZERO } else { ticks.elapsed(state.began_at, now) },
+            since_plan: state.planned_at.map_or(Duration::ZERO, |planned_at| ticks.elapsed(planned_at, now)),
+        };
+        state.plan = state.rule.next(&window).held();
+        state.planned_at = Some(now);
+        state.began_at = now;
+        state.is_skipping = state.plan.skip > 0;
+        gate.set_limit(state.plan.limit);
+        self.prepare(state);
+        self.end_at(if state.is_skipping { 0 } else { timed(now, ticks.in_window(state.plan.length)) });
+    }
+
+    /// Replaces the state, before the header says that it holds.
+    fn prepare(&self, state: State<R>) {
+        let fewest = match state.plan {
+            WindowPlan { unless_full: Some(_), .. } => 0,
+            plan if state.is_skipping => plan.skip,
+            plan => plan.samples,
+        };
+        // ORDERING: Relaxed: a thread that reads another number tries the claim needlessly, or leaves it to the next one.
+        self.fewest.store(fewest, Ordering::Relaxed);
+        self.state.write(|current| *current = state);
+    }
+
+    /// Moves on to the other bank, with this end, and returns the header of the window that is over.
+    fn advance(&self, end: u64, gate: &impl Gate) -> u64 {
+        // ORDERING: Relaxed, here and in `end_at`: other holders of the claim see it by the claim, and a sample may go to either
+        // bank.
+        let mut header = self.header.load(Ordering::Relaxed);
+        loop {
+            let parity = PARITY.put(PARITY.get(header) + 1);
+            let next = with_peak(end | parity, gate.in_flight());
+            match self.header.compare_exchange_weak(header, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(over) => return over,
+                Err(newer) => header = newer,
+            }
+        }
+    }
+
+    /// Lets the window end at another time.
+    fn end_at(&self, end: u64) {
+        let mut header = self.header.load(Ordering::Relaxed);
+        loop {
+            let next = end | PARITY.put(PARITY.get(header)) | PEAK.put(PEAK.get(header));
+            match self.header.compare_exchange_weak(header, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(newer) => header = newer,
+            }
+        }
+    }
+
+    /// The calls that have ended in the window of this header.
+    fn calls(&self, header: u64) -> u32 {
+        let bank = self.bank(header);
+        let successes = CALLS.get(bank.successes.load(Ordering::Relaxed)) as u32;
+        successes.saturating_add(bank.drops.load(Ordering::Relaxed))
+    }
+}
+
+/// The header with this peak, or the highest that fits.
+const fn with_peak(header: u64, in_flight: u32) -> u64 {
+    let peak = if in_flight as u64 > PEAK.max() { PEAK.max() } else { in_flight as u64 };
+    header & !PEAK.put(PEAK.max()) | PEAK.put(peak)
+}
+
+/// END and TIMED of a window that lasts for so many ticks from now on.
+const fn timed(now: u64, ticks: u64) -> u64 {
+    END.put(now.wrapping_add(ticks)) | TIMED.put(1)
+}
+
+/// Whether the time of a window is over, or it has none.
+#[inline]
+const fn may_end(header: u64, now: u64) -> bool {
+    // 0 is as far ahead as can be, once 1 is taken from it.
+    let ahead = (END.get(header).wrapping_sub(now) & END.max()).wrapping_sub(1);
+    TIMED.get(header) == 0 || ahead >= MOST_AHEAD
+}
+
+impl Bank {
+    /// Empties the bank, and returns its successes, the sum of their logarithms, and its drops.
+    fn take(&self) -> (u32, u64, u32) {
+        // ORDERING: Relaxed: the swap takes what is there, once. A load and a store would lose what comes in between. loom-tests:
+        // adaptive::every_sample_is_counted_once.
+        let successes = self.successes.swap(0, Ordering::Relaxed);
+        (CALLS.get(successes) as u32, LOG2_SUM.get(successes), self.drops.swap(0, Ordering::Relaxed))
+    }
+}
+
+/// The right to end a window, of one thread at a time. Given back when it is dropped, also by a panic.
+struct Claim<'a>(&'a AtomicBool);
+
+impl<'a> Claim<'a> {
+    fn of(is_claimed: &'a AtomicBool) -> Option<Self> {
+        // ORDERING: Acquire pairs with the Release in `drop`: this thread sees the header and the state that the last holder
+        // has left. loom-tests: adaptive::no_window_ends_twice.
+        is_claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok().then(|| Self(is_claimed))
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        // ORDERING: Release, as in `of`.
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// The frequency of a clock, to convert its ticks where a window ends.
+#[derive(Clone, Copy, Debug)]
+struct Ticks(u64);
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+impl Ticks {
+    /// The ticks of a window of this length, rounded up.
+    fn in_window(self, length: Duration) -> u64 {
+        let ticks = (length.min(LONGEST).as_nanos() * u128::from(self.0)).div_ceil(NANOS_PER_SECOND);
+        u64::try_from(ticks).unwrap_or(MOST_AHEAD).min(MOST_AHEAD)
+    }
+
+    /// The time between two readings, rounded down; none if the clock stepped back or stands still.
+    fn elapsed(self, from: u64, to: u64) -> Duration {
+        let ticks = (to.wrapping_sub(from) as i64).max(0) as u128;
+        let nanos = (ticks * NANOS_PER_SECOND).checked_div(self.0.into()).unwrap_or(0);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// The binary logarithm of the ticks in a microsecond.
+    fn log2_per_micro(self) -> f64 {
+        const LOG2_OF_A_MILLION: f64 = 19.931_568_569_324_174;
+        mean(log2_fixed(self.0), 1) - LOG2_OF_A_MILLION
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::concurrency::LimitBounds;
+    use crate::time::ManualClock;
+    use core::cell::{Cell, RefCell};
+    use std::vec::Vec;
+
+    #[derive(Debug, Default)]
+    struct Calls {
+        in_flight: Cell<u32>,
+        limits: RefCell<Vec<u32>>,
+    }
+
+    impl Gate for Calls {
+        fn in_flight(&self) -> u32 {
+            self.in_flight.get()
+        }
+        fn set_limit(&self, limit: u32) {
+            self.limits.borrow_mut().push(limit);
+        }
+    }
+
+    std::thread_local! {
+        static SEEN: RefCell<Vec<WindowSummary>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Plans the same window again and again, and keeps what it saw in `SEEN`.
+    #[derive(Clone, Copy, Debug)]
+    struct Same(WindowPlan);
+
+    impl LimitRule for Same {
+        fn first(&self) -> WindowPlan {
+            self.0
+        }
+        fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+            SEEN.with_borrow_mut(|seen| seen.push(*window));
+            self.0
+        }
+    }
+
+    fn sampler(plan: WindowPlan) -> (Sampler<Same>, ManualClock, Calls) {
+        SEEN.with_borrow_mut(Vec::clear);
+        (Sampler::new(Same(plan), plan), ManualClock::new(), Calls::default())
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// So many calls of this latency, one after another.
+    fn calls(count: u32, latency: Duration, (sampler, clock, gate): &(Sampler<Same>, ManualClock, Calls)) {
+        for _ in 0..count {
+            let began = clock.now();
+            clock.advance(latency);
+            sampler.succeeded(began, clock, gate);
+        }
+    }
+
+    fn seen() -> Vec<WindowSummary> {
+        SEEN.take()
+    }
+
+    #[test]
+    fn a_window_has_its_calls_and_its_length() {
+        let all = sampler(WindowPlan::new(20));
+        // The first begins the window.
+        calls(1 + 49, 40 * MS, &all);
+        assert_eq!(seen(), []);
+        calls(1, 40 * MS, &all);
+        let [window] = seen()[..] else { panic!("one") };
+        assert_eq!((window.successes, window.drops, window.length), (50, 0, 2_000 * MS));
+        let latency = window.latency().unwrap().as_secs_f64();
+        assert!((latency / 0.04 - 1.0).abs() < 0.002, "{latency}");
+
+        // Fast calls: half a second passes first.
+        calls(499, MS, &all);
+        assert_eq!(seen(), []);
+        calls(1, MS, &all);
+        assert_eq!(seen()[0].successes, 500);
+        assert_eq!(*all.2.limits.borrow(), [20, 20]);
+    }
+
+    #[test]
+    fn drops_count_as_calls_that_have_ended() {
+        let all = sampler(WindowPlan::new(20));
+        calls(1 + 40, 20 * MS, &all);
+        for _ in 0..10 {
+            assert_eq!(seen(), []);
+            all.1.advance(20 * MS);
+            all.0.dropped(&all.1, &all.2);
+        }
+        assert_eq!((seen()[0].successes, seen().len()), (40, 0));
+    }
+
+    #[test]
+    fn skipped_calls_are_not_in_a_window() {
+        let all = sampler(WindowPlan { skip: 7, ..WindowPlan::new(20) });
+        calls(7, 900 * MS, &all);
+        calls(50, 10 * MS, &all);
+        let [window] = seen()[..] else { panic!("one") };
+        assert_eq!((window.successes, window.length), (50, 500 * MS));
+        calls(7, 900 * MS, &all);
+        calls(50, 10 * MS, &all);
+        let [window] = seen()[..] else { panic!("one") };
+        assert_eq!((window.successes, window.length, window.since_plan), (50, 500 * MS, 6_800 * MS));
+    }
+
+    #[test]
+    fn a_peak_is_that_of_its_window() {
+        let all = sampler(WindowPlan::new(20));
+        calls(1, 10 * MS, &all);
+        all.0.saw(9);
+        all.0.saw(3);
+        all.2.in_flight.set(4);
+        calls(50, 10 * MS, &all);
+        calls(25, 10 * MS, &all);
+        all.0.saw(6);
+        calls(25, 10 * MS, &all);
+        let peaks: Vec<_> = seen().iter().map(|window| (window.peak_in_flight, window.in_flight)).collect();
+        assert_eq!(peaks, [(9, 4), (6, 4)]);
+        calls(50, 10 * MS, &all);
+        assert_eq!(seen()[0].peak_in_flight, 4, "those in flight when it began");
+        all.0.saw(u32::MAX);
+        calls(50, 10 * MS, &all);
+        assert_eq!(seen()[0].peak_in_flight, PEAK.max() as u32);
+    }
+
+    #[test]
+    fn patience_ends_a_window_that_is_not_full() {
+        let all = sampler(WindowPlan { unless_full: Some(60 * 1_000 * MS), ..WindowPlan::new(20) });
+        all.0.saw(20);
+        calls(1, MS, &all);
+        all.0.saw(20);
+        calls(8, 9_000 * MS, &all);
+        assert_eq!(seen(), [], "it is full");
+        let all = sampler(all.0.rule().0);
+        all.0.saw(20);
+        calls(1, MS, &all);
+        calls(6, 9_000 * MS, &all);
+        assert_eq!(seen(), []);
+        calls(1, 9_000 * MS, &all);
+        assert_eq!((seen()[0].successes, seen().len()), (7, 0));
+    }
+
+    #[test]
+    fn clocks_that_step_back_and_long_pauses_end_a_window() {
+        let all = sampler(WindowPlan::new(20));
+        all.1.advance(Duration::from_secs(1_000_000));
+        calls(1, MS, &all);
+        all.1.step_back(Duration::from_secs(500_000));
+        calls(50, MS, &all);
+        assert_eq!((seen().len(), seen().len()), (1, 0));
+        for pause in [1u64 << 40, 1 << 41, 1 << 63, (1 << 40) - 1, u64::MAX] {
+            all.1.advance_ticks(pause);
+            calls(501, MS, &all);
+            assert!(!seen().is_empty(), "after {pause} ticks");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_has_windows_of_calls() {
+        let plan = WindowPlan::new(20);
+        let all = (Sampler::new(Same(plan), plan), ManualClock::with_frequency(0), Calls::default());
+        SEEN.with_borrow_mut(Vec::clear);
+        calls(151, MS, &all);
+        assert_eq!(seen().len(), 3);
+    }
+
+    #[test]
+    fn a_bank_that_is_half_full_ends_its_window() {
+        let all = sampler(WindowPlan::new(20));
+        calls(1, MS, &all);
+        let header = all.0.header.load(Ordering::Relaxed);
+        all.0.bank(header).successes.store(HALF_FULL | LOG2_SUM.max() - (1 << 20), Ordering::Relaxed);
+        calls(1, MS, &all);
+        assert_eq!(seen()[0].successes, (1 << 23) + 1);
+        const LONGEST_LOG2: u64 = log2_fixed(u64::MAX);
+        const { assert!(LONGEST_LOG2 << 24 <= LOG2_SUM.max() + 1, "a bank's sum does not overflow") };
+    }
+
+    #[test]
+    fn a_rule_that_panics_leaves_the_measurement_whole() {
+        #[derive(Clone, Copy, Debug)]
+        struct Panics;
+        impl LimitRule for Panics {
+            fn first(&self) -> WindowPlan {
+                WindowPlan::new(20)
+            }
+            fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+                std::panic!("a rule's")
+            }
+        }
+        let (sampler, clock, gate) = (Sampler::new(Panics, Panics.first()), ManualClock::new(), Calls::default());
+        let mut panics = 0;
+        for _ in 0..151 {
+            let began = clock.now();
+            clock.advance(10 * MS);
+            let call = std::panic::AssertUnwindSafe(|| sampler.succeeded(began, &clock, &gate));
+            panics += u32::from(std::panic::catch_unwind(call).is_err());
+        }
+        assert_eq!(panics, 3, "one a window");
+    }
+
+    #[test]
+    fn default_rule_starts_as_constants_do() {
+        let rule = super::super::ProbedGradient::new(LimitBounds::DEFAULT);
+        assert_eq!(rule.first(), rule.first_plan());
+    }
+}

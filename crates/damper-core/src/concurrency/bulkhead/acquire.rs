@@ -1,0 +1,140 @@
+//! How to wait for a permit.
+
+#[cfg(feature = "std")]
+use super::BulkheadPermit;
+use super::patience::Patience;
+use super::permit::sealed::Slotted;
+#[cfg(feature = "std")]
+use super::queue::Entry;
+use super::{AcquirePermitFuture, BulkheadFull, BulkheadRef};
+use crate::Deadline;
+#[cfg(feature = "std")]
+use crate::sync::Parker;
+#[cfg(feature = "tokio")]
+use crate::time::TokioSleep;
+use crate::time::{Clock, Sleep};
+use core::fmt;
+use core::time::Duration;
+
+/// How to wait for a permit: for how long at most. Made by [`Bulkhead::acquire`](super::Bulkhead::acquire).
+///
+/// Nothing is taken before [`wait`](Self::wait) is called, or a future of it is polled. With the feature `tokio` it can be awaited as
+/// it is; [`sleeping_by`](Self::sleeping_by) makes a future for any other runtime.
+///
+/// A call that finds a slot free takes it, whatever time it has. Otherwise it waits in the bulkhead's queue, and is refused where
+/// that is full, or where there is none.
+#[must_use = "nothing waits before `wait` is called or the future is awaited"]
+pub struct AcquirePermit<B> {
+    /// A key may have none.
+    pub(super) bulkhead: Result<B, BulkheadFull>,
+    pub(super) patience: Patience,
+}
+
+impl<B: BulkheadRef> AcquirePermit<B> {
+    pub(in crate::concurrency) fn of(bulkhead: Result<B, BulkheadFull>) -> Self {
+        Self { bulkhead, patience: Patience::default() }
+    }
+
+    /// Sets for how long to wait at most, in the queue. Default: for ever. With [`by`](Self::by) too, whichever ends first counts.
+    pub fn within(mut self, longest: Duration) -> Self {
+        self.patience.longest = Some(longest);
+        self
+    }
+
+    /// Sets the deadline by which to have a permit. Default: none. The time that is left of it is read now.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{Bulkhead, BulkheadFull, Deadline};
+    ///
+    /// let pool = Bulkhead::new(1).queue(16);
+    /// let deadline = Deadline::after(Duration::from_millis(5));
+    /// let permit = pool.acquire().by(&deadline).wait()?;
+    /// assert!(pool.acquire().by(&deadline).wait().is_err());
+    /// # drop(permit);
+    /// # Ok::<(), BulkheadFull>(())
+    /// ```
+    pub fn by<C: Clock>(mut self, deadline: &Deadline<C>) -> Self {
+        if let Ok(bulkhead) = &self.bulkhead
+            && !deadline.is_never()
+        {
+            self.patience.until = Some(bulkhead.expiry_after(deadline.remaining()));
+        }
+        self
+    }
+
+    /// Blocks the thread until there is a permit.
+    ///
+    /// The first wait of a thread allocates what it is woken by.
+    ///
+    /// # Errors
+    ///
+    /// [`BulkheadFull`]: at once if there is no place in the queue, later if the time is over or a newer call took the place.
+    #[cfg(feature = "std")]
+    pub fn wait(self) -> Result<BulkheadPermit<B>, BulkheadFull> {
+        let bulkhead = self.bulkhead?;
+        if bulkhead.enter().is_err() {
+            let parker = Parker::of_this_thread();
+            // The wake-ups are counted before each look, so that none is lost between a look and the wait.
+            let mut seen = parker.wake_ups();
+            if let Entry::Queued(place, expiry) = bulkhead.join(self.patience, parker.waker())? {
+                loop {
+                    parker.wait(seen, expiry.map(|expiry| bulkhead.remaining(expiry)));
+                    seen = parker.wake_ups();
+                    if let Some(fate) = bulkhead.look(place, expiry, parker.waker()) {
+                        fate?;
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(BulkheadPermit::of_slot(bulkhead))
+    }
+
+    /// Returns a future that waits for a permit, on any runtime. It sleeps by `sleep` only if its wait has an end.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), damper::BulkheadFull> {
+    /// use core::time::Duration;
+    /// use damper::Bulkhead;
+    ///
+    /// let pool = Bulkhead::new(1).queue(16);
+    /// for _ in 0..3 {
+    ///     let _permit = pool.acquire().within(Duration::from_secs(1)).sleeping_by(tokio::time::sleep).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sleeping_by<S: Sleep>(self, sleep: S) -> AcquirePermitFuture<B, S> {
+        AcquirePermitFuture::new(self, sleep)
+    }
+}
+
+/// Waits in a future that sleeps by tokio's timer, if its wait has an end.
+#[cfg(feature = "tokio")]
+impl<B: BulkheadRef> IntoFuture for AcquirePermit<B> {
+    type Output = Result<BulkheadPermit<B>, BulkheadFull>;
+    type IntoFuture = AcquirePermitFuture<B, TokioSleep>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.sleeping_by(TokioSleep)
+    }
+}
+
+impl<B: BulkheadRef> fmt::Debug for AcquirePermit<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AcquirePermit")
+            .field("bulkhead", &self.bulkhead.as_ref().map(|bulkhead| &**bulkhead))
+            .field("patience", &self.patience)
+            .finish()
+    }
+}

@@ -1,0 +1,428 @@
+//! The bulkhead: its constructors, permits, limit and counts.
+
+use super::permit::sealed::{QueueClock, Slotted};
+#[cfg(feature = "alloc")]
+use super::{
+    AcquirePermit,
+    expiry::Expiry,
+    patience::Patience,
+    queue::{Entry, Fate, Order, Place, Queue, Wakers},
+};
+use super::{BulkheadFull, BulkheadPermit, FullCause};
+#[cfg(feature = "alloc")]
+use crate::concurrency::slots::Occupancy;
+use crate::concurrency::slots::Slots;
+#[cfg(feature = "alloc")]
+use crate::sync::Guarded;
+use crate::sync::const_unless_loom;
+#[cfg(not(feature = "std"))]
+use crate::time::NoClock;
+use crate::time::{Clock, DefaultClock};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use alloc::sync::Arc;
+use core::fmt;
+#[cfg(feature = "alloc")]
+use core::task::Waker;
+#[cfg(feature = "alloc")]
+use core::time::Duration;
+
+/// Limits how many calls are in flight at once.
+///
+/// Each call takes a permit first, and drops it when it has ended. There are never more permits than the limit says. What is
+/// behind the bulkhead, a pool of connections or a slow service, gets no more calls than it can take, and while it stalls, no more
+/// threads, tasks and memory are held up than that.
+///
+/// A call that finds no slot free is refused, or waits in a [`queue`](Self::queue) that is as long as you say. The queue is served
+/// in the order of arrival, [or the newest first](Self::newest_first), and newcomers never overtake it. A short queue evens out
+/// bursts; in a long one calls time out that could have been refused at once.
+///
+/// Share it by reference, in a `static` or an `Arc`. While no call waits, to take a permit is one compare-and-swap, and to drop it
+/// another. Nothing is allocated after the construction of the queue, except by the first [`wait`](AcquirePermit::wait) of each
+/// thread.
+///
+/// # Memory ordering
+///
+/// What was done before a permit was dropped happens before what is done with the permit that takes its slot.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::{Bulkhead, BulkheadFull};
+///
+/// static POOL: Bulkhead = Bulkhead::new(64);
+///
+/// let permit = POOL.try_acquire()?;
+/// assert_eq!(POOL.in_flight(), 1);
+/// drop(permit);
+/// assert_eq!(POOL.in_flight(), 0);
+/// # Ok::<(), BulkheadFull>(())
+/// ```
+pub struct Bulkhead<C = DefaultClock> {
+    slots: Slots,
+    #[cfg(feature = "alloc")]
+    queue: Guarded<Queue>,
+    /// The places of the queue. Without any, its lock is never taken.
+    #[cfg(feature = "alloc")]
+    places: u16,
+    #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "only the queue asks what time it is"))]
+    clock: C,
+}
+
+/// The clock of a bulkhead that names none.
+#[cfg(feature = "std")]
+const DEFAULT_CLOCK: DefaultClock = crate::time::Monotonic;
+#[cfg(not(feature = "std"))]
+const DEFAULT_CLOCK: DefaultClock = NoClock;
+
+impl Bulkhead {
+    const_unless_loom! {
+        /// Creates a bulkhead for so many calls in flight, without a queue.
+        ///
+        /// At most 2^24 - 1 calls (16,777,215): a higher limit counts as that. A limit of 0 refuses all calls.
+        #[must_use]
+        pub const fn new(limit: u32) -> Self {
+            Self::on_clock(limit, DEFAULT_CLOCK)
+        }
+    }
+}
+
+impl<C> Bulkhead<C> {
+    const_unless_loom! {
+        const fn on_clock(limit: u32, clock: C) -> Self {
+            Self {
+                slots: Slots::new(limit),
+                #[cfg(feature = "alloc")]
+                queue: Guarded::new(Queue::EMPTY),
+                #[cfg(feature = "alloc")]
+                places: 0,
+                clock,
+            }
+        }
+    }
+
+    /// Returns the limit in force, in calls in flight.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.slots.load().limit()
+    }
+
+    /// Returns how many permits there are. More than the limit only after that was lowered.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.slots.load().in_flight()
+    }
+
+    /// Returns how many calls wait in the queue.
+    #[must_use]
+    pub fn queued(&self) -> u32 {
+        self.slots.load().queued()
+    }
+}
+
+impl<C: Clock> Bulkhead<C> {
+    const_unless_loom! {
+        /// As [`new`](Bulkhead::new), on a clock of your own, by which calls wait. A reference to a clock is a clock too.
+        #[must_use]
+        pub const fn with_clock(limit: u32, clock: C) -> Self {
+            Self::on_clock(limit, clock)
+        }
+    }
+
+    /// Gives the bulkhead a queue of so many places; to be called before the first use. Default: none.
+    ///
+    /// A call has its place until [`acquire`](Self::acquire) returns. The places are allocated here, 52 bytes each on targets of 64 bits.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::Bulkhead;
+    /// use damper::concurrency::FullCause;
+    ///
+    /// let pool = Bulkhead::new(1).queue(16);
+    /// let permit = pool.acquire().wait()?;
+    /// let full = pool.acquire().within(Duration::from_millis(5)).wait().unwrap_err();
+    /// assert_eq!(full.cause(), FullCause::TimedOut);
+    /// # drop(permit);
+    /// # Ok::<(), damper::BulkheadFull>(())
+    /// ```
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub fn queue(self, places: u16) -> Self {
+        let order = self.queue.read(Queue::order);
+        Self { queue: Guarded::new(Queue::new(places, order)), places, ..self }
+    }
+
+    /// Serves the queue newest first; to be called before the first use. Default: oldest first.
+    ///
+    /// If the queue is full, a newcomer takes the place of the call that has waited longest, which is refused. Under a lasting
+    /// overload most calls then wait for a short time or not at all, where in order all of them wait for about as long as the
+    /// callers have patience.
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub fn newest_first(self) -> Self {
+        self.queue.write(|queue| queue.set_order(Order::NewestFirst));
+        self
+    }
+}
+
+impl<C: QueueClock> Bulkhead<C> {
+    /// Takes a permit if a slot is free and no call waits for it. Never waits, locks or allocates.
+    ///
+    /// # Errors
+    ///
+    /// [`BulkheadFull`] if there is none.
+    #[inline]
+    pub fn try_acquire(&self) -> Result<BulkheadPermit<&Self>, BulkheadFull> {
+        self.take()?;
+        Ok(BulkheadPermit::of_slot(self))
+    }
+
+    /// Takes a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the bulkhead: for what outlives the
+    /// borrow, like the body of a response or a spawned task.
+    ///
+    /// # Errors
+    ///
+    /// [`BulkheadFull`] if there is none.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    #[inline]
+    pub fn try_acquire_owned(self: &Arc<Self>) -> Result<BulkheadPermit<Arc<Self>>, BulkheadFull> {
+        self.take()?;
+        Ok(BulkheadPermit::of_slot(Arc::clone(self)))
+    }
+
+    /// Changes the limit, while the bulkhead is used. At most 2^24 - 1, as for [`new`](Bulkhead::new).
+    ///
+    /// A higher limit lets queued calls in at once. Under a lower one calls in flight go on, and no other begins until enough of
+    /// them have ended.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// let pool = damper::Bulkhead::new(1);
+    /// let first = pool.try_acquire()?;
+    /// pool.set_limit(2);
+    /// let second = pool.try_acquire()?;
+    /// pool.set_limit(1);
+    /// drop(first);
+    /// assert!(pool.try_acquire().is_err());
+    /// # drop(second);
+    /// # Ok::<(), damper::BulkheadFull>(())
+    /// ```
+    pub fn set_limit(&self, limit: u32) {
+        #[cfg(feature = "alloc")]
+        self.with_queue(|queue, now| self.settle(queue, now, |occupancy| occupancy.limited_to(limit)));
+        #[cfg(not(feature = "alloc"))]
+        self.slots.set_limit(limit);
+    }
+
+    /// Takes a slot, and returns how many calls are in flight with it.
+    #[inline]
+    pub(in crate::concurrency) fn take(&self) -> Result<u32, BulkheadFull> {
+        self.slots.take().map_err(|occupancy| BulkheadFull::new(occupancy.limit(), FullCause::NoSlot))
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<C: Clock> Bulkhead<C> {
+    /// Waits for a permit, in the [`queue`](Self::queue): `pool.acquire().wait()?` blocks the thread, and `pool.acquire().await?` does
+    /// not. [`within`](AcquirePermit::within) and [`by`](AcquirePermit::by) bound the wait.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), damper::BulkheadFull> {
+    /// use core::time::Duration;
+    /// use damper::Bulkhead;
+    ///
+    /// let pool = Bulkhead::new(64).queue(16);
+    /// let permit = pool.acquire().within(Duration::from_millis(100)).await?;
+    /// # drop(permit);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire(&self) -> AcquirePermit<&Self> {
+        AcquirePermit::of(Ok(self))
+    }
+
+    /// Waits as [`acquire`](Self::acquire) does, for a permit that owns a reference to the bulkhead.
+    #[cfg(target_has_atomic = "ptr")]
+    pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
+        AcquirePermit::of(Ok(Arc::clone(self)))
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<C: QueueClock> Bulkhead<C> {
+    pub(in crate::concurrency) const fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    fn full(&self, cause: FullCause) -> BulkheadFull {
+        BulkheadFull::new(self.limit(), cause)
+    }
+
+    /// Uses the queue at the present time, under its lock. Wakes the calls whose fate was decided, afterwards.
+    fn with_queue<R>(&self, act: impl FnOnce(&mut Queue, u64) -> R) -> R {
+        let now = self.clock.tick();
+        let (result, wakers) = self.queue.write(|queue| (act(queue, now), queue.take_wakers()));
+        self.wake(wakers);
+        result
+    }
+
+    fn wake(&self, mut wakers: Wakers) {
+        while wakers.is_full {
+            wakers.wake();
+            wakers = self.queue.write(Queue::take_wakers);
+        }
+        wakers.wake();
+    }
+
+    /// Changes the word, and gives the slots that are free then to queued calls: in one swap, so that no newcomer comes in between.
+    /// Under the queue's lock.
+    fn settle(&self, queue: &mut Queue, now: u64, change: impl Fn(Occupancy) -> Occupancy) {
+        let mut current = self.slots.load();
+        loop {
+            // If calls are queued, the word changes only under the lock: then the swap succeeds, and they are granted once. If none
+            // is, there is nothing to grant.
+            let next = queue.grant(change(current), now);
+            match self.slots.replace(current, next) {
+                Ok(()) => return,
+                Err(newer) => current = newer,
+            }
+        }
+    }
+
+    #[cold]
+    fn release_to_queue(&self) {
+        self.with_queue(|queue, now| self.settle(queue, now, Occupancy::left));
+    }
+
+    /// Takes a slot, or a place in the queue; and returns the waker of the call whose place that was, if it was displaced. Under the
+    /// queue's lock.
+    fn enter_or_queue(
+        &self,
+        queue: &mut Queue,
+        expiry: Option<Expiry>,
+        waker: &mut Option<Waker>,
+    ) -> Result<(Entry, Option<Waker>), FullCause> {
+        let mut current = self.slots.load();
+        let displaced = loop {
+            let has_room = current.has_room();
+            let next = if has_room { current.entered() } else { current.joined() };
+            if !has_room && !queue.has_vacancy() {
+                // As many calls are queued after it as before, so the word stays as it is.
+                break Some(queue.displace().ok_or(FullCause::QueueFull)?);
+            }
+            match self.slots.replace(current, next) {
+                Ok(()) if has_room => return Ok((Entry::Entered, None)),
+                Ok(()) => break None,
+                Err(newer) => current = newer,
+            }
+        };
+        let place = queue.join(expiry, waker.take()).ok_or(FullCause::QueueFull)?;
+        Ok((Entry::Queued(place, expiry), displaced))
+    }
+}
+
+impl<C: QueueClock> Slotted for Bulkhead<C> {
+    type Ticket = ();
+
+    #[inline]
+    fn ticket(&self) {}
+
+    #[inline]
+    fn release(&self) {
+        #[cfg(feature = "alloc")]
+        if self.slots.give_back().is_err() {
+            self.release_to_queue();
+        }
+        // Without a queue no call is queued.
+        #[cfg(not(feature = "alloc"))]
+        let _freed = self.slots.give_back();
+    }
+
+    #[cfg(feature = "alloc")]
+    #[inline]
+    fn enter(&self) -> Result<(), BulkheadFull> {
+        self.take().map(|_| ())
+    }
+
+    #[cfg(feature = "alloc")]
+    fn join(&self, patience: Patience, waker: Waker) -> Result<Entry, BulkheadFull> {
+        if self.places == 0 {
+            return Err(self.full(FullCause::NoSlot));
+        }
+        let expiry = patience.expiry(&self.clock);
+        if expiry.is_some_and(|expiry| expiry.has_passed(self.clock.tick())) {
+            return Err(self.full(FullCause::TimedOut));
+        }
+        // What is not taken of it is dropped outside the lock.
+        let mut waker = Some(waker);
+        let entry = self.queue.write(|queue| self.enter_or_queue(queue, expiry, &mut waker));
+        let (entry, displaced) = entry.map_err(|cause| self.full(cause))?;
+        displaced.into_iter().for_each(Waker::wake);
+        Ok(entry)
+    }
+
+    #[cfg(feature = "alloc")]
+    fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>> {
+        let mut waker = Some(waker);
+        let (withdrawn, is_displaced) = self.with_queue(|queue, now| {
+            let withdrawn = queue.look(place, now, &mut waker)?;
+            if withdrawn.fate == Fate::Waiting {
+                self.settle(queue, now, Occupancy::dequeued);
+            }
+            let is_over = expiry.is_some_and(|expiry| expiry.has_passed(now));
+            Some((withdrawn, queue.order() == Order::NewestFirst && !is_over))
+        })?;
+        Some(match withdrawn.fate {
+            Fate::Granted => Ok(()),
+            Fate::Refused if is_displaced => Err(self.full(FullCause::Displaced)),
+            Fate::Refused | Fate::Waiting => Err(self.full(FullCause::TimedOut)),
+        })
+    }
+
+    #[cfg(feature = "alloc")]
+    fn leave(&self, place: Place) {
+        let _dropped_outside_the_lock = self.with_queue(|queue, now| {
+            let withdrawn = queue.withdraw(place);
+            match withdrawn.fate {
+                Fate::Waiting => self.settle(queue, now, Occupancy::dequeued),
+                Fate::Granted => self.settle(queue, now, Occupancy::left),
+                Fate::Refused => {}
+            }
+            withdrawn
+        });
+    }
+
+    #[cfg(feature = "alloc")]
+    fn expiry_after(&self, wait: Duration) -> Expiry {
+        Expiry::after(wait, &self.clock)
+    }
+
+    #[cfg(feature = "alloc")]
+    fn remaining(&self, expiry: Expiry) -> Duration {
+        expiry.remaining(&self.clock)
+    }
+}
+
+impl<C> fmt::Debug for Bulkhead<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let occupancy = self.slots.load();
+        f.debug_struct("Bulkhead")
+            .field("limit", &occupancy.limit())
+            .field("in_flight", &occupancy.in_flight())
+            .field("queued", &occupancy.queued())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,98 @@
+//! Why a bulkhead gave no permit.
+
+use crate::breaker::source_of;
+use core::fmt;
+
+/// The refusal of a bulkhead: the call was not made.
+///
+/// Displayed as a sentence, which says why: `bulkhead full, limit 64, queue full`.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::{Bulkhead, BulkheadFull};
+/// use damper::concurrency::FullCause;
+///
+/// let pool = Bulkhead::new(1);
+/// let _permit = pool.try_acquire()?;
+/// let full = pool.try_acquire().unwrap_err();
+/// assert_eq!((full.limit(), full.cause()), (1, FullCause::NoSlot));
+/// assert_eq!(full.to_string(), "bulkhead full, limit 1");
+/// # Ok::<(), BulkheadFull>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct BulkheadFull {
+    limit: u32,
+    cause: FullCause,
+}
+
+/// Why a bulkhead was full for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum FullCause {
+    /// All slots were taken, and the call did not wait: by `try_acquire`, or because there is no queue.
+    NoSlot,
+    /// All places of the queue were taken too.
+    QueueFull,
+    /// The call got no slot in the time that it was to wait.
+    TimedOut,
+    /// A newer call took its place in the queue, because that is served newest first.
+    Displaced,
+    /// The key had no bulkhead, and all of the store's were in use.
+    StoreFull,
+}
+
+impl BulkheadFull {
+    pub(super) const fn new(limit: u32, cause: FullCause) -> Self {
+        Self { limit, cause }
+    }
+
+    /// Returns the limit that was in force, in calls in flight.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Returns why the call got no permit.
+    #[must_use]
+    pub const fn cause(&self) -> FullCause {
+        self.cause
+    }
+
+    /// Returns the first one in the chain of an error's sources, the error itself included.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::{Bulkhead, BulkheadFull};
+    ///
+    /// let full = Bulkhead::new(0).try_acquire().unwrap_err();
+    /// let error = std::io::Error::other(full);
+    /// assert_eq!(BulkheadFull::find_in(&error), Some(&full));
+    /// ```
+    #[must_use]
+    pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
+        core::iter::successors(Some(error), |error| source_of(*error)).find_map(|error| error.downcast_ref())
+    }
+}
+
+impl fmt::Display for BulkheadFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = self.limit;
+        match self.cause {
+            FullCause::NoSlot => write!(f, "bulkhead full, limit {limit}"),
+            FullCause::QueueFull => write!(f, "bulkhead full, limit {limit}, queue full"),
+            FullCause::TimedOut => write!(f, "bulkhead full, limit {limit}, no slot in time"),
+            FullCause::Displaced => write!(f, "bulkhead full, limit {limit}, displaced by a newer call"),
+            FullCause::StoreFull => f.write_str("no bulkhead for another key, all are in use"),
+        }
+    }
+}
+
+impl core::error::Error for BulkheadFull {}

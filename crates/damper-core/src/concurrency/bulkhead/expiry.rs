@@ -1,0 +1,65 @@
+//! The end of a wait.
+
+use super::permit::sealed::QueueClock;
+use crate::time::{Frequency, Ticks};
+use core::time::Duration;
+
+/// The farthest that it lies ahead, in ticks: whether it has passed is told by the sign of a difference. In nanoseconds that is
+/// 146 years.
+const FARTHEST: u64 = 1 << 62;
+
+/// When a wait ends, in ticks of the bulkhead's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Expiry(u64);
+
+impl Expiry {
+    /// The end of a wait that begins now. A wait that is not zero takes one tick at least.
+    pub(super) fn after(wait: Duration, clock: &impl QueueClock) -> Self {
+        let ticks = Ticks::within(wait, Frequency::from_hertz(clock.frequency())).count();
+        let ticks = ticks.clamp(u64::from(!wait.is_zero()), FARTHEST);
+        Self(clock.tick().wrapping_add(ticks))
+    }
+
+    /// Whether it has passed at this tick.
+    pub(super) fn has_passed(self, now: u64) -> bool {
+        self.until(now) <= 0
+    }
+
+    /// The time until then, rounded up; as long as can be on a clock that stands still.
+    pub(super) fn remaining(self, clock: &impl QueueClock) -> Duration {
+        let ticks = Ticks::new(u64::try_from(self.until(clock.tick())).unwrap_or(0));
+        ticks.duration(Frequency::from_hertz(clock.frequency())).unwrap_or(Duration::MAX)
+    }
+
+    /// Whichever comes first.
+    pub(super) fn earlier(self, other: Self) -> Self {
+        if self.until(other.0) > 0 { other } else { self }
+    }
+
+    /// The ticks from this one on.
+    fn until(self, now: u64) -> i64 {
+        self.0.wrapping_sub(now) as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::ManualClock;
+
+    #[test]
+    fn wait_ends_when_its_time_has_elapsed() {
+        let clock = ManualClock::new();
+        let expiry = Expiry::after(Duration::from_millis(3), &clock);
+        assert_eq!(expiry.remaining(&clock), Duration::from_millis(3));
+        clock.advance(Duration::from_nanos(2_999_999));
+        assert!(!expiry.has_passed(clock.tick()));
+        assert_eq!(expiry.remaining(&clock), Duration::from_nanos(1));
+        clock.advance(Duration::from_nanos(1));
+        assert!(expiry.has_passed(clock.tick()));
+        assert!(Expiry::after(Duration::ZERO, &clock).has_passed(clock.tick()));
+        assert!(!Expiry::after(Duration::MAX, &clock).has_passed(clock.tick()));
+        let later = Expiry::after(Duration::from_secs(1), &clock);
+        assert!(expiry.earlier(later).has_passed(clock.tick()) && later.earlier(expiry).has_passed(clock.tick()));
+    }
+}

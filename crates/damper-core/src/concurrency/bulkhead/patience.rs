@@ -1,0 +1,23 @@
+//! For how long a call waits.
+
+use super::expiry::Expiry;
+use super::permit::sealed::QueueClock;
+use core::time::Duration;
+
+/// For how long a call waits at most: a time from its arrival in the queue, an instant, both or neither.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Patience {
+    pub(super) longest: Option<Duration>,
+    pub(super) until: Option<Expiry>,
+}
+
+impl Patience {
+    /// The end of a wait that begins now; `None` if it has none.
+    pub(super) fn expiry(self, clock: &impl QueueClock) -> Option<Expiry> {
+        let longest = self.longest.map(|longest| Expiry::after(longest, clock));
+        match (longest, self.until) {
+            (Some(longest), Some(until)) => Some(longest.earlier(until)),
+            (longest, until) => longest.or(until),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The permit to make one call.
+
+use core::fmt;
+use core::ops::Deref;
+
+/// A pointer to a bulkhead that a [`BulkheadPermit`] can hold: `&Bulkhead`, `Arc<Bulkhead>` where the permit has to outlive the
+/// borrow, or the same of an [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit).
+pub trait BulkheadRef: Deref<Target: sealed::Slotted> {}
+
+impl<B: Deref<Target: sealed::Slotted>> BulkheadRef for B {}
+
+pub(crate) mod sealed {
+    #[cfg(feature = "alloc")]
+    use super::super::{
+        BulkheadFull,
+        expiry::Expiry,
+        patience::Patience,
+        queue::{Entry, Place},
+    };
+    use crate::time::Clock;
+    use core::fmt;
+    #[cfg(feature = "alloc")]
+    use core::task::Waker;
+    #[cfg(feature = "alloc")]
+    use core::time::Duration;
+
+    /// A clock; or none, where no call waits.
+    pub trait QueueClock {
+        fn tick(&self) -> u64;
+        fn frequency(&self) -> u64;
+    }
+
+    impl<C: Clock> QueueClock for C {
+        fn tick(&self) -> u64 {
+            self.now()
+        }
+
+        fn frequency(&self) -> u64 {
+            Clock::frequency(self)
+        }
+    }
+
+    #[cfg(not(feature = "std"))]
+    impl QueueClock for crate::time::NoClock {
+        fn tick(&self) -> u64 {
+            0
+        }
+
+        fn frequency(&self) -> u64 {
+            0
+        }
+    }
+
+    /// The methods of a bulkhead that its permits, and calls that wait for one, use.
+    pub trait Slotted: fmt::Debug {
+        /// What a permit remembers of its beginning.
+        type Ticket: Copy + Send + Sync + Unpin + 'static;
+
+        /// Returns the ticket of a call that has got its slot.
+        fn ticket(&self) -> Self::Ticket;
+
+        /// Frees the slot of a permit.
+        fn release(&self);
+
+        /// Takes a slot, if one is free and no call waits for it.
+        #[cfg(feature = "alloc")]
+        fn enter(&self) -> Result<(), BulkheadFull>;
+
+        /// Takes a slot or a place in the queue, where `waker` wakes the call.
+        #[cfg(feature = "alloc")]
+        fn join(&self, patience: Patience, waker: Waker) -> Result<Entry, BulkheadFull>;
+
+        /// Returns what has become of a call in the queue, which it waits in until `expiry`; `None` if it still does, and then
+        /// `waker` wakes it.
+        #[cfg(feature = "alloc")]
+        fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>>;
+
+        /// Takes a call out of the queue. If it has got a slot, that is freed.
+        #[cfg(feature = "alloc")]
+        fn leave(&self, place: Place);
+
+        /// Returns the end of a wait that begins now.
+        #[cfg(feature = "alloc")]
+        fn expiry_after(&self, wait: Duration) -> Expiry;
+
+        /// Returns the time until then.
+        #[cfg(feature = "alloc")]
+        fn remaining(&self, expiry: Expiry) -> Duration;
+    }
+}
+
+use sealed::Slotted;
+
+/// The permit to make one call: it holds a slot of a [`Bulkhead`](super::Bulkhead) or of an
+/// [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit) until it is dropped.
+///
+/// Keep it for as long as the call takes, a body that is still to come included. A permit that is never dropped (by
+/// [`core::mem::forget`], say) keeps its slot for good.
+#[must_use = "a permit that is dropped at once frees its slot"]
+pub struct BulkheadPermit<B: BulkheadRef> {
+    bulkhead: B,
+    ticket: <B::Target as Slotted>::Ticket,
+}
+
+impl<B: BulkheadRef> BulkheadPermit<B> {
+    /// The permit for a slot that was taken.
+    #[inline]
+    pub(in crate::concurrency) fn of_slot(bulkhead: B) -> Self {
+        let ticket = bulkhead.ticket();
+        Self { bulkhead, ticket }
+    }
+
+    /// What has given the permit, and what it has given with it.
+    #[inline]
+    pub(in crate::concurrency) fn parts(&self) -> (&B::Target, <B::Target as Slotted>::Ticket) {
+        (&self.bulkhead, self.ticket)
+    }
+}
+
+impl<B: BulkheadRef> Drop for BulkheadPermit<B> {
+    #[inline]
+    fn drop(&mut self) {
+        self.bulkhead.release();
+    }
+}
+
+impl<B: BulkheadRef> fmt::Debug for BulkheadPermit<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BulkheadPermit").field(&&*self.bulkhead).finish()
+    }
+}

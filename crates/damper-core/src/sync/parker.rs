@@ -1,0 +1,60 @@
+//! A thread that waits to be woken by a `Waker`.
+
+use super::Signal;
+#[cfg(any(loom, shuttle))]
+use super::model::thread_local;
+use alloc::sync::Arc;
+use alloc::task::Wake;
+use core::task::Waker;
+use core::time::Duration;
+#[cfg(not(any(loom, shuttle)))]
+use std::thread_local;
+
+/// Parks its thread. One for each thread that has waited.
+///
+/// Not `std`'s own park, because a model checker's loses a wake-up that comes while the thread waits for a lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Parker(Arc<WakeUps>);
+
+#[derive(Debug)]
+struct WakeUps(Signal);
+
+impl Wake for WakeUps {
+    fn wake(self: Arc<Self>) {
+        self.0.raise();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.raise();
+    }
+}
+
+thread_local! {
+    static PARKER: Parker = Parker::new();
+}
+
+impl Parker {
+    fn new() -> Self {
+        Self(Arc::new(WakeUps(Signal::new())))
+    }
+
+    /// The parker of this thread; another one while the thread's locals are dropped.
+    pub(crate) fn of_this_thread() -> Self {
+        PARKER.try_with(Clone::clone).unwrap_or_else(|_| Self::new())
+    }
+
+    /// What wakes the thread.
+    pub(crate) fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.0))
+    }
+
+    /// How often the thread was woken.
+    pub(crate) fn wake_ups(&self) -> u64 {
+        self.0.0.changes()
+    }
+
+    /// Waits until the thread was woken more often than `seen`, or for as long as `longest`; at times shorter.
+    pub(crate) fn wait(&self, seen: u64, longest: Option<Duration>) {
+        self.0.0.wait(seen, longest);
+    }
+}

@@ -1,0 +1,31 @@
+//! The limit may fall to 0. Then no call begins, none ends, and nothing raises it again. After Vector's adaptive
+//! concurrency, pull request 21344.
+
+use crate::peer::{Means, Rule};
+use crate::service::End;
+
+pub(crate) struct NoFloor {
+    limit: f64,
+    means: Means,
+}
+
+impl NoFloor {
+    pub(crate) fn new() -> Self {
+        Self { limit: 20.0, means: Means::default() }
+    }
+}
+
+impl Rule for NoFloor {
+    fn limit(&self) -> f64 {
+        self.limit
+    }
+
+    fn ended(&mut self, now: f64, latency: f64, _: u32, end: End) {
+        self.means.drops += u32::from(end == End::Dropped);
+        if self.means.of_every(1.0, now, latency).is_some() {
+            // Right would be: at least 1.
+            self.limit =
+                if std::mem::take(&mut self.means.drops) > 0 { (self.limit * 0.9).floor() } else { self.limit + 1.0 };
+        }
+    }
+}
