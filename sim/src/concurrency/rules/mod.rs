@@ -1,6 +1,6 @@
 //! The rules that are compared. Those of others are small copies, written from their documentation and sources: what they
 //! compute, with their defaults, but one maximum for all of them.
-// windowed.rs    damper's, told of exact windows
+// damper.rs      damper's
 // fixed.rs       a number that somebody chose
 // aimd.rs        Netflix, AIMD
 // vegas.rs       Netflix, Vegas
@@ -10,25 +10,25 @@
 // none.rs        no limit
 
 mod aimd;
+mod damper;
 mod envoy;
 mod failsafe;
 mod fixed;
 mod gradient2;
 mod none;
 mod vegas;
-mod windowed;
 
 pub use aimd::Aimd;
+pub use damper::Damper;
 pub use envoy::Envoy;
 pub use failsafe::Failsafe;
 pub use fixed::Fixed;
 pub use gradient2::Gradient2;
 pub use none::NoLimit;
 pub use vegas::Vegas;
-pub use windowed::Windowed;
 
 use super::limit::{Gate, Limit};
-use damper::concurrency::{LimitBounds, ProbedGradient};
+use ::damper::concurrency::{LimitBounds, ProbedGradient};
 
 /// The limit of every rule at the start.
 const INITIAL: f64 = 20.0;
@@ -85,7 +85,7 @@ impl Contender {
     #[must_use]
     pub fn limit(self, seed: u64) -> Box<dyn Limit> {
         match self {
-            Self::Damper => Box::new(Windowed::new(ProbedGradient::new(LimitBounds::DEFAULT))),
+            Self::Damper => Box::new(Damper::new(ProbedGradient::new(LimitBounds::DEFAULT))),
             Self::Failsafe => Box::new(Gate::new(Failsafe::new())),
             Self::Gradient2 => Box::new(Gate::new(Gradient2::new())),
             Self::Vegas => Box::new(Gate::new(Vegas::new(seed))),
