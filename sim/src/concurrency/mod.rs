@@ -13,8 +13,10 @@
 // run.rs           one scenario under one limit, event by event
 // histogram.rs     latencies
 // record.rs        what is written down of a run, and what it comes to
+// admission/       classes, tenants and deadlines at one gate
 // report.rs        the tables and charts
 
+pub mod admission;
 pub mod histogram;
 pub mod limit;
 pub mod random;

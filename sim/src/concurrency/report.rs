@@ -1,5 +1,8 @@
 //! The tables and charts: what damper's limit gives, and what other rules give beside it.
 
+use super::admission::gate::Policy;
+use super::admission::tally::Tally;
+use super::admission::traffic::{self, Traffic};
 use super::record::{POINT, Record, Summary};
 use super::rules::Contender;
 use super::run::run;
@@ -30,7 +33,7 @@ pub fn record(contender: Contender, scenario: &Scenario, seed: u64) -> Record {
 #[must_use]
 pub fn report(progress: fn(&str)) -> Report {
     progress("damper, three seeds");
-    let damper = damper_table(&scenarios::all());
+    let damper_rows = damper_table(&scenarios::all());
     progress("all rules");
     let peers = peer_table(&scenarios::all());
     progress("fixed limits");
@@ -38,18 +41,19 @@ pub fn report(progress: fn(&str)) -> Report {
     progress("four hours");
     let (hours, hours_chart) = four_hours();
     progress("charts");
-    let named = |name: &str| {
-        let found = scenarios::all().into_iter().find(|scenario| scenario.name == name);
-        found.unwrap_or_else(|| panic!("no scenario is called {name}"))
-    };
-    let (drop, slower) = (named("a third of the speed for a minute, 10x"), named("three times slower for good, 10x"));
-    let charts = vec![
-        ("overload.svg", chart(&named("50 workers, exponential, 10x"), &Contender::ALL)),
-        ("drop.svg", chart(&drop, &[Contender::Damper, Contender::Envoy, Contender::Gradient2])),
-        ("slower.svg", chart(&slower, &[Contender::Damper, Contender::Failsafe, Contender::Gradient2])),
-        ("four-hours.svg", hours_chart),
-    ];
-    Report { tables: vec![damper, peers, fixed, hours], charts }
+    let [damper, envoy, failsafe, gradient2] =
+        [Contender::Damper, Contender::Envoy, Contender::Failsafe, Contender::Gradient2];
+    let mut charts = vec![("four-hours.svg", hours_chart)];
+    for (file, name, contenders) in [
+        ("overload.svg", "50 workers, exponential, 10x", &Contender::ALL[..]),
+        ("drop.svg", "a third of the speed for a minute, 10x", &[damper, envoy, gradient2]),
+        ("slower.svg", "three times slower for good, 10x", &[damper, failsafe, gradient2]),
+    ] {
+        charts.extend(scenarios::named(name).map(|scenario| (file, chart(&scenario, contenders))));
+    }
+    progress("admission");
+    let admission = admission_table();
+    Report { tables: vec![damper_rows, peers, fixed, hours, admission], charts }
 }
 
 /// The worst of several runs, value by value.
@@ -149,7 +153,7 @@ fn fixed_table() -> Table {
         ("8 cores, exponential, 1.05x", &[6, 7, 8, 9, 10, 11, 12, 14, 16, 20]),
     ] {
         for load in [0.95, 1.0, 1.05, 1.1] {
-            let Some(scenario) = scenarios::all().into_iter().find(|scenario| scenario.name == name) else { continue };
+            let Some(scenario) = scenarios::named(name) else { continue };
             let scenario = Scenario { demand: Demand::Open(Load::Steady(load)), ..scenario };
             let damper = record(Contender::Damper, &scenario, SEEDS[0]).summary();
             let best = fixed
@@ -207,4 +211,44 @@ fn chart_of(title: &str, records: &[(Contender, Record)]) -> Chart {
     let limits = Panel { title: "limit, calls in flight".into(), lines: lines(Record::limits) };
     let p90s = Panel { title: "p90 of ten seconds, s".into(), lines: lines(Record::p90s) };
     Chart { title: title.into(), step: POINT, panels: vec![limits, p90s] }
+}
+
+/// Runs traffic at a gate with damper's limit.
+#[must_use]
+pub fn admit(traffic: &Traffic, policy: Policy, seed: u64) -> Tally {
+    super::admission::run::run(traffic, policy, Contender::Damper.limit(seed), seed)
+}
+
+fn admission_table() -> Table {
+    let title =
+        "Admission at three times the load, the worst of three seeds: goodput of each group as a share of its calls";
+    let head = [
+        "traffic",
+        "rule",
+        "top",
+        "middle",
+        "greedy",
+        "low",
+        "all, of capacity",
+        "late",
+        "ended",
+        "Jain, top",
+        "Jain, middle",
+    ];
+    let mut table = Table::new(title, &head);
+    for traffic in traffic::all() {
+        for policy in Policy::ALL {
+            let tallies = SEEDS.map(|seed| admit(&traffic, policy, seed));
+            let least = |of: &dyn Fn(&Tally) -> f64| tallies.iter().map(of).fold(f64::INFINITY, f64::min);
+            let most = |of: &dyn Fn(&Tally) -> f64| tallies.iter().map(of).fold(0.0, f64::max);
+            let mut row = vec![traffic.server.name.to_string(), policy.name().into()];
+            row.extend((0..4).map(|i| format!("{:.3}", least(&|tally| tally.group(&traffic, i).0.goodput()))));
+            row.push(format!("{:.3}", least(&Tally::goodput)));
+            row.push(format!("{:.3}", most(&|tally| tally.all().late())));
+            row.push(format!("{:.3}", most(&|tally| tally.all().ended())));
+            row.extend((0..2).map(|i| format!("{:.3}", least(&|tally| tally.group(&traffic, i).1))));
+            table.row(row);
+        }
+    }
+    table
 }

@@ -98,6 +98,12 @@ pub fn all() -> Vec<Scenario> {
     ]
 }
 
+/// Returns the scenario of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<Scenario> {
+    all().into_iter().find(|scenario| scenario.name == name)
+}
+
 /// Four hours of ten times the load: what drifts has time to.
 #[must_use]
 pub fn four_hours() -> Scenario {
