@@ -35,7 +35,9 @@ pub fn report(progress: fn(&str)) -> Report {
     progress("damper, three seeds");
     let damper_rows = damper_table(&scenarios::all());
     progress("all rules");
-    let peers = peer_table(&scenarios::all());
+    let peers = comparison("All rules, seed 1: throughput / p90 / drift", &Contender::ALL);
+    progress("damper's other rules");
+    let offered = comparison("damper's rules, seed 1: throughput / p90 / drift", &Contender::OFFERED);
     progress("fixed limits");
     let fixed = fixed_table();
     progress("four hours");
@@ -53,7 +55,7 @@ pub fn report(progress: fn(&str)) -> Report {
     }
     progress("admission");
     let admission = admission_table();
-    Report { tables: vec![damper_rows, peers, fixed, hours, admission], charts }
+    Report { tables: vec![damper_rows, peers, offered, fixed, hours, admission], charts }
 }
 
 /// The worst of several runs, value by value.
@@ -128,13 +130,13 @@ fn damper_table(scenarios: &[Scenario]) -> Table {
     table
 }
 
-fn peer_table(scenarios: &[Scenario]) -> Table {
-    let names = Contender::ALL.map(Contender::name);
+fn comparison(title: &str, contenders: &[Contender]) -> Table {
+    let names: Vec<String> = contenders.iter().map(|contender| contender.name()).collect();
     let head: Vec<&str> = std::iter::once("scenario").chain(names.iter().map(String::as_str)).collect();
-    let mut table = Table::new("All rules, seed 1: throughput / p90 / drift", &head);
-    for scenario in scenarios {
+    let mut table = Table::new(title, &head);
+    for scenario in &scenarios::all() {
         let mut row = vec![scenario.name.to_string()];
-        for contender in Contender::ALL {
+        for &contender in contenders {
             let Summary { throughput, latency, drift, .. } = record(contender, scenario, SEEDS[0]).summary();
             row.push(format!("{throughput:.2} / {} / {}", multiple(latency[1]), multiple(drift)));
         }

@@ -92,7 +92,7 @@ pub struct Gate {
 
 impl std::fmt::Debug for Gate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gate").field("limit", &self.limit.limit()).field("waiting", &self.waiting.len()).finish()
+        f.debug_struct("Gate").field("limit", &self.limit.limit()).finish_non_exhaustive()
     }
 }
 
@@ -175,7 +175,10 @@ impl Gate {
 
     /// Starts calls while the limit has slots.
     fn admit(&mut self, now: f64, decided: &mut Decided) {
-        while let Some(next) = self.next() {
+        while !self.waiting.is_empty() {
+            // The limit counts refusals, whoever asks: no need to look for the best when all slots are taken.
+            let full = f64::from(self.in_flight) >= self.limit.limit().floor();
+            let next = if full { 0 } else { self.next() };
             if self.is_late(now, &self.waiting[next]) {
                 decided.refused.push(self.leave(next));
                 continue;
@@ -199,9 +202,9 @@ impl Gate {
     }
 
     /// The highest class, in it the tenant with the fewest starts, of it the newest.
-    fn next(&self) -> Option<usize> {
+    fn next(&self) -> usize {
         let rank = |i: usize| (self.waiting[i].class, self.starts(&self.waiting[i]), std::cmp::Reverse(i));
-        (0..self.waiting.len()).min_by_key(|&i| rank(i))
+        (0..self.waiting.len()).min_by_key(|&i| rank(i)).unwrap_or(0)
     }
 
     /// The lowest class, in it the tenant with most calls in flight and waiting, of it the oldest.

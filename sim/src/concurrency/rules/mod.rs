@@ -28,7 +28,7 @@ pub use none::NoLimit;
 pub use vegas::Vegas;
 
 use super::limit::{Gate, Limit};
-use ::damper::concurrency::{LimitBounds, ProbedGradient};
+use ::damper::concurrency::{self, LimitBounds, ProbedGradient};
 
 /// The limit of every rule at the start.
 const INITIAL: f64 = 20.0;
@@ -59,12 +59,21 @@ pub enum Contender {
     None,
     /// The fixed limit of so many calls.
     Fixed(u32),
+    /// damper's rule of the same name as Netflix'.
+    DamperGradient2,
+    /// damper's rule of the same name as Netflix'.
+    DamperVegas,
+    /// damper's rule of the same name as Netflix'.
+    DamperAimd,
 }
 
 impl Contender {
     /// Those that the tables compare.
     pub const ALL: [Self; 7] =
         [Self::Damper, Self::Failsafe, Self::Gradient2, Self::Vegas, Self::Envoy, Self::Aimd, Self::None];
+
+    /// What damper offers to those who know these rules.
+    pub const OFFERED: [Self; 4] = [Self::Damper, Self::DamperGradient2, Self::DamperVegas, Self::DamperAimd];
 
     /// Its name in tables and charts.
     #[must_use]
@@ -78,14 +87,18 @@ impl Contender {
             Self::Aimd => "AIMD".into(),
             Self::None => "no limit".into(),
             Self::Fixed(limit) => format!("fixed {limit}"),
+            Self::DamperGradient2 => "damper's Gradient2".into(),
+            Self::DamperVegas => "damper's Vegas".into(),
+            Self::DamperAimd => "damper's AIMD".into(),
         }
     }
 
     /// Creates a limit that goes by the rule.
     #[must_use]
     pub fn limit(self, seed: u64) -> Box<dyn Limit> {
+        let bounds = LimitBounds::DEFAULT;
         match self {
-            Self::Damper => Box::new(Damper::new(ProbedGradient::new(LimitBounds::DEFAULT))),
+            Self::Damper => Box::new(Damper::new(ProbedGradient::new(bounds))),
             Self::Failsafe => Box::new(Gate::new(Failsafe::new())),
             Self::Gradient2 => Box::new(Gate::new(Gradient2::new())),
             Self::Vegas => Box::new(Gate::new(Vegas::new(seed))),
@@ -93,6 +106,9 @@ impl Contender {
             Self::Aimd => Box::new(Gate::new(Aimd::new())),
             Self::None => Box::new(Gate::new(NoLimit)),
             Self::Fixed(limit) => Box::new(Gate::new(Fixed(limit))),
+            Self::DamperGradient2 => Box::new(Damper::new(concurrency::Gradient2::new(bounds))),
+            Self::DamperVegas => Box::new(Damper::new(concurrency::Vegas::new(bounds))),
+            Self::DamperAimd => Box::new(Damper::new(concurrency::Aimd::new(bounds))),
         }
     }
 }
