@@ -12,7 +12,9 @@
 //!
 //! Nothing here is left to chance or to time: clocks stand still, hashers have fixed keys, and there is one thread.
 
+mod adaptive;
 mod breakers;
+mod bulkheads;
 mod keys;
 mod layers;
 mod limits;
@@ -46,7 +48,9 @@ fn nothing() -> Call {
 }
 
 fn all() -> impl Iterator<Item = &'static Row> {
-    [limits::ROWS, keys::ROWS, breakers::ROWS, retries::ROWS, layers::ROWS].into_iter().flatten()
+    [limits::ROWS, keys::ROWS, breakers::ROWS, retries::ROWS, bulkheads::ROWS, adaptive::ROWS, layers::ROWS]
+        .into_iter()
+        .flatten()
 }
 
 /// A call that does not answer true at first: before anybody counts, it is made until it does.

@@ -10,6 +10,7 @@
 //! more: on a busy machine timings are noise.
 
 mod breaker;
+mod bulkhead;
 mod contest;
 mod floor;
 mod harness;
@@ -43,9 +44,17 @@ struct Options {
 }
 
 fn contests() -> impl Iterator<Item = &'static Contest> {
-    [limit::CONTESTS, breaker::CONTESTS, keyed::CONTESTS, layer::CONTESTS, lru::CONTESTS, floor::CONTESTS]
-        .into_iter()
-        .flatten()
+    [
+        limit::CONTESTS,
+        breaker::CONTESTS,
+        bulkhead::CONTESTS,
+        keyed::CONTESTS,
+        layer::CONTESTS,
+        lru::CONTESTS,
+        floor::CONTESTS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The names of all rows.

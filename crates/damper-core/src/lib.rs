@@ -53,10 +53,10 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
-//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`KeyedCircuitBreaker`], `Arc`s as clocks and owned permits where the target has atomic pointers |
+//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`KeyedCircuitBreaker`], queues of [`Bulkhead`]s, [`KeyedBulkhead`], `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `defmt` | | `defmt::Format` for answers, states and errors |
 //! | `serde` | | quotas in files, as text: `"100/s burst 200"` |
-//! | `tokio` | | `acquire(n).await`: futures that wait for tokens by tokio's timer (with `std`) |
+//! | `tokio` | | `acquire(n).await`: futures that wait for tokens or permits by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
 //!
 //! Where the target has no 64-bit atomics, words of 64 bits are changed in critical sections, for which the firmware

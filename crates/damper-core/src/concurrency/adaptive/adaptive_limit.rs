@@ -37,8 +37,8 @@ use core::time::Duration;
 /// It needs some 50 calls in half a second to follow closely; with fewer, a window lasts until there were 50.
 ///
 /// Share it by reference, in a `static` or an `Arc`. A call costs what it costs with a bulkhead, and two atomic accesses and
-/// two readings of the clock. Nothing blocks, and nothing is allocated after construction; half a second's calls are evaluated by
-/// one of the callers, in about a microsecond.
+/// two readings of the clock. Nothing is allocated after construction. One of the callers evaluates the calls of half a second, and
+/// the others do not wait for it.
 ///
 /// # Memory ordering
 ///

@@ -6,29 +6,46 @@ pub(super) const FRACTION_BITS: u32 = 10;
 /// The bits of such a logarithm: those of the point's other side are for 0 to 63.
 pub(super) const LOG2_BITS: u32 = 6 + FRACTION_BITS;
 
-/// The bits that it is computed with.
+/// The bits after the leading one that count.
+const INDEX_BITS: u32 = 7;
+
+/// The logarithms of 1 to 2, in the middle of each 128th.
+const FRACTIONS: [u16; 1 << INDEX_BITS] = {
+    let mut fractions = [0; 1 << INDEX_BITS];
+    let mut index = 0;
+    while index < fractions.len() {
+        fractions[index] = fraction((2 * index as u64 + 1) << (WORKING_BITS - INDEX_BITS - 1)) as u16;
+        index += 1;
+    }
+    fractions
+};
+
+/// The bits that the table is computed with.
 const WORKING_BITS: u32 = 16;
-const ONE: u64 = 1 << WORKING_BITS;
 
 /// log2(1 + f) ≈ f + f (1 − f) (A − B f) for f from 0 to 1, exact at both ends; these coefficients make the largest error
 /// smallest.
 const A: u64 = 27_464;
 const B: u64 = 9_788;
 
-/// The binary logarithm of a number, in units of 2^-10; of 0 as of 1. At most 0.0017 off, which is 0.12 % of the number.
+/// log2(1 + f), of `f` in units of 2^-16, in units of 2^-10.
+const fn fraction(f: u64) -> u64 {
+    const ONE: u64 = 1 << WORKING_BITS;
+    const UNIT: u32 = WORKING_BITS - FRACTION_BITS;
+    let arc = (f * (ONE - f)) >> WORKING_BITS;
+    let curve = (arc * (A - ((B * f) >> WORKING_BITS))) >> WORKING_BITS;
+    (f + curve + (1 << (UNIT - 1))) >> UNIT
+}
+
+/// The binary logarithm of a number, in units of 2^-10; of 0 as of 1. At most 0.0075 off, which is 0.5 % of the number, and in the
+/// mean of different numbers much less.
 ///
 /// It never decreases as the number grows.
 #[inline]
 pub(super) const fn log2_fixed(number: u64) -> u64 {
-    let number = if number == 0 { 1 } else { number };
-    let zeros = number.leading_zeros();
-    // What follows the leading one.
-    let fraction = (number << zeros) << 1 >> (u64::BITS - WORKING_BITS);
-    let arc = (fraction * (ONE - fraction)) >> WORKING_BITS;
-    let curve = (arc * (A - ((B * fraction) >> WORKING_BITS))) >> WORKING_BITS;
-    let log2 = ((u64::BITS - 1 - zeros) as u64) << WORKING_BITS;
-    let unit = WORKING_BITS - FRACTION_BITS;
-    (log2 + fraction + curve + (1 << (unit - 1))) >> unit
+    let exponent = (number | 1).ilog2();
+    let index = ((number << (u64::BITS - 1 - exponent)) << 1) >> (u64::BITS - INDEX_BITS);
+    ((exponent as u64) << FRACTION_BITS) + FRACTIONS[index as usize] as u64
 }
 
 /// The mean of so many logarithms by [`log2_fixed`].
@@ -79,8 +96,8 @@ mod tests {
     fn logarithm_is_close_to_that_of_std() {
         let units = f64::from(1 << FRACTION_BITS);
         let worst = numbers().map(|n| (log2_fixed(n) as f64 / units - (n as f64).log2()).abs()).fold(0.0, f64::max);
-        assert!(worst < 0.001_7, "{worst}");
-        assert_eq!((log2_fixed(0), log2_fixed(1), log2_fixed(2)), (0, 0, 1 << FRACTION_BITS));
+        assert!(worst < 0.007_5, "{worst}");
+        assert_eq!((log2_fixed(0), log2_fixed(2)), (log2_fixed(1), log2_fixed(1) + (1 << FRACTION_BITS)));
         assert!(log2_fixed(u64::MAX) <= 64 << FRACTION_BITS);
     }
 
@@ -103,6 +120,6 @@ mod tests {
     #[test]
     fn mean_is_the_geometric_one() {
         let sum = log2_fixed(100) + log2_fixed(10_000);
-        assert!((exp2(mean(sum, 2)) / 1_000.0 - 1.0).abs() < 0.002);
+        assert!((exp2(mean(sum, 2)) / 1_000.0 - 1.0).abs() < 0.005);
     }
 }

@@ -181,7 +181,7 @@ impl ProbedGradient {
                 if (baseline - CONFIRMED_BELOW..=baseline + TARGET).contains(&reading) {
                     let longest = LONGEST_INTERVAL.max(probe.length.saturating_mul(PROBE_SHARE));
                     self.interval = self.interval.saturating_mul(2).min(longest);
-                    return self.end_probe(probe, (baseline + reading) / 2.0, window);
+                    return self.end_probe(probe, f64::midpoint(baseline, reading), window);
                 }
                 // A queue falls with the limit, a slower release does not: one more halving tells.
                 true

@@ -1,0 +1,38 @@
+//! A call under an adaptive limit, and what its sample is of that.
+
+use crate::still::still;
+use crate::{Call, Row, rows};
+use damper::AdaptiveLimit;
+use damper::concurrency::LimitBounds;
+
+pub(crate) const ROWS: &[Row] = rows![
+    adaptive_limit_call,
+    adaptive_limit_ignored,
+    adaptive_limit_sample - adaptive_limit_ignored,
+    adaptive_limit_full
+];
+
+/// A permit, and its success.
+fn adaptive_limit_call() -> Call {
+    let limit = AdaptiveLimit::with_clock(LimitBounds::DEFAULT, still!());
+    Box::new(move || limit.try_acquire().map(|permit| permit.success()).is_ok())
+}
+
+/// A permit, dropped without a word.
+fn adaptive_limit_ignored() -> Call {
+    let limit = AdaptiveLimit::with_clock(LimitBounds::DEFAULT, still!());
+    Box::new(move || limit.try_acquire().map(|permit| permit.ignore()).is_ok())
+}
+
+/// What a success costs, beside the permit.
+fn adaptive_limit_sample() -> Call {
+    adaptive_limit_call()
+}
+
+/// A call that finds no slot free.
+fn adaptive_limit_full() -> Call {
+    let bounds = LimitBounds::new(1, 1).expect("they are in their range");
+    let limit: &'static _ = Box::leak(Box::new(AdaptiveLimit::with_clock(bounds, still!())));
+    let permit = limit.try_acquire();
+    Box::new(move || permit.is_ok() && limit.try_acquire().is_err())
+}

@@ -1,0 +1,149 @@
+//! Adaptive limits: the windows of samples. In brackets: the weakening of the code under which each model was seen to fail.
+//! (`loom-tests/weaken --list adaptive`)
+#![cfg(loom)]
+
+use damper_core::AdaptiveLimit;
+use damper_core::concurrency::{LimitRule, WindowPlan, WindowSummary};
+use damper_loom_tests::{Flaw, Stopped, check_flawed, check_preemptions};
+use loom::sync::Arc;
+use loom::thread;
+use std::cell::Cell;
+use std::time::Duration;
+
+std::thread_local! {
+    /// The calls of all windows, the peak of the last one, and how many there were. All threads of a model run on one thread of the system.
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+    static PEAK: Cell<u32> = const { Cell::new(0) };
+    static WINDOWS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Plans windows of at least so many calls, and looks whether they had them. All but the first have this length.
+#[derive(Clone, Copy, Debug)]
+struct Windows {
+    fewest: u32,
+    length: Duration,
+}
+
+impl LimitRule for Windows {
+    fn first(&self) -> WindowPlan {
+        WindowPlan { samples: self.fewest, length: Duration::ZERO, ..WindowPlan::new(5) }
+    }
+
+    fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+        let calls = window.successes + window.drops;
+        assert!(calls >= self.fewest, "a window has the calls that were planned");
+        CALLS.set(CALLS.get() + calls);
+        PEAK.set(window.peak_in_flight);
+        WINDOWS.set(WINDOWS.get() + 1);
+        WindowPlan { length: self.length, ..self.first() }
+    }
+}
+
+type Limit = AdaptiveLimit<Windows, Stopped>;
+
+/// A limit whose first window has begun, by a call that is in none.
+fn begun(fewest: u32, length: Duration) -> Arc<Limit> {
+    let limit = Arc::new(AdaptiveLimit::with_rule(Windows { fewest, length }, Stopped(7)));
+    limit.try_acquire().unwrap().success();
+    CALLS.set(0);
+    PEAK.set(0);
+    WINDOWS.set(0);
+    limit
+}
+
+fn succeed(limit: &Limit) {
+    limit.try_acquire().unwrap().success();
+}
+
+fn drop_one(limit: &Limit) {
+    limit.try_acquire().unwrap().dropped();
+}
+
+/// One thread makes two calls while another makes one, which may be late for its window. Later windows have it.
+fn counted_model(call: impl Fn(&Limit) + Copy + Send + 'static) {
+    let limit = begun(1, Duration::ZERO);
+    let rival = {
+        let limit = Arc::clone(&limit);
+        thread::spawn(move || call(&limit))
+    };
+    call(&limit);
+    call(&limit);
+    rival.join().unwrap();
+    call(&limit);
+    call(&limit);
+    assert_eq!(CALLS.get(), 5, "every sample is counted once");
+}
+
+/// [A bank that is read and then emptied, and not swapped.]
+#[test]
+fn every_sample_is_counted_once() {
+    check_preemptions(1, || counted_model(|limit| succeed(limit)));
+}
+
+/// [The same of drops.]
+#[test]
+fn every_drop_is_counted_once() {
+    check_preemptions(1, || counted_model(|limit| drop_one(limit)));
+}
+
+/// Two threads end a call each, and either of these may end the window.
+fn once_model() {
+    let limit = begun(2, Duration::ZERO);
+    succeed(&limit);
+    let rival = {
+        let limit = Arc::clone(&limit);
+        thread::spawn(move || succeed(&limit))
+    };
+    succeed(&limit);
+    rival.join().unwrap();
+}
+
+/// [A claim that several have; no second look with the claim.]
+#[test]
+fn no_window_ends_twice() {
+    check_preemptions(2, once_model);
+}
+
+/// [A claim that is stored and not swapped.]
+#[test]
+#[should_panic(expected = "a window has the calls that were planned")]
+fn no_window_ends_twice_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, once_model);
+}
+
+/// Two threads end a call each, in a window without a length. The next window is a minute long, and the clock stands still.
+fn length_model() {
+    let limit = begun(1, Duration::from_secs(60));
+    let rival = {
+        let limit = Arc::clone(&limit);
+        thread::spawn(move || succeed(&limit))
+    };
+    succeed(&limit);
+    rival.join().unwrap();
+    assert_eq!(WINDOWS.get(), 1, "a window lasts as long as was planned");
+}
+
+/// [A claim that does not order.]
+#[test]
+fn no_window_ends_before_its_time() {
+    check_preemptions(2, length_model);
+}
+
+/// Two permits at once, of two threads: whichever records the peak last.
+fn peak_model() {
+    let limit: &'static Limit =
+        Box::leak(Box::new(AdaptiveLimit::with_rule(Windows { fewest: 1, length: Duration::ZERO }, Stopped(7))));
+    succeed(limit);
+    let rival = thread::spawn(|| limit.try_acquire().unwrap());
+    let mine = limit.try_acquire().unwrap();
+    let rivals = rival.join().unwrap();
+    mine.success();
+    assert_eq!(PEAK.get(), 2, "both were in flight at once");
+    drop(rivals);
+}
+
+/// [A peak that is stored whatever there is.]
+#[test]
+fn a_peak_is_the_highest_of_all_threads() {
+    check_preemptions(2, peak_model);
+}

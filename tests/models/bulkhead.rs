@@ -1,0 +1,133 @@
+//! A bulkhead and its queue, as lists of names: no word, no slab, and each call is looked for wherever it may be.
+
+use damper::concurrency::FullCause;
+
+/// How a call stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Waiting,
+    /// It has a slot.
+    Granted,
+    Refused(FullCause),
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    name: usize,
+    /// When it gives up.
+    expiry: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct BulkheadModel {
+    limit: u32,
+    places: usize,
+    is_newest_first: bool,
+    /// With those that have been granted a slot.
+    in_flight: u32,
+    /// In the order of arrival.
+    waiting: Vec<Call>,
+    /// Those that have not come for their slot.
+    granted: Vec<usize>,
+    /// Those that have not learnt that they are refused, and why if their time is not over.
+    displaced: Vec<Call>,
+}
+
+impl BulkheadModel {
+    pub(crate) fn new(limit: u32, places: usize, is_newest_first: bool) -> Self {
+        let (waiting, granted, displaced) = Default::default();
+        Self { limit, places, is_newest_first, in_flight: 0, waiting, granted, displaced }
+    }
+
+    /// The limit, the calls in flight, those that wait.
+    pub(crate) fn counts(&self) -> [u32; 3] {
+        [self.limit, self.in_flight, self.waiting.len() as u32]
+    }
+
+    pub(crate) fn try_acquire(&mut self) -> bool {
+        let is_free = self.in_flight < self.limit;
+        self.in_flight += u32::from(is_free);
+        is_free
+    }
+
+    /// A call comes, and waits until `expiry` if it has to.
+    pub(crate) fn join(&mut self, name: usize, expiry: Option<u64>, now: u64) -> Standing {
+        if self.try_acquire() {
+            return Standing::Granted;
+        }
+        if self.places == 0 {
+            return Standing::Refused(FullCause::NoSlot);
+        }
+        if expiry.is_some_and(|expiry| expiry <= now) {
+            return Standing::Refused(FullCause::TimedOut);
+        }
+        if self.waiting.len() + self.granted.len() == self.places {
+            if !self.is_newest_first || self.waiting.is_empty() {
+                return Standing::Refused(FullCause::QueueFull);
+            }
+            let oldest = self.waiting.remove(0);
+            self.displaced.push(oldest);
+        }
+        self.waiting.push(Call { name, expiry });
+        Standing::Waiting
+    }
+
+    /// A call asks how it stands. Once it knows that it no longer waits, its place is another's.
+    pub(crate) fn ask(&mut self, name: usize, now: u64) -> Standing {
+        if let Some(at) = self.granted.iter().position(|&granted| granted == name) {
+            self.granted.remove(at);
+            return Standing::Granted;
+        }
+        let is_over = |call: &Call| call.expiry.is_some_and(|expiry| expiry <= now);
+        if let Some(at) = self.displaced.iter().position(|call| call.name == name) {
+            let call = self.displaced.remove(at);
+            let is_displaced = self.is_newest_first && !is_over(&call);
+            return Standing::Refused(if is_displaced { FullCause::Displaced } else { FullCause::TimedOut });
+        }
+        let at = self.waiting.iter().position(|call| call.name == name).expect("a call is somewhere");
+        if is_over(&self.waiting[at]) {
+            self.waiting.remove(at);
+            return Standing::Refused(FullCause::TimedOut);
+        }
+        Standing::Waiting
+    }
+
+    /// A call gives up, wherever it is.
+    pub(crate) fn give_up(&mut self, name: usize, now: u64) {
+        self.waiting.retain(|call| call.name != name);
+        self.displaced.retain(|call| call.name != name);
+        if let Some(at) = self.granted.iter().position(|&granted| granted == name) {
+            self.granted.remove(at);
+            self.end(now);
+        }
+    }
+
+    /// A call in flight ends.
+    pub(crate) fn end(&mut self, now: u64) {
+        self.in_flight -= 1;
+        self.grant(now);
+    }
+
+    pub(crate) fn set_limit(&mut self, limit: u32, now: u64) {
+        self.limit = limit;
+        self.grant(now);
+    }
+
+    /// Whether a call still waits, as far as is known by now.
+    pub(crate) fn is_undecided(&self, name: usize) -> bool {
+        self.waiting.iter().any(|call| call.name == name)
+    }
+
+    fn grant(&mut self, now: u64) {
+        while self.in_flight < self.limit && !self.waiting.is_empty() {
+            let next = if self.is_newest_first { self.waiting.len() - 1 } else { 0 };
+            let call = self.waiting.remove(next);
+            if call.expiry.is_some_and(|expiry| expiry <= now) {
+                self.displaced.push(call);
+            } else {
+                self.granted.push(call.name);
+                self.in_flight += 1;
+            }
+        }
+    }
+}
