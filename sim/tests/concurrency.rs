@@ -1,5 +1,8 @@
 //! What a concurrency limit gives on a simulated server: that the simulation is right, and that damper's limit holds its bars.
 
+#![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
+#![allow(clippy::float_cmp, reason = "these are exact: computed by hand, or never touched")]
+
 use damper_sim::concurrency::limit::{Finished, Limit};
 use damper_sim::concurrency::random::Random;
 use damper_sim::concurrency::record::Summary;
