@@ -13,6 +13,9 @@
 //!
 //! `sim/` has more scenarios, and whole copies of the rules.
 
+#![cfg(feature = "std")]
+#![expect(clippy::cast_precision_loss, reason = "counts and times are far below 2^53")]
+
 mod concurrency_bugs {
     pub(crate) mod drifting_baseline;
     pub(crate) mod drifting_gradient;
@@ -194,7 +197,8 @@ fn outages_end() {
 #[test]
 fn outages_without_a_floor_do_not_end() {
     let clock = ManualClock::new();
-    assert_eq!(outage(&clock, &Peer::new(&clock, NoFloor::new())), 0.0);
+    let share = outage(&clock, &Peer::new(&clock, NoFloor::new()));
+    assert!(share < 0.001, "{share}");
 }
 
 /// What share of 20 slow workers is used beside a service of 20 fast ones, in turns of a second.

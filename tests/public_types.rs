@@ -44,7 +44,6 @@ macro_rules! table {
 #[test]
 fn types_of_the_core_have_the_traits_users_expect() {
     use damper::breaker::*;
-    use damper::concurrency::*;
     use damper::deadline::*;
     use damper::keyed::*;
     use damper::limit::*;
@@ -119,25 +118,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         CircuitBreaker32<OnTimer>: shared,
         Permit<&'static CircuitBreaker32<OnTimer>>: shared,
         Word32Error: value error,
-        // concurrency
-        Bulkhead: shared,
-        KeyedBulkhead<String>: shared,
-        BulkheadPermit<&'static Bulkhead>: shared,
-        AcquirePermit<&'static Bulkhead>: shared,
-        BulkheadFull: key error,
-        AdaptiveLimit: shared defaulted,
-        BulkheadPermit<&'static AdaptiveLimit>: shared,
-        AcquirePermit<&'static AdaptiveLimit>: shared,
-        Outcome: key,
-        LimitBounds: key defaulted,
-        LimitBoundsError: key error,
-        ProbedGradient: value,
-        Aimd: value,
-        Vegas: value,
-        Gradient2: value,
-        WindowSummary: value,
-        WindowPlan: value,
-        FullCause: key,
         // deadline
         Deadline: shared cloned,
         DeadlineExceeded: key error,
@@ -156,7 +136,37 @@ fn types_of_the_core_have_the_traits_users_expect() {
     table! {
         TokioSleep: shared cloned defaulted,
         AcquireFuture<'static, Monotonic, TokioSleep>: debug,
-        AcquirePermitFuture<&'static Bulkhead, TokioSleep>: debug,
+    }
+}
+
+#[test]
+fn types_of_concurrency_limits_have_the_traits_users_expect() {
+    use damper::concurrency::*;
+
+    table! {
+        Bulkhead: shared,
+        KeyedBulkhead<String>: shared,
+        BulkheadPermit<&'static Bulkhead>: shared,
+        AcquirePermit<&'static Bulkhead>: shared,
+        BulkheadFull: key error,
+        FullCause: key,
+        AdaptiveLimit: shared defaulted,
+        BulkheadPermit<&'static AdaptiveLimit>: shared,
+        AcquirePermit<&'static AdaptiveLimit>: shared,
+        Outcome: key,
+        LimitBounds: key defaulted,
+        LimitBoundsError: key error,
+        ProbedGradient: value,
+        Aimd: value,
+        Vegas: value,
+        Gradient2: value,
+        WindowSummary: value,
+        WindowPlan: value,
+    }
+    #[cfg(feature = "tokio")]
+    table! {
+        AcquirePermitFuture<&'static Bulkhead, damper::time::TokioSleep>: debug,
+        AcquirePermitFuture<&'static AdaptiveLimit, damper::time::TokioSleep>: debug,
     }
 }
 

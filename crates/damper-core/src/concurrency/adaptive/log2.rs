@@ -49,13 +49,14 @@ pub(super) const fn log2_fixed(number: u64) -> u64 {
 }
 
 /// The mean of so many logarithms by [`log2_fixed`].
+#[expect(clippy::cast_precision_loss, reason = "a sum has fewer bits than a bank")]
 pub(super) fn mean(sum: u64, count: u32) -> f64 {
     sum as f64 / f64::from(count) / f64::from(1 << FRACTION_BITS)
 }
 
 /// 2^x, to 8 digits; 0 below the smallest number there is, and infinite above the greatest.
 pub(super) fn exp2(x: f64) -> f64 {
-    const BIAS: i64 = 1_023;
+    const BIAS: i32 = 1_023;
     // Comparisons first: a cast saturates, and the sum below would not fit.
     if x >= 1_024.0 {
         return f64::INFINITY;
@@ -64,13 +65,13 @@ pub(super) fn exp2(x: f64) -> f64 {
         return 0.0;
     }
     // To the nearest, so that what is left is within -0.5 and 0.5.
-    let whole = (x + if x < 0.0 { -0.5 } else { 0.5 }) as i64;
+    let whole = (x + if x < 0.0 { -0.5 } else { 0.5 }) as i32;
     if whole + BIAS > 2_046 {
         return f64::INFINITY;
     }
     let power = f64::from_bits(((whole + BIAS) as u64) << (f64::MANTISSA_DIGITS - 1));
     // e^y by its series, whose next term would be below 1 in 10^9.
-    let y = (x - whole as f64) * core::f64::consts::LN_2;
+    let y = (x - f64::from(whole)) * core::f64::consts::LN_2;
     let mut series = 1.0;
     let mut n = 8.0;
     while n >= 1.0 {
@@ -81,6 +82,7 @@ pub(super) fn exp2(x: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "far less than the errors that are stated")]
 mod tests {
     use super::{FRACTION_BITS, exp2, log2_fixed, mean};
     use std::vec::Vec;

@@ -214,32 +214,33 @@ fn a_probe_that_refuses_nobody_is_dropped() {
     assert_close(baseline_ms(&rule), 10.0);
 }
 
-/// Calls of any latency, or none.
+/// Calls of any latency, or none, window after window.
+fn stays_in(bounds: LimitBounds, mut rule: impl LimitRule) {
+    let mut limit = rule.first().limit;
+    let mut random = 1u64;
+    for _ in 0..20_000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let dice = random >> 33;
+        let summary = WindowSummary {
+            successes: if dice.is_multiple_of(7) { 0 } else { 100 },
+            drops: if dice.is_multiple_of(5) { 90 } else { 0 },
+            log2_latency: (!dice.is_multiple_of(7)).then_some(f64::from((dice % 6_400) as u32) / 100.0),
+            peak_in_flight: if dice.is_multiple_of(3) { limit / 3 } else { limit },
+            ..window(limit, 1.0)
+        };
+        let plan = rule.next(&summary);
+        assert!((bounds.min()..=bounds.max()).contains(&plan.limit), "{plan:?} after {summary:?}");
+        limit = plan.limit;
+    }
+}
+
 #[test]
 fn limits_stay_in_their_bounds_whatever_happens() {
     let bounds = LimitBounds::new(3, 50).unwrap();
-    fn run(mut rule: impl LimitRule, bounds: LimitBounds) {
-        let mut limit = rule.first().limit;
-        let mut random = 1u64;
-        for _ in 0..20_000 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let dice = random >> 33;
-            let summary = WindowSummary {
-                successes: if dice % 7 == 0 { 0 } else { 100 },
-                drops: if dice % 5 == 0 { 90 } else { 0 },
-                log2_latency: (dice % 7 != 0).then_some((dice % 6_400) as f64 / 100.0),
-                peak_in_flight: if dice % 3 == 0 { limit / 3 } else { limit },
-                ..window(limit, 1.0)
-            };
-            let plan = rule.next(&summary);
-            assert!((bounds.min()..=bounds.max()).contains(&plan.limit), "{plan:?} after {summary:?}");
-            limit = plan.limit;
-        }
-    }
-    run(ProbedGradient::new(bounds), bounds);
-    run(Aimd::new(bounds), bounds);
-    run(Vegas::new(bounds), bounds);
-    run(Gradient2::new(bounds), bounds);
+    stays_in(bounds, ProbedGradient::new(bounds));
+    stays_in(bounds, Aimd::new(bounds));
+    stays_in(bounds, Vegas::new(bounds));
+    stays_in(bounds, Gradient2::new(bounds));
 }
 
 #[test]

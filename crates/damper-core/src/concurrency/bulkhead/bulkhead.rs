@@ -66,7 +66,6 @@ pub struct Bulkhead<C = DefaultClock> {
     /// The places of the queue. Without any, its lock is never taken.
     #[cfg(feature = "alloc")]
     places: u16,
-    #[cfg_attr(not(feature = "alloc"), expect(dead_code, reason = "only the queue asks what time it is"))]
     clock: C,
 }
 
@@ -118,6 +117,11 @@ impl<C> Bulkhead<C> {
     #[must_use]
     pub fn queued(&self) -> u32 {
         self.slots.load().queued()
+    }
+
+    #[inline]
+    pub(in crate::concurrency) const fn clock(&self) -> &C {
+        &self.clock
     }
 }
 
@@ -263,10 +267,6 @@ impl<C: Clock> Bulkhead<C> {
 
 #[cfg(feature = "alloc")]
 impl<C: QueueClock> Bulkhead<C> {
-    pub(in crate::concurrency) const fn clock(&self) -> &C {
-        &self.clock
-    }
-
     fn full(&self, cause: FullCause) -> BulkheadFull {
         BulkheadFull::new(self.limit(), cause)
     }

@@ -1,0 +1,208 @@
+//! Adaptive limits: permits and their outcomes, waiting, and rules of one's own.
+
+#![cfg(feature = "std")]
+
+use damper::concurrency::{
+    Aimd, BulkheadPermit, Gradient2, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient, Vegas,
+    WindowPlan, WindowSummary,
+};
+use damper::{AdaptiveLimit, ManualClock};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+
+type Limit<'a> = AdaptiveLimit<ProbedGradient, &'a ManualClock>;
+
+fn limit(clock: &ManualClock) -> Limit<'_> {
+    AdaptiveLimit::with_clock(LimitBounds::DEFAULT, clock)
+}
+
+/// So many calls at once, of this latency, again and again for some seconds.
+fn calls<R: LimitRule>(
+    limit: &AdaptiveLimit<R, &ManualClock>,
+    clock: &ManualClock,
+    at_once: u32,
+    latency: Duration,
+    seconds: u32,
+) {
+    for _ in 0..seconds * 1_000 / latency.as_millis() as u32 {
+        let permits: Vec<_> = (0..at_once).filter_map(|_| limit.try_acquire().ok()).collect();
+        clock.advance(latency);
+        permits.into_iter().for_each(BulkheadPermit::success);
+    }
+}
+
+#[test]
+fn a_limit_that_is_reached_grows_while_calls_are_fast() {
+    let clock = ManualClock::new();
+    let limit = limit(&clock);
+    calls(&limit, &clock, 5, 10 * MS, 5);
+    assert_eq!(limit.limit(), 20, "the callers are the limit");
+    let baseline = limit.baseline().unwrap().as_secs_f64();
+    assert!((baseline / 0.01 - 1.0).abs() < 0.01, "{baseline}");
+    calls(&limit, &clock, 500, 10 * MS, 10);
+    assert!(limit.limit() > 300, "{limit:?}");
+}
+
+#[test]
+fn a_limit_that_is_reached_shrinks_while_calls_are_slow() {
+    let clock = ManualClock::new();
+    let limit = limit(&clock);
+    calls(&limit, &clock, 5, 10 * MS, 5);
+    calls(&limit, &clock, 500, 40 * MS, 2);
+    assert!(limit.limit() < 20, "{limit:?}");
+}
+
+#[test]
+fn permits_that_say_nothing_change_nothing() {
+    let clock = ManualClock::new();
+    let limit = limit(&clock);
+    for _ in 0..10_000 {
+        let permit = limit.try_acquire().unwrap();
+        clock.advance(10 * MS);
+        drop(permit);
+        limit.try_acquire().unwrap().ignore();
+    }
+    assert_eq!(limit.rule(), ProbedGradient::new(LimitBounds::DEFAULT));
+    assert_eq!((limit.limit(), limit.in_flight(), limit.baseline()), (20, 0, None));
+}
+
+/// The dashboard's look at Hystrix changed its state.
+#[test]
+fn looking_changes_nothing() {
+    let (one, other) = (ManualClock::new(), ManualClock::new());
+    let (looked_at, unseen) = (limit(&one), limit(&other));
+    for _ in 0..200 {
+        calls(&looked_at, &one, 30, 10 * MS, 1);
+        calls(&unseen, &other, 30, 10 * MS, 1);
+        let _ = (looked_at.limit(), looked_at.in_flight(), looked_at.queued(), looked_at.baseline(), looked_at.rule());
+        let _ = format!("{looked_at:?}");
+    }
+    assert_eq!(looked_at.rule(), unseen.rule());
+}
+
+#[test]
+fn dropped_calls_lower_a_limit_that_is_reached() {
+    let clock = ManualClock::new();
+    let limit = limit(&clock);
+    for _ in 0..40 {
+        let permits: Vec<_> = std::iter::from_fn(|| limit.try_acquire().ok()).collect();
+        clock.advance(100 * MS);
+        for permit in permits {
+            permit.record(Outcome::Dropped);
+        }
+    }
+    assert!(limit.limit() < 15, "{limit:?}");
+}
+
+#[test]
+fn never_more_calls_in_flight_than_the_limit() {
+    let clock = ManualClock::new();
+    let limit = limit(&clock);
+    let permits: Vec<_> = std::iter::from_fn(|| limit.try_acquire().ok()).collect();
+    assert_eq!((permits.len(), limit.in_flight()), (20, 20));
+    assert_eq!(limit.try_acquire().unwrap_err().to_string(), "bulkhead full, limit 20");
+    drop(permits);
+    assert_eq!(limit.in_flight(), 0);
+}
+
+#[test]
+fn owned_permits_outlive_their_borrow() {
+    let limit = Arc::new(AdaptiveLimit::default());
+    let permit = limit.try_acquire_owned().unwrap();
+    let also = limit.acquire_owned().wait().unwrap();
+    assert_eq!(limit.in_flight(), 2);
+    std::thread::spawn(move || (permit.success(), also.dropped())).join().unwrap();
+    assert_eq!(limit.in_flight(), 0);
+}
+
+/// What a rule was shown.
+static SEEN: Mutex<Vec<WindowSummary>> = Mutex::new(Vec::new());
+
+/// The latency of calls does not count their time in the queue, and a call that has waited makes the window full.
+#[test]
+fn calls_are_timed_from_their_permit_on() {
+    #[derive(Clone, Copy, Debug)]
+    struct Watching;
+    impl LimitRule for Watching {
+        fn first(&self) -> WindowPlan {
+            WindowPlan { samples: 2, length: Duration::ZERO, ..WindowPlan::new(1) }
+        }
+        fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+            SEEN.lock().unwrap().push(*window);
+            self.first()
+        }
+    }
+    let clock = ManualClock::new();
+    let limit = AdaptiveLimit::with_rule(Watching, &clock).queue(4);
+    limit.try_acquire().unwrap().success();
+    let first = limit.try_acquire().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| limit.acquire().wait().unwrap());
+        while limit.queued() == 0 {
+            std::thread::yield_now();
+        }
+        clock.advance(50 * MS);
+        first.success();
+        let second = waiting.join().unwrap();
+        clock.advance(50 * MS);
+        second.success();
+    });
+    let [window] = SEEN.lock().unwrap()[..] else { panic!("one window") };
+    let latency = window.latency().unwrap();
+    assert!((49 * MS..51 * MS).contains(&latency), "{latency:?}");
+    assert!(window.is_full(1));
+}
+
+/// At 0 no call would end, and nothing would raise it.
+#[test]
+fn limits_of_any_rule_are_at_least_one() {
+    #[derive(Clone, Copy, Debug)]
+    struct Zero;
+    impl LimitRule for Zero {
+        fn first(&self) -> WindowPlan {
+            WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(0) }
+        }
+        fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+            self.first()
+        }
+    }
+    let limit = AdaptiveLimit::with_rule(Zero, ManualClock::new());
+    for _ in 0..10 {
+        limit.try_acquire().expect("a call may begin").success();
+    }
+    assert_eq!(limit.limit(), 1);
+}
+
+/// Where the latency rises with the calls in flight, every rule but AIMD finds a place.
+#[test]
+fn rules_stay_near_what_a_service_can_take() {
+    // Ten workers, 10 ms.
+    fn settled<R: LimitRule>(rule: R) -> u32 {
+        let clock = ManualClock::new();
+        let limit = AdaptiveLimit::with_rule(rule, &clock);
+        for _ in 0..6_000 {
+            let permits: Vec<_> = std::iter::from_fn(|| limit.try_acquire().ok()).take(1_000).collect();
+            clock.advance(10 * MS * (permits.len() as u32).div_ceil(10));
+            permits.into_iter().for_each(BulkheadPermit::success);
+        }
+        limit.limit()
+    }
+    let bounds = LimitBounds::new(1, 1_000).unwrap();
+    let limits = [settled(ProbedGradient::new(bounds)), settled(Vegas::new(bounds)), settled(Gradient2::new(bounds))];
+    assert!(limits.iter().all(|limit| (7..=40).contains(limit)), "{limits:?}");
+    assert_eq!(settled(Aimd::new(bounds)), 1_000, "nothing was dropped");
+}
+
+#[test]
+fn bounds_out_of_their_range_are_refused() {
+    let bounds = |min, max| LimitBounds::new(min, max).unwrap_err();
+    assert_eq!(bounds(0, 5), LimitBoundsError::Min(0));
+    assert_eq!(bounds(6, 5).to_string(), "the highest limit is 5, it must be 6 to 1000000");
+    assert_eq!(bounds(1, 1_000_001).to_string(), "the highest limit is 1000001, it must be 1 to 1000000");
+    let start = LimitBounds::new(2, 5).unwrap().starting_at(6).unwrap_err();
+    assert_eq!(start.to_string(), "the limit starts at 6, it must be 2 to 5");
+    assert_eq!(LimitBounds::new(30, 50).unwrap().start(), 30);
+    assert_eq!(LimitBounds::new(3, 5).unwrap().start(), 5);
+}
