@@ -191,6 +191,19 @@ fn throughput_is_back_within_ten_seconds_of_trouble() {
     }
 }
 
+/// The best fixed limits are those of the tables, with a p90 no higher than damper's.
+#[test]
+fn about_the_capacity_it_is_nearly_as_good_as_the_best_fixed_limit() {
+    for (name, best) in [("50 workers, exponential, 1x", 65), ("8 cores, exponential, 1.05x", 16)] {
+        for load in [0.95, 1.0, 1.05, 1.1] {
+            let scenario = Scenario { demand: Demand::Open(Load::Steady(load)), ..named(name).seconds(600.0) };
+            let [damper, fixed] = [Contender::Damper, Contender::Fixed(best)]
+                .map(|contender| record(contender, &scenario, SEEDS[0]).summary().throughput);
+            assert!(damper >= fixed - 0.03, "{name}, at {load}: {damper}, {fixed} with a fixed limit");
+        }
+    }
+}
+
 /// What others do in the same simulation, as their users report.
 #[test]
 fn other_rules_show_their_known_defects() {

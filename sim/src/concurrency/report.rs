@@ -207,11 +207,17 @@ fn chart(scenario: &Scenario, contenders: &[Contender]) -> Chart {
 }
 
 fn chart_of(title: &str, records: &[(Contender, Record)]) -> Chart {
-    let lines = |of: fn(&Record) -> Vec<f64>| {
-        records.iter().map(|(contender, record)| Line { name: contender.name(), points: of(record) }).collect()
+    let lines = |shown: fn(Contender) -> bool, of: fn(&Record) -> Vec<f64>| {
+        let line = |(contender, record): &(Contender, Record)| Line {
+            name: contender.name(),
+            points: if shown(*contender) { of(record) } else { Vec::new() },
+        };
+        records.iter().map(line).collect()
     };
-    let limits = Panel { title: "limit, calls in flight".into(), lines: lines(Record::limits) };
-    let p90s = Panel { title: "p90 of ten seconds, s".into(), lines: lines(Record::p90s) };
+    // What stands for no limit would be far above all others.
+    let limited = |contender| contender != Contender::None;
+    let limits = Panel { title: "limit, calls in flight".into(), lines: lines(limited, Record::limits) };
+    let p90s = Panel { title: "p90 of ten seconds, s".into(), lines: lines(|_| true, Record::p90s) };
     Chart { title: title.into(), step: POINT, panels: vec![limits, p90s] }
 }
 
