@@ -1,14 +1,59 @@
-//! Prints what becomes of clients when a keyed limiter's table is full, for all policies and for other sizes.
+//! Prints the tables of a simulation.
+//!
+//! `crowd [CAPACITY]`, also without an argument: what becomes of clients when a keyed limiter's table is full, for all
+//! policies and for other sizes. `concurrency [FOLDER]`: concurrency limits; tables and charts are written into the folder.
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 
 use damper::{Quota, WhenFull};
+use damper_sim::concurrency::report::{Report, report};
 use damper_sim::crowd::Crowd;
+use std::path::Path;
+use std::process::ExitCode;
+use std::{env, fs, io};
 
 const POLICIES: [WhenFull; 3] = [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted];
 
-fn main() {
-    let capacity = std::env::args().nth(1).map_or(8_192, |text| text.parse().expect("the argument is a capacity"));
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] | ["crowd"] => crowd(8_192),
+        ["crowd", capacity] => match capacity.parse() {
+            Ok(capacity) => crowd(capacity),
+            Err(error) => return failed(&format!("capacity {capacity}: {error}")),
+        },
+        ["concurrency"] => concurrency(&report(|part| eprintln!("{part} …"))),
+        ["concurrency", folder] => {
+            let report = report(|part| eprintln!("{part} …"));
+            concurrency(&report);
+            if let Err(error) = write(&report, Path::new(folder)) {
+                return failed(&format!("cannot write into {folder}: {error}"));
+            }
+        }
+        _ => return failed("usage: damper-sim [crowd [CAPACITY] | concurrency [FOLDER]]"),
+    }
+    ExitCode::SUCCESS
+}
+
+fn failed(why: &str) -> ExitCode {
+    eprintln!("{why}");
+    ExitCode::from(2)
+}
+
+fn concurrency(report: &Report) {
+    for table in &report.tables {
+        println!("{}", table.text());
+    }
+}
+
+fn write(report: &Report, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let tables: Vec<String> = report.tables.iter().map(damper_sim::table::Table::markdown).collect();
+    fs::write(folder.join("tables.md"), tables.join("\n"))?;
+    report.charts.iter().try_for_each(|(name, chart)| fs::write(folder.join(name), chart.svg()))
+}
+
+fn crowd(capacity: usize) {
     let quotas = [
         (Quota::per_hour(20), 1),
         (Quota::per_hour(20), 20),

@@ -1,0 +1,95 @@
+//! What became of each tenant's calls.
+
+use super::traffic::Traffic;
+
+/// Calls after the warm-up, by tenant.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    tenants: Vec<Counts>,
+    /// Completions that the server could do.
+    possible: f64,
+}
+
+/// The calls of one tenant, or of several.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Calls that came.
+    pub offered: u32,
+    /// Answered by their deadline.
+    pub in_time: u32,
+    /// Answered after it.
+    pub late: u32,
+    /// Ended at it.
+    pub ended: u32,
+}
+
+impl Tally {
+    /// Creates an empty tally.
+    #[must_use]
+    pub fn new(tenants: usize, possible: f64) -> Self {
+        Self { tenants: vec![Counts::default(); tenants], possible }
+    }
+
+    /// The counts of a tenant.
+    pub fn of(&mut self, tenant: usize) -> &mut Counts {
+        &mut self.tenants[tenant]
+    }
+
+    /// The counts of all tenants together.
+    #[must_use]
+    pub fn all(&self) -> Counts {
+        Counts::sum(&self.tenants)
+    }
+
+    /// Calls answered in time, as a share of what the server could do.
+    #[must_use]
+    pub fn goodput(&self) -> f64 {
+        f64::from(self.all().in_time) / self.possible
+    }
+
+    /// The counts of a group, and Jain's index of the goodput of its tenants: 1 if all have the same, 1 / n if one has it all.
+    #[must_use]
+    pub fn group(&self, traffic: &Traffic, group: usize) -> (Counts, f64) {
+        let before: u32 = traffic.groups[..group].iter().map(|group| group.tenants).sum();
+        let tenants = &self.tenants[before as usize..][..traffic.groups[group].tenants as usize];
+        let (sum, squares) = tenants.iter().fold((0.0, 0.0), |(sum, squares), counts| {
+            let in_time = f64::from(counts.in_time);
+            (sum + in_time, squares + in_time * in_time)
+        });
+        let jain = if squares > 0.0 { sum * sum / (tenants.len() as f64 * squares) } else { 1.0 };
+        (Counts::sum(tenants), jain)
+    }
+}
+
+impl Counts {
+    fn sum(counts: &[Self]) -> Self {
+        counts.iter().fold(Self::default(), |sum, counts| Self {
+            offered: sum.offered + counts.offered,
+            in_time: sum.in_time + counts.in_time,
+            late: sum.late + counts.late,
+            ended: sum.ended + counts.ended,
+        })
+    }
+
+    /// Calls answered in time, as a share of those that came.
+    #[must_use]
+    pub fn goodput(&self) -> f64 {
+        f64::from(self.in_time) / f64::from(self.offered.max(1))
+    }
+
+    /// Calls answered too late, as a share of those that the server spent time on.
+    #[must_use]
+    pub fn late(&self) -> f64 {
+        f64::from(self.late) / self.worked_on()
+    }
+
+    /// Calls ended at their deadline, as a share of those that the server spent time on.
+    #[must_use]
+    pub fn ended(&self) -> f64 {
+        f64::from(self.ended) / self.worked_on()
+    }
+
+    fn worked_on(&self) -> f64 {
+        f64::from((self.in_time + self.late + self.ended).max(1))
+    }
+}

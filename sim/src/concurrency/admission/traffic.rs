@@ -1,0 +1,79 @@
+//! Who calls: classes, tenants and deadlines.
+
+use crate::concurrency::scenario::Scenario;
+use crate::concurrency::server::Discipline::{Sharing, Workers};
+use crate::concurrency::service_time::{ServiceTime, Shape};
+use crate::concurrency::{scenario, server};
+
+/// The priority of a call: 0 is the highest, 3 the lowest.
+pub type Class = u8;
+
+/// Tenants of one class that call alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// Its name in the tables.
+    pub name: &'static str,
+    /// The class of its calls.
+    pub class: Class,
+    /// The number of tenants; no other group has the same ones.
+    pub tenants: u32,
+    /// The calls of all of them, as a multiple of the server's capacity.
+    pub load: f64,
+    /// From a call to its deadline, in seconds.
+    pub deadline: f64,
+}
+
+/// A server and the groups that call it.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// The server, without clients of its own.
+    pub server: Scenario,
+    /// Who calls it.
+    pub groups: Vec<Group>,
+}
+
+const fn group(name: &'static str, class: Class, tenants: u32, load: f64, deadline: f64) -> Group {
+    Group { name, class, tenants, load, deadline }
+}
+
+fn traffic(
+    name: &'static str,
+    discipline: server::Discipline,
+    size: f64,
+    service: ServiceTime,
+    groups: Vec<Group>,
+) -> Traffic {
+    let nobody = scenario::Demand::Closed { clients: 0, think: 0.0 };
+    Traffic { server: Scenario::new(name, discipline, size, service, nobody).seconds(600.0), groups }
+}
+
+/// Three times the capacity: a half by the top class, and a greedy tenant that sends as much as ten others.
+///
+/// The deadlines of `top` are met by a server without load in 99.9 % of the calls, with time for one queue.
+fn overload(top: f64, rest: f64) -> Vec<Group> {
+    vec![
+        group("top", 0, 10, 0.5, top),
+        group("middle", 1, 10, 0.625, rest),
+        group("greedy", 1, 1, 0.625, rest),
+        group("low", 2, 10, 1.25, rest),
+    ]
+}
+
+/// The traffic that admission is judged by, ten minutes each.
+#[must_use]
+pub fn all() -> Vec<Traffic> {
+    let exponential = |mean| ServiceTime::new(Shape::Exponential, mean);
+    vec![
+        traffic("50 workers, exponential", Workers, 50.0, exponential(0.1), overload(1.0, 0.5)),
+        traffic(
+            "50 workers, log-normal 1",
+            Workers,
+            50.0,
+            ServiceTime::new(Shape::LogNormal(1.0), 0.1),
+            overload(1.8, 0.6),
+        ),
+        traffic("8 cores, exponential", Sharing, 8.0, exponential(0.02), overload(0.4, 0.1)),
+        // Nobody can meet these always: a third of the calls takes longer than half of it.
+        traffic("50 workers, exponential, tight deadlines", Workers, 50.0, exponential(0.1), overload(0.3, 0.3)),
+    ]
+}

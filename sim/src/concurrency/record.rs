@@ -1,0 +1,200 @@
+//! What is written down of a run, and what it comes to.
+
+use super::histogram::Histogram;
+use super::scenario::Scenario;
+use super::service_time::QUANTILES;
+
+/// Seconds in one point of the charts.
+pub const POINT: f64 = 10.0;
+/// Seconds over which throughput and latency are judged after trouble.
+const JUDGED: usize = 5;
+
+/// What happened in each second, and the latencies of each ten.
+#[derive(Clone, Debug)]
+pub struct Record {
+    scenario: Scenario,
+    seconds: Vec<Second>,
+    latencies: Vec<Histogram>,
+    /// Twice the unloaded p90.
+    slow: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Second {
+    /// The limit at its start.
+    limit: f64,
+    /// Completions whose client still waited.
+    good: u32,
+    finished: u32,
+    /// Completions that took more than twice the unloaded p90.
+    slow: u32,
+    /// Completions that were possible.
+    possible: f64,
+}
+
+/// What a run comes to. Latencies are multiples of the same quantile of a server without load.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary {
+    /// Completions as a share of the possible.
+    pub throughput: f64,
+    /// The p50, p90 and p99.
+    pub latency: [f64; 3],
+    /// The p90 of the worst ten seconds.
+    pub worst: f64,
+    /// The p90 of the last sixth beside that of the first.
+    pub drift: f64,
+    /// The lowest, the mean and the highest limit.
+    pub limit: [f64; 3],
+    /// How long throughput and latency were bad after the start.
+    pub settled: Recovery,
+    /// How long throughput and latency were bad after trouble.
+    pub recovered: Option<Recovery>,
+}
+
+/// Seconds until five seconds in succession are good; infinity if they never are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recovery {
+    /// Until throughput is 90 % of the run's own, beside what was possible.
+    pub throughput: f64,
+    /// Until the p90 is at most twice that of a server without load.
+    pub latency: f64,
+}
+
+impl Recovery {
+    /// Returns the longer of both, value by value.
+    #[must_use]
+    pub const fn worse(self, other: Self) -> Self {
+        Self { throughput: self.throughput.max(other.throughput), latency: self.latency.max(other.latency) }
+    }
+}
+
+impl Record {
+    /// Creates the record of a scenario of which nothing happened yet.
+    #[must_use]
+    pub fn new(scenario: &Scenario) -> Self {
+        let latencies = vec![Histogram::new(); (scenario.length / POINT).ceil() as usize];
+        let slow = 2.0 * scenario.service.quantiles()[1];
+        Self { scenario: scenario.clone(), seconds: Vec::new(), latencies, slow }
+    }
+
+    /// It is now so late, and the limit was this since the last event.
+    pub fn time_passes(&mut self, now: f64, limit: f64) {
+        while (self.seconds.len() as f64) <= now && (self.seconds.len() as f64) < self.scenario.length {
+            self.seconds.push(Second { limit, ..Second::default() });
+        }
+    }
+
+    /// A call finished.
+    pub fn finished(&mut self, now: f64, latency: f64, awaited: bool) {
+        let latency = latency / self.scenario.stretch(now);
+        if let Some(second) = self.seconds.last_mut() {
+            second.finished += 1;
+            second.good += u32::from(awaited);
+            second.slow += u32::from(latency > self.slow);
+        }
+        self.latencies[(now / POINT) as usize].add(latency / self.scenario.service.mean);
+    }
+
+    /// Fills in what was possible: the least of what clients wanted and what the server could do.
+    fn fill_possible(&mut self) {
+        let changes = self.scenario.changes();
+        let mean = self.scenario.service.mean;
+        for (i, second) in self.seconds.iter_mut().enumerate() {
+            let from = i as f64;
+            let power: f64 = (0..changes.len())
+                .map(|j| {
+                    let until = changes.get(j + 1).map_or(f64::INFINITY, |next| next.at);
+                    let part = (until.min(from + 1.0) - changes[j].at.max(from)).max(0.0);
+                    part * changes[j].power.size * changes[j].power.speed / mean
+                })
+                .sum();
+            second.possible = power.min(self.scenario.offered(from + 0.5));
+        }
+    }
+
+    /// Completions beside the possible ones.
+    fn throughput(seconds: &[Second]) -> f64 {
+        let (good, possible) =
+            seconds.iter().fold((0.0, 0.0), |(a, b), second| (a + f64::from(second.good), b + second.possible));
+        good / possible
+    }
+
+    /// How long things were bad from `from` on; `usual` is the run's throughput.
+    fn recovery(&self, from: f64, usual: f64) -> Recovery {
+        let first = |good: &dyn Fn(&[Second]) -> bool| {
+            let position = self.seconds[from.ceil() as usize..].windows(JUDGED).position(good);
+            position.map_or(f64::INFINITY, |after| after as f64)
+        };
+        let throughput = first(&|seconds| Self::throughput(seconds) >= 0.9 * usual);
+        let latency = first(&|seconds| {
+            let sum = |of: fn(&Second) -> u32| seconds.iter().map(of).sum::<u32>();
+            let (slow, finished) = (sum(|second| second.slow), sum(|second| second.finished));
+            finished > 0 && f64::from(slow) <= 0.1 * f64::from(finished)
+        });
+        Recovery { throughput, latency }
+    }
+
+    /// The latencies of the points that lie between, in means of the service time.
+    fn between(&self, from: f64, until: f64) -> Histogram {
+        let mut all = Histogram::new();
+        for (i, histogram) in self.latencies.iter().enumerate() {
+            if i as f64 * POINT >= from && (i + 1) as f64 * POINT <= until {
+                all.merge(histogram);
+            }
+        }
+        all
+    }
+
+    /// Returns what the run comes to.
+    #[must_use]
+    pub fn summary(&mut self) -> Summary {
+        self.fill_possible();
+        let (length, warm_up) = (self.scenario.length, self.scenario.warm_up());
+        let unloaded = self.scenario.service.quantiles().map(|quantile| quantile / self.scenario.service.mean);
+        // Trouble, and ten seconds after it, count for the recovery.
+        let calm = self.scenario.disturbance().map_or((length, length), |(from, until)| (from, until + POINT));
+        let mut latencies = self.between(warm_up, calm.0);
+        latencies.merge(&self.between(calm.1, length));
+        let p90 = |histogram: &Histogram| histogram.quantile(QUANTILES[1]) / unloaded[1];
+        let worst = (0..self.latencies.len()).filter(|&i| {
+            let (from, until) = (i as f64 * POINT, (i + 1) as f64 * POINT);
+            from >= warm_up && (until <= calm.0 || from >= calm.1) && self.latencies[i].count() >= 50
+        });
+        let worst = worst.map(|i| p90(&self.latencies[i])).fold(0.0, f64::max);
+        let sixth = (length - warm_up) / 6.0;
+        let first = p90(&self.between(warm_up, warm_up + sixth));
+        let last = p90(&self.between(length - sixth, length));
+        let counted = &self.seconds[warm_up as usize..];
+        let throughput = Self::throughput(counted);
+        let limits = || counted.iter().map(|second| second.limit);
+        Summary {
+            throughput,
+            latency: [0, 1, 2].map(|i| latencies.quantile(QUANTILES[i]) / unloaded[i]),
+            worst,
+            drift: last / first,
+            limit: [
+                limits().fold(f64::INFINITY, f64::min),
+                limits().sum::<f64>() / counted.len() as f64,
+                limits().fold(0.0, f64::max),
+            ],
+            settled: self.recovery(0.0, throughput),
+            recovered: self.scenario.disturbance().map(|(_, until)| self.recovery(until, throughput)),
+        }
+    }
+
+    /// Returns the mean limit of each point.
+    #[must_use]
+    pub fn limits(&self) -> Vec<f64> {
+        let points = self.seconds.chunks(POINT as usize);
+        points.map(|point| point.iter().map(|second| second.limit).sum::<f64>() / point.len() as f64).collect()
+    }
+
+    /// Returns the p90 of each point, in seconds.
+    #[must_use]
+    pub fn p90s(&self) -> Vec<f64> {
+        let mean = self.scenario.service.mean;
+        let stretch = |i: usize| self.scenario.stretch((i as f64 + 0.5) * POINT);
+        let p90 = |(i, histogram): (usize, &Histogram)| histogram.quantile(QUANTILES[1]) * mean * stretch(i);
+        self.latencies.iter().enumerate().map(p90).collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! Envoy's gradient controller of its adaptive concurrency filter. Its defects: each look for the minimum pins the limit to 3,
+//! and under load it may stay there (#46532, #8337).
+
+use super::{INITIAL, MAXIMUM};
+use crate::concurrency::limit::{Finished, Outcome, Rule};
+use crate::concurrency::random::Random;
+
+/// How often the minimum is measured anew, in seconds.
+const INTERVAL: f64 = 60.0;
+/// How often the limit is updated, in seconds. With the 0.1 s of its example, calls of 100 ms make it swing between 7 and 100.
+const UPDATE: f64 = 0.5;
+const PINNED: f64 = 3.0;
+
+/// A limit by the ratio of a measured minimum to the median of the last interval.
+#[derive(Clone, Debug)]
+pub struct Envoy {
+    limit: f64,
+    /// What the limit was before the minimum was measured, and since when it is measured.
+    measuring: Option<(f64, f64)>,
+    minimum: f64,
+    next_measurement: f64,
+    next_update: f64,
+    updates_at_minimum: u32,
+    times: Vec<f64>,
+    random: Random,
+}
+
+impl Envoy {
+    /// Creates the rule with its documented defaults. It begins with a measurement.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            limit: PINNED,
+            measuring: Some((INITIAL, 0.0)),
+            minimum: 0.0,
+            next_measurement: 0.0,
+            next_update: 0.0,
+            updates_at_minimum: 0,
+            times: Vec::new(),
+            random: Random::new(seed),
+        }
+    }
+
+    fn median(&mut self) -> f64 {
+        let middle = self.times.len() / 2;
+        let (_, median, _) = self.times.select_nth_unstable_by(middle, f64::total_cmp);
+        *median
+    }
+
+    fn measure(&mut self, now: f64) {
+        self.measuring = Some((self.limit, now));
+        self.limit = PINNED;
+        self.updates_at_minimum = 0;
+        self.times.clear();
+    }
+}
+
+impl Rule for Envoy {
+    fn limit(&self) -> f64 {
+        self.limit
+    }
+
+    fn sample(&mut self, now: f64, call: &Finished, _in_flight: u32) {
+        if call.outcome == Outcome::Dropped {
+            return;
+        }
+        if let Some((before, since)) = self.measuring {
+            // A call that started at the limit of before says nothing of the minimum.
+            if now - call.latency < since {
+                return;
+            }
+            self.times.push(call.latency);
+            if self.times.len() >= 50 {
+                self.minimum = self.median();
+                self.times.clear();
+                self.limit = before;
+                self.measuring = None;
+                self.next_measurement = now + INTERVAL * (1.0 + 0.15 * self.random.uniform());
+                self.next_update = now + UPDATE;
+            }
+            return;
+        }
+        self.times.push(call.latency);
+        if now < self.next_update {
+            return;
+        }
+        self.next_update = now + UPDATE;
+        let gradient = (self.minimum * 1.25 / self.median()).clamp(0.5, 2.0);
+        let scaled = self.limit * gradient;
+        self.limit = (scaled + scaled.sqrt()).floor().clamp(PINNED, MAXIMUM);
+        self.times.clear();
+        self.updates_at_minimum = if self.limit <= PINNED { self.updates_at_minimum + 1 } else { 0 };
+        if now >= self.next_measurement || self.updates_at_minimum >= 5 {
+            self.measure(now);
+        }
+    }
+}

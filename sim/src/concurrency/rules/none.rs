@@ -1,0 +1,18 @@
+//! No limit.
+
+use crate::concurrency::limit::{Finished, Rule};
+
+/// What the memory of a server holds.
+const MEMORY: f64 = 1_000_000.0;
+
+/// Admits every call that the server has memory for.
+#[derive(Clone, Copy, Debug)]
+pub struct NoLimit;
+
+impl Rule for NoLimit {
+    fn limit(&self) -> f64 {
+        MEMORY
+    }
+
+    fn sample(&mut self, _now: f64, _call: &Finished, _in_flight: u32) {}
+}

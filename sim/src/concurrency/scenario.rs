@@ -1,0 +1,183 @@
+//! What happens to a server: who calls it, and how its power changes.
+
+use super::server::{Discipline, Power};
+use super::service_time::ServiceTime;
+
+/// A server and its clients, for a while.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name in the tables.
+    pub name: &'static str,
+    /// How the server shares itself.
+    pub discipline: Discipline,
+    /// Its workers or cores, or the calls at its knee.
+    pub size: f64,
+    /// Its service times.
+    pub service: ServiceTime,
+    /// Who calls.
+    pub demand: Demand,
+    /// What becomes of the server.
+    pub trouble: Trouble,
+    /// How long it lasts, in seconds.
+    pub length: f64,
+}
+
+/// Who calls the server.
+#[derive(Clone, Copy, Debug)]
+pub enum Demand {
+    /// Independent calls, by chance, whatever became of the calls before.
+    Open(Load),
+    /// So many clients, each of which thinks after each answer or refusal, and calls again.
+    Closed {
+        /// The number of clients.
+        clients: u32,
+        /// The mean time of thought, in seconds; exponential.
+        think: f64,
+    },
+    /// Independent calls whose clients stop waiting and try again.
+    Impatient(Load, Patience),
+}
+
+/// How a client gives up.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// How long a client waits for an answer, in seconds. The server goes on all the same.
+    pub timeout: f64,
+    /// How often it tries again after a timeout or a refusal, 0.1 s later.
+    pub retries: u8,
+}
+
+/// Calls a second as a multiple of the server's capacity at the start.
+#[derive(Clone, Copy, Debug)]
+pub enum Load {
+    /// The same multiple all the time.
+    Steady(f64),
+    /// From the one to the other in a straight line.
+    Ramp(f64, f64),
+    /// One after the other, each for as long.
+    Steps([f64; 5]),
+}
+
+impl Load {
+    /// Returns the multiple once `part` of the scenario has passed.
+    #[must_use]
+    pub fn at(self, part: f64) -> f64 {
+        match self {
+            Self::Steady(load) => load,
+            Self::Ramp(from, to) => from + (to - from) * part,
+            Self::Steps(steps) => steps[((part * 5.0) as usize).min(4)],
+        }
+    }
+}
+
+/// What becomes of the server, beginning at half of the scenario.
+#[derive(Clone, Copy, Debug)]
+pub enum Trouble {
+    /// Nothing.
+    None,
+    /// For a minute it has the power of `size` and `speed` times what it was.
+    Minute(f64, f64),
+    /// From then on it has so many times the speed: a release that is slower for good.
+    Slower(f64),
+    /// A pause of the first length every so many seconds, all the time.
+    Pauses(f64, f64),
+}
+
+/// A change of the server's power.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// When, in seconds.
+    pub at: f64,
+    /// What it can do from then on.
+    pub power: Power,
+}
+
+impl Scenario {
+    /// Creates a scenario of 30 minutes without trouble.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        discipline: Discipline,
+        size: f64,
+        service: ServiceTime,
+        demand: Demand,
+    ) -> Self {
+        Self { name, discipline, size, service, demand, trouble: Trouble::None, length: 1800.0 }
+    }
+
+    /// Sets what becomes of the server.
+    #[must_use]
+    pub const fn trouble(self, trouble: Trouble) -> Self {
+        Self { trouble, ..self }
+    }
+
+    /// Sets how long the scenario lasts.
+    #[must_use]
+    pub const fn seconds(self, length: f64) -> Self {
+        Self { length, ..self }
+    }
+
+    /// The seconds at the start that do not count.
+    #[must_use]
+    pub fn warm_up(&self) -> f64 {
+        (self.length / 5.0).min(120.0)
+    }
+
+    /// Completions a second that the server can do, with the power of the start.
+    #[must_use]
+    pub fn capacity(&self) -> f64 {
+        self.size / self.service.mean
+    }
+
+    /// Calls a second that clients want to make.
+    #[must_use]
+    pub fn offered(&self, now: f64) -> f64 {
+        match self.demand {
+            Demand::Open(load) | Demand::Impatient(load, _) => load.at(now / self.length) * self.capacity(),
+            Demand::Closed { clients, think } => f64::from(clients) / (think + self.service.mean),
+        }
+    }
+
+    /// The changes of the server's power, the first at 0.
+    #[must_use]
+    pub fn changes(&self) -> Vec<Change> {
+        let change =
+            |at, size: f64, speed| Change { at, power: Power { size: (self.size * size).round().max(1.0), speed } };
+        let (normal, half) = (change(0.0, 1.0, 1.0), self.length / 2.0);
+        match self.trouble {
+            Trouble::None => vec![normal],
+            Trouble::Minute(size, speed) => {
+                vec![normal, change(half, size, speed), change(half + 60.0, 1.0, 1.0)]
+            }
+            Trouble::Slower(speed) => vec![normal, change(half, 1.0, speed)],
+            Trouble::Pauses(length, every) => {
+                let mut changes = vec![normal];
+                for pause in 1..(self.length / every) as u32 {
+                    let at = f64::from(pause) * every;
+                    changes.extend([change(at, 1.0, 0.0), change(at + length, 1.0, 1.0)]);
+                }
+                changes
+            }
+        }
+    }
+
+    /// When the trouble begins, and when the server has the power that it keeps, if there is such a trouble.
+    #[must_use]
+    pub fn disturbance(&self) -> Option<(f64, f64)> {
+        let half = self.length / 2.0;
+        match self.trouble {
+            Trouble::None | Trouble::Pauses(..) => None,
+            Trouble::Minute(..) => Some((half, half + 60.0)),
+            Trouble::Slower(_) => Some((half, half)),
+        }
+    }
+
+    /// The service time beside that of the start, once all changes have happened.
+    #[must_use]
+    pub fn stretch(&self, now: f64) -> f64 {
+        match self.trouble {
+            Trouble::Slower(speed) if now >= self.length / 2.0 => 1.0 / speed,
+            _ => 1.0,
+        }
+    }
+}
