@@ -4,6 +4,7 @@ use damper::throttle::{AdaptiveThrottle, MultiplierError, ThrottleError, Throttl
 use damper::{Clock, ManualClock, Verdict};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -173,6 +174,34 @@ fn call_is_sent_whenever_none_was_for_a_second() {
     client.run(seconds(60), 0);
     let calls = client.run(seconds(100), 0);
     assert!((95..=110).contains(&calls.sent), "{calls:?}");
+}
+
+/// A clock that a test sets, also back.
+struct SetClock(AtomicU64);
+
+impl Clock for SetClock {
+    fn now(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000_000
+    }
+}
+
+/// A thread that has read the clock just before another one sent a call finds that call in the future.
+#[test]
+fn reading_a_little_behind_the_last_call_that_was_sent_is_no_second_without_one() {
+    let clock = SetClock(AtomicU64::new(0));
+    let throttle = AdaptiveThrottle::with_clock(&clock, 1);
+    for _ in 0..10 {
+        throttle.try_acquire().unwrap().rejected();
+    }
+    clock.0.store(2_000_000, Relaxed);
+    throttle.try_acquire().unwrap().rejected();
+    clock.0.store(1_999_999, Relaxed);
+    let sent = (0..100).filter(|_| throttle.try_acquire().is_ok()).count();
+    assert!(sent <= 5, "{sent} of 100 where one is drawn");
 }
 
 #[test]

@@ -43,7 +43,6 @@ impl Field {
 
     /// How far `one` is ahead of `other`, both as far as the field has them: they wrap, so only nearby ones can be
     /// compared.
-    #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) const fn ahead(self, one: u64, other: u64) -> i64 {
         signed(one.wrapping_sub(other), self.bits)

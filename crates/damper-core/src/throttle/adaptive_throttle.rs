@@ -14,6 +14,9 @@ use core::fmt;
 /// A call is sent after so many microseconds in which none was.
 const PROBE_INTERVAL: u64 = 1_000_000;
 
+/// The most by which another thread's clock is ahead, in microseconds: an hour. More than that is a clock that stepped back.
+const FURTHEST_AHEAD: u64 = 3_600_000_000;
+
 /// Holds calls back that an overloaded service would reject, after the adaptive throttling of Google's SRE book.
 ///
 /// A client counts its calls of the last 30 s that have ended, those that it refused itself included, and refuses a call at
@@ -31,7 +34,7 @@ const PROBE_INTERVAL: u64 = 1_000_000;
 /// - A call is sent whenever none was for a second, and 1 % always is. So it finds out about a recovery.
 ///
 /// A breaker refuses all calls for a time that was set; a throttle refuses as many as the service rejects, which fits a
-/// service that is overloaded but not gone. A rejection is what more calls make worse: 429, 503, a timeout, no connection.
+/// service that is overloaded but not gone. Count as rejected what overload causes: 429, 503, a timeout, no connection.
 ///
 /// Put it in a `static` or an `Arc`, one for each service. Nothing locks or allocates. Calls in flight are not counted
 /// yet, so put a timeout on calls: a service that never answers looks healthy until they end.
@@ -108,7 +111,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
 
     /// Sets how many calls may be made for each that the service accepts, rounded to thousandths; 1.0 to 10.0. Default: 2.0.
     ///
-    /// A smaller one spares the service, and refuses more calls in vain.
+    /// A smaller one spares the service, and refuses more calls that would have succeeded.
     ///
     /// # Errors
     ///
@@ -273,8 +276,9 @@ impl<C: Clock> AdaptiveThrottle<C> {
             self.sent.store(now, Ordering::Relaxed);
             return true;
         }
-        // Of the calls that find the second over one is sent.
-        now.wrapping_sub(sent) >= PROBE_INTERVAL
+        // One of the threads that see the interval over sends a probe. The clock of another may be a little ahead of this one's.
+        let since = now.wrapping_sub(sent);
+        (PROBE_INTERVAL..u64::MAX - FURTHEST_AHEAD).contains(&since)
             && self.sent.compare_exchange(sent, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A call is counted in the bucket of the moment at which it began, when it is refused or has ended. Calls in flight are
 //! not counted: counted from their beginning, a client that starts at 500 calls a second refused nine of ten at first,
-//! for want of answers.
+//! because no call had ended.
 //!
 //! ```text
 //!  63 51 50     34 33      17 16       0
@@ -62,7 +62,7 @@ impl BucketNumber {
     }
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallOutcome {
     /// The throttle did not send it.

@@ -9,7 +9,7 @@ use crate::sync::Field;
 /// Shares are counted in ten-thousandths.
 pub(super) const WHOLE: u64 = 10_000;
 
-/// Of 100 calls one is always sent.
+/// The smallest share that is sent: 1 %.
 const LEAST_SENT: u64 = WHOLE / 100;
 
 /// The fewest calls by which the formula judges.
@@ -29,7 +29,7 @@ const SENT: Field = SINCE.then(14);
 const KIND: Field = SENT.then(2);
 const _: () = assert!(KIND.end() == u64::BITS, "fields must tile the word");
 
-/// What decides on the share.
+/// The rule in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The formula.
@@ -88,9 +88,14 @@ impl Phase {
         match self {
             Self::Outage => WHOLE - LEAST_SENT,
             Self::Recovery { sent, since } => {
-                let elapsed = (now & SINCE.max()).wrapping_sub(since) & SINCE.max();
+                // Another thread's clock may be a little ahead. More than that is a clock that has stepped back.
+                let elapsed = match SINCE.ahead(now, since) {
+                    elapsed if elapsed >= 0 => elapsed as u64,
+                    behind if behind > -(DOUBLING as i64) => 0,
+                    _ => return 0,
+                };
                 let doublings = elapsed / DOUBLING;
-                // From 1 % it takes seven; a clock that has stepped back gives a great number.
+                // From 1 % it takes seven.
                 if doublings >= 14 {
                     return 0;
                 }
@@ -149,7 +154,8 @@ mod tests {
         let phase = Phase::Outage.after(&accepted, 2_000, 5 * SECOND);
         assert_eq!(phase, Phase::Recovery { sent: 100, since: 5 * SECOND });
         let refused = |halves: u64| phase.refused(&accepted, 2_000, (10 + halves) * SECOND / 2);
-        assert_eq!([0, 2, 3, 4, 12, 14, 1 << 30].map(refused), [9_900, 9_800, 9_700, 9_600, 3_600, 0, 0]);
+        assert_eq!([0, 2, 3, 4, 12, 14, 1 << 24].map(refused), [9_900, 9_800, 9_700, 9_600, 3_600, 0, 0]);
+        assert_eq!(phase.refused(&accepted, 2_000, 5 * SECOND - 1), 9_900, "a clock that is a little behind");
         assert_eq!(phase.after(&sums(10_000, 13, 13, 11), 2_000, 6 * SECOND), Phase::Formula, "it relapses");
     }
 }
