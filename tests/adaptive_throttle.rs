@@ -1,4 +1,5 @@
 //! The adaptive throttle: what it refuses in outages, recoveries and ordinary traffic, and a slow model of it.
+#![cfg(feature = "alloc")]
 
 use damper::throttle::{AdaptiveThrottle, MultiplierError, ThrottleError, Throttled};
 use damper::{Clock, ManualClock, Verdict};
