@@ -50,6 +50,7 @@ pub use host_budgets::HostBudgets;
 pub use http_retries::{Buffered, Cloned, HttpRetries};
 pub use idempotent::Idempotent;
 pub use layer::RetryLayer;
+pub(crate) use protocol::deadline_of;
 pub use protocol::{GiveUp, RetryProtocol};
 pub use replayable_body::ReplayableBody;
 pub use service::Retrying;
