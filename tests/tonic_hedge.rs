@@ -219,9 +219,8 @@ async fn fast_call_is_made_once() {
 async fn server_gets_few_extra_requests() {
     const CALLERS: usize = 20;
     const CALLS: usize = 100;
-    let server = Scripted::new(|number| {
-        Reply::After(if number % 100 == 50 { 500 * MILLISECOND } else { 5 * MILLISECOND })
-    });
+    let server =
+        Scripted::new(|number| Reply::After(if number % 100 == 50 { 500 * MILLISECOND } else { 5 * MILLISECOND }));
     let hedge = Arc::new(Hedge::new(HedgeConfig::DEFAULT));
     let layer = HedgeLayer::new(Arc::clone(&hedge)).protocol(GrpcRetries::new());
     let client = EchoClient::new(layer.layer(channel(server.serve())));
@@ -325,9 +324,8 @@ where
 }
 
 fn previous_attempts(log: &Mutex<Vec<(u128, HeaderMap)>>) -> Vec<(u128, Option<String>)> {
-    let text = |headers: &HeaderMap| {
-        headers.get("grpc-previous-rpc-attempts").map(|value| value.to_str().unwrap().to_owned())
-    };
+    let text =
+        |headers: &HeaderMap| headers.get("grpc-previous-rpc-attempts").map(|value| value.to_str().unwrap().to_owned());
     log.lock().unwrap().iter().map(|(at, headers)| (*at, text(headers))).collect()
 }
 
@@ -349,10 +347,7 @@ async fn hedges_inside_of_a_retry_count_on_from_its_attempts() {
     assert_eq!(response.headers()["grpc-status"], "14");
     let text = |previous: &str| Some(previous.to_owned());
     // The first pair ends after 60 ms.
-    assert_eq!(
-        previous_attempts(&log),
-        [(0, None), (10, text("1")), (160, text("1")), (170, text("2"))]
-    );
+    assert_eq!(previous_attempts(&log), [(0, None), (10, text("1")), (160, text("1")), (170, text("2"))]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -113,7 +113,9 @@ where
     }
 }
 
-impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep> fmt::Debug for HedgingFuture<S, Q, C, B, P, Z> {
+impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep> fmt::Debug
+    for HedgingFuture<S, Q, C, B, P, Z>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_hedged = matches!(self.call, Call::Hedged { .. });
         f.debug_struct("HedgingFuture").field("is_hedged", &is_hedged).finish_non_exhaustive()
