@@ -78,6 +78,7 @@ impl TransientFailures {
     /// # let _ = layer;
     /// ```
     #[must_use]
+    #[expect(clippy::borrowed_box, reason = "the error of a service is the box")]
     pub fn judge_boxed(response: Result<&ResponseHead<'_>, &Box<dyn Error + Send + Sync>>) -> Option<Failure> {
         Self::judge(response.map_err(|error| &**error as _))
     }
