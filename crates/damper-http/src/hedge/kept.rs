@@ -17,6 +17,7 @@ pub(super) struct Kept<K, C> {
 
 impl<K: ReplayableBody, C: Clock + Clone + Send + Sync + 'static> Kept<K, C> {
     /// Returns the first attempt's request, and what is kept of it; `None` if it must be sent once.
+    #[inline]
     pub(super) fn begin<Q, P>(protocol: &P, clock: &C, request: Request<Q>) -> (Request<P::Body>, Option<Self>)
     where
         P: RetryProtocol<Q, Kept = K>,
@@ -45,6 +46,7 @@ impl<K: ReplayableBody, C: Clock + Clone + Send + Sync + 'static> Kept<K, C> {
     }
 
     /// Returns which failure an outcome is; `None` for the response that the caller gets.
+    #[inline]
     pub(super) fn judge<P, R, E>(&mut self, protocol: &P, outcome: &Result<Response<R>, E>) -> Option<Failure>
     where
         P: ClassifyFailure<E>,
@@ -60,6 +62,7 @@ impl<K: ReplayableBody, C: Clock + Clone + Send + Sync + 'static> Kept<K, C> {
 }
 
 /// Makes a request of the service out of one that was kept.
+#[inline]
 fn prepare<Q, P, C: Clock>(
     protocol: &P,
     mut request: Request<P::Kept>,

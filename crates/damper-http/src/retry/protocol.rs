@@ -98,16 +98,19 @@ pub trait RetryProtocol<Q> {
     fn send(&self, body: Self::Kept) -> Self::Body;
 
     /// Returns the time that the request itself allows for the whole call. Default: none.
+    #[inline]
     fn timeout(&self, _head: &Head<'_>) -> Option<Duration> {
         None
     }
 
     /// Sets the headers of an attempt: after so many attempts of this layer that a server may have processed, and with so much
     /// time left, if there is a deadline. Default: leaves them as they are.
+    #[inline]
     fn prepare(&self, _headers: &mut HeaderMap, _previous_attempts: u32, _time_left: Option<Duration>) {}
 }
 
 /// Returns the earlier deadline of those that a request has in its extensions and by its protocol.
+#[inline]
 pub(crate) fn deadline_of<Q, P, C>(protocol: &P, head: &Head<'_>, clock: &C) -> Option<Deadline<C>>
 where
     P: RetryProtocol<Q>,
