@@ -183,7 +183,7 @@ where
 }
 
 /// Returns a request that is the same; `None` if its body is a stream.
-pub(crate) fn copy<K: ReplayableBody>(request: &Request<K>) -> Option<Request<K>> {
+fn copy<K: ReplayableBody>(request: &Request<K>) -> Option<Request<K>> {
     request.body().try_clone().map(|body| with_body(request, body))
 }
 

@@ -38,7 +38,6 @@ pub(crate) mod unprocessed;
 
 pub use budgets::Budgets;
 pub use buffered_body::BufferedBody;
-pub(crate) use call::copy;
 pub(crate) use callee::Callee;
 #[cfg(feature = "hyper")]
 pub(crate) use callee::HyperService;
