@@ -243,7 +243,7 @@ async fn server_gets_few_extra_requests() {
 #[tokio::test]
 async fn negative_pushback_stops_hedges() {
     let server = Scripted::of([Reply::Fail(declined())]);
-    let mut client = EchoClient::new(layer(MILLISECOND, 5).layer(channel(server.serve())));
+    let mut client = EchoClient::new(layer(LONG, 5).layer(channel(server.serve())));
     assert_eq!(client.unary(message("")).await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(server.attempts(), 1);
 
