@@ -7,18 +7,18 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{
-    CircuitBreakerLayer, ClientDeadlineLayer, ResponseHead, RetryLayer, TimeoutUnit, TransientFailures,
-};
+use damper::http::{CircuitBreakerLayer, ClientDeadlineLayer, RetryLayer, TimeoutUnit, TransientFailures};
 use damper::retry::{GaveUp, Jitter};
-use damper::{Backoff, BreakerConfig, CircuitBreaker, CircuitOpen, DeadlineExceeded, Retry, RetryError, State};
+use damper::{
+    Backoff, BreakerConfig, CallError, CircuitBreaker, CircuitOpen, DeadlineExceeded, Retry, RetryError, State,
+};
 use futures_util::{StreamExt, stream};
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, StreamBody};
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
 use std::convert::Infallible;
 use std::error::Error;
@@ -93,14 +93,11 @@ async fn retried_call_and_its_body_share_one_deadline() {
 #[tokio::test]
 async fn each_attempt_sends_what_is_left() {
     let (server, timeouts) = stalling_after(2).await;
-    let retrying = RetryLayer::new(retry(3, WAIT)).when(|response: Result<&ResponseHead, &BoxError>| {
-        TransientFailures::judge(response.map_err(|error| &**error as &(dyn Error + 'static)))
-    });
     let mut client = ServiceBuilder::new()
         .layer(ClientDeadlineLayer::new(DEADLINE))
         // Boxed errors are no `Error`s, and so is a `RetryError` of them.
-        .map_err(|error: RetryError<BoxError>| error.into_error().unwrap())
-        .layer(retrying)
+        .map_err(RetryError::into_boxed)
+        .layer(RetryLayer::new(retry(3, WAIT)).when(TransientFailures::judge_boxed))
         .layer(ClientDeadlineLayer::propagating().header(TIMEOUT, TimeoutUnit::Milliseconds))
         .service(transport());
     client.ready().await.unwrap().call(request(server)).await.unwrap();
@@ -108,6 +105,41 @@ async fn each_attempt_sends_what_is_left() {
     let wait = WAIT.as_millis() as u64;
     assert_eq!(timeouts.len(), 3);
     assert!(timeouts.windows(2).all(|pair| pair[0] >= pair[1] + wait), "{timeouts:?}");
+}
+
+/// The caller's error says how the call was given up, and has the transport's error in its chain.
+#[tokio::test]
+async fn errors_in_boxes_keep_what_the_retry_says() {
+    let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let mut client = ServiceBuilder::new()
+        .layer(ClientDeadlineLayer::new(DEADLINE))
+        .map_err(RetryError::into_boxed)
+        .layer(RetryLayer::new(retry(3, Duration::from_millis(1))).when(TransientFailures::judge_boxed))
+        .map_err(BoxError::from)
+        .service(transport());
+    let error = client.ready().await.unwrap().call(request(dead)).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("gave up after 3 attempts in ") && text.ends_with(": no attempts left"), "{text}");
+    let transports = error.source().and_then(|source| source.downcast_ref::<legacy::Error>());
+    assert!(transports.is_some_and(legacy::Error::is_connect));
+}
+
+/// A refusal is found through the boxes, and is not tried again.
+#[tokio::test]
+async fn refusals_in_boxes_are_found_and_not_retried() {
+    let upstream = Upstream::start().await;
+    let breaker = Arc::new(CircuitBreaker::default());
+    breaker.force_open();
+    let mut client = ServiceBuilder::new()
+        .map_err(RetryError::into_boxed)
+        .layer(RetryLayer::new(retry(3, DEADLINE)).when(TransientFailures::judge_boxed))
+        .map_err(CallError::into_boxed)
+        .layer(CircuitBreakerLayer::new(breaker))
+        .service(transport());
+    let error: BoxError = client.ready().await.unwrap().call(upstream.request()).await.unwrap_err();
+    assert_eq!(upstream.hits(), 0);
+    assert!(CircuitOpen::find_in(&*error).is_some());
+    assert!(error.to_string().starts_with("gave up after 1 attempt in "), "{error}");
 }
 
 /// No attempt starts whose wait would pass the deadline: the caller gets the last response at once.

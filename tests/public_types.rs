@@ -281,8 +281,8 @@ fn types_of_http_have_the_traits_users_expect() {
         TransientFailures: key defaulted,
         HostBudgets: shared cloned,
         // hedges
-        HedgeLayer<Monotonic, Unlimited, TransientFailures, TokioSleep>: shared cloned,
-        Hedging<Service, Monotonic, Unlimited, TransientFailures, TokioSleep>: shared cloned,
+        HedgeLayer<Monotonic, Unlimited, HttpRetries, TokioSleep>: shared cloned,
+        Hedging<Service, Monotonic, Unlimited, HttpRetries, TokioSleep>: shared cloned,
         // requests and responses
         Head<'static>: shared cloned,
         ResponseHead<'static>: shared cloned,

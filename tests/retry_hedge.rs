@@ -120,15 +120,14 @@ async fn nothing_is_hedged_before_enough_calls_were_seen() {
 async fn first_success_wins_and_drops_the_others() {
     let hedge = hedge(fixed(10 * MILLISECOND, 3));
     let began = Instant::now();
-    let winner = hedge
-        .run(|attempt| async move {
-            if attempt < 3 {
-                pending::<()>().await;
-            }
-            sleep(5 * MILLISECOND).await;
-            Ok::<_, io::Error>(attempt)
-        })
-        .await;
+    let call = hedge.run(|attempt| async move {
+        if attempt < 3 {
+            pending::<()>().await;
+        }
+        sleep(5 * MILLISECOND).await;
+        Ok::<_, io::Error>(attempt)
+    });
+    let winner = tokio::time::timeout(Duration::from_secs(60), call).await.expect("the third attempt answers");
     assert_eq!((winner.expect("the third"), began.elapsed()), (3, 25 * MILLISECOND));
 }
 
@@ -183,6 +182,26 @@ async fn refused_hedge_leaves_the_first_attempt_alone() {
         })
         .await;
     assert_eq!((first.expect("the first"), began.elapsed()), (1, 50 * MILLISECOND));
+}
+
+/// Unlike an error, which may be a refusal by a limit on this side.
+#[tokio::test(start_paused = true)]
+async fn fatal_outcome_of_a_hedge_ends_the_call_if_it_is_no_error() {
+    let hedge = hedge(fixed(MILLISECOND, 5)).when(|result: &io::Result<u32>| match result {
+        Ok(200) => None,
+        _ => Some(Failure::FATAL),
+    });
+    for (of_hedge, expected, millis) in [(Ok(500), 500, 1), (Err(io::ErrorKind::Other), 200, 50)] {
+        let began = Instant::now();
+        let call = hedge.run(|attempt| async move {
+            if attempt == 1 {
+                sleep(50 * MILLISECOND).await;
+                return Ok(200);
+            }
+            of_hedge.map_err(io::Error::from)
+        });
+        assert_eq!((call.await.unwrap(), began.elapsed()), (expected, millis * MILLISECOND));
+    }
 }
 
 /// Over its limit, or asking for a wait: the server gets no other attempt.

@@ -46,21 +46,74 @@
 //! # In which order
 //!
 //! ```text
-//! call ─▶ deadline ─▶ breaker ─▶ retry ─▶ hedge ─▶ limit ─▶ timeout of one attempt ─▶ server
+//! call ─▶ deadline ─▶ breaker ─▶ retry (budget) ─▶ hedge ─▶ throttle ─▶ client limit ─▶ bulkhead ─▶ attempt timeout ─▶ transport
 //! ```
 //!
 //! - **The deadline is outermost**, because it is the caller's: attempts and waits share what is left of it.
 //! - **The breaker is outside of the retry.** A call that used up its attempts is one failure, and an open breaker ends a call
 //!   without a single backoff. Inside it would count every attempt, and trip on a call or two.
-//! - **The limit is inside**, so that it sees what the server sees: every attempt.
+//! - **The hedge is inside of the retry**, so that it measures attempts and no backoff.
+//! - **The limits are inside**, so that they see what the server sees: every attempt. The throttle counts what the server
+//!   rejects, the client limit has your share of the server's rate, the bulkhead the calls that may be in flight.
 //! - **A refusal of your own is never tried again**: an open circuit, a limit, a deadline. They are found in the chain of an
 //!   error's sources, by [`AnyError::judge`](crate::retry::AnyError::judge).
-//!
 //! - **A deadline that was too short is not the server's fault.** `http::CircuitBreakerLayer::min_budget` sets the time that a
 //!   call has to be given before a 504 counts against the server.
 //!
-//! For `http::Request` the layers are `http::{ClientDeadlineLayer, CircuitBreakerLayer, RetryLayer}` and `tower::LimitLayer`; the
-//! example `reqwest_client` has all of them. For requests of any other type there are `tower::{BreakerLayer, LimitLayer}`.
+//! | place | for HTTP and gRPC | for any other request |
+//! |---|---|---|
+//! | deadline | `http::ClientDeadlineLayer::new`, or a [`Deadline`](crate::Deadline) in the request's extensions | [`Retry::deadline`](crate::Retry::deadline) |
+//! | breaker | `http::CircuitBreakerLayer`, for gRPC with the completion `tonic::AtTrailers` | `tower::BreakerLayer` |
+//! | retry (budget) | `http::RetryLayer`, for gRPC with the protocol `tonic::GrpcRetries` | [`Retry::run`](crate::Retry::run) |
+//! | hedge | `http::HedgeLayer`, with the same protocol | [`Hedge::run`](crate::retry::Hedge::run) |
+//! | throttle | no layer: [`AdaptiveThrottle::run`](crate::throttle::AdaptiveThrottle::run) in a service of your own | the same |
+//! | client limit | `tower::LimitLayer`. Its refusal is an error; the 429 of `http::RateLimitLayer` looks like the server's and would be tried again | `tower::LimitLayer` |
+//! | bulkhead | no layer: a service of your own holds a permit of a `Bulkhead` while it calls | the same |
+//! | attempt timeout | tower's `TimeoutLayer`. Its error is tried again; that of a `ClientDeadlineLayer` is not, because it ends the call | the same |
+//!
+//! A second layer of deadlines without a time of its own, below the retry, tells the server at each attempt what is left.
+//! A gRPC client needs none: `tonic::GrpcRetries` does that.
+//!
+#![cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
+#![cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
+//! use damper::http::{CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, TimeoutUnit, TransientFailures};
+//! use damper::retry::{Hedge, HedgeConfig};
+//! use damper::tower::{LimitLayer, LimitedError};
+//! use damper::{BreakerConfig, CallError, Quota, RateLimiter, Retry, RetryBudget, RetryError};
+//! use http::HeaderName;
+//! use http_body_util::Empty;
+//! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+//! use std::time::Duration;
+//! use tower::{Service, ServiceBuilder, ServiceExt, timeout::TimeoutLayer};
+//!
+//! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // of retries and hedges
+//! static LIMIT: RateLimiter = RateLimiter::new(Quota::per_second(100));
+//! const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! let hedge = Hedge::new(HedgeConfig::DEFAULT).budget(&BUDGET);
+//! let mut client = ServiceBuilder::new()
+//!     .layer(ClientDeadlineLayer::new(Duration::from_secs(2)))
+//!     .map_err(CallError::into_boxed)
+//!     .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()))
+//!     .map_err(RetryError::into_boxed)
+//!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)).when(TransientFailures::judge_boxed))
+//!     .layer(HedgeLayer::new(hedge).when(TransientFailures::judge_boxed))
+//!     .layer(ClientDeadlineLayer::propagating().header(TIMEOUT, TimeoutUnit::Milliseconds))
+//!     .map_err(LimitedError::into_boxed)
+//!     .layer(LimitLayer::new(&LIMIT).waiting(Duration::from_secs(1)))
+//!     .layer(TimeoutLayer::new(Duration::from_millis(500)))
+//!     .service(Client::builder(TokioExecutor::new()).build_http());
+//!
+//! let request = http::Request::get("http://localhost/").body(Empty::<bytes::Bytes>::new())?;
+//! let response = client.ready().await?.call(request).await?;
+//! println!("{}", response.status());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A timeout puts errors into boxes, which are no errors themselves. So the layers around it need `into_boxed`, and the classifier
+//! is `TransientFailures::judge_boxed`. Without such a service they need neither: the example `reqwest_client`.
 //!
 //! damper caches neither responses nor failures.
 //!
@@ -95,13 +148,14 @@
 //! # Calls of gRPC
 //!
 //! gRPC has rules of its own. Every call may be repeated, but only where it ended before its response began, with a code that you
-//! name; the server can say when to come back to the millisecond, or not to. `RetryLayer` takes them as its `protocol`:
+//! name; the server can say when to come back to the millisecond, or not to. `RetryLayer` and `HedgeLayer` take them as their
+//! `protocol`:
 //!
 #![cfg_attr(all(feature = "tonic", feature = "tokio"), doc = "```no_run")]
 #![cfg_attr(not(all(feature = "tonic", feature = "tokio")), doc = "```text")]
 //! use damper::Retry;
-//! use damper::http::RetryLayer;
-//! use damper::retry::RetryThrottle;
+//! use damper::http::{HedgeLayer, RetryLayer};
+//! use damper::retry::{Hedge, HedgeConfig, RetryThrottle};
 //! use damper::tonic::GrpcRetries;
 //! use tonic::Code;
 //! use tonic::transport::Channel;
@@ -112,11 +166,15 @@
 //!     Err(_) => panic!("out of range"),
 //! };
 //!
+//! const CODES: GrpcRetries = GrpcRetries::on([Code::Unavailable]);
+//!
 //! # async fn run() {
 //! let channel = ServiceBuilder::new()
-//!     .layer(RetryLayer::new(Retry::new(4).budget(&THROTTLE)).protocol(GrpcRetries::on([Code::Unavailable])))
+//!     .layer(RetryLayer::new(Retry::new(4).budget(&THROTTLE)).protocol(CODES))
+//!     .layer(HedgeLayer::new(Hedge::new(HedgeConfig::DEFAULT).budget(&THROTTLE)).protocol(CODES))
 //!     .service(Channel::from_static("http://greeter.example.com:50051").connect_lazy());
-//! # let _ = channel; // GreeterClient::new(channel)
+//! # fn is_client<T: tonic::client::GrpcService<tonic::body::Body>>(_: T) {}
+//! # is_client(channel); // GreeterClient::new(channel)
 //! # }
 //! ```
 //!
@@ -131,7 +189,7 @@
 //! calls at 1 s and the others at 10 ms, one call in a thousand takes longer than 21 ms, for 1 % more requests (`tests/retry_hedge.rs`). Only calls
 //! that may be made twice can be hedged.
 //!
-//! For an HTTP client there is a layer, `HedgeLayer`. Use it where the tail of the latency matters to your callers and the slow
+//! For HTTP and gRPC clients there is a layer, `HedgeLayer`. Use it where the tail of the latency matters to your callers and the slow
 //! calls are scattered: one server among many that pauses, a lost packet, a cold cache. Where a server is slow for all, a second
 //! request helps nobody; there the bound on extra requests (2 %, and 10) holds, and a deadline or a breaker is the remedy.
 //!
@@ -140,7 +198,7 @@
 //! | one hedge | for each kind of call: reads that take 5 ms hide in the same histogram how slow searches are |
 //! | its place | inside of the retry, outside of the limit: it measures attempts, and its requests count in the limit |
 //! | its budget | that of the retry around it |
-//! | requests | idempotent ones with a body that can be sent again; all others pass |
+//! | requests | of HTTP, idempotent ones with a body that can be sent again; all others pass. Of gRPC, all: `.protocol(GrpcRetries::on([Code::Unavailable]))`, where each attempt sends what is left of `grpc-timeout`, and a code that may not be repeated ends the call |
 //! | what the server has to bear | the loser's work until it notices the closed connection or the reset stream |
 //!
 #![cfg_attr(all(feature = "tower", feature = "tokio"), doc = "```")]

@@ -26,7 +26,8 @@ const PREVIOUS_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-previous-rpc
 const BUFFER: usize = 64 * 1024;
 
 /// The retries of gRPC, by the rules of its proposal A6: the [protocol](damper_http::RetryLayer::protocol) of a
-/// [`RetryLayer`](damper_http::RetryLayer) around a `Channel`.
+/// [`RetryLayer`](damper_http::RetryLayer) around a `Channel`, and [that](damper_http::HedgeLayer::protocol) of a
+/// [`HedgeLayer`](damper_http::HedgeLayer).
 ///
 /// | question | answer |
 /// |---|---|
@@ -38,7 +39,7 @@ const BUFFER: usize = 64 * 1024;
 /// | a call that no server processed: no connection could be made, `REFUSED_STREAM`, a `GOAWAY` that came before it | is retried whatever the codes are, and the first such retry takes nothing from the budget. It counts as one of the policy's attempts |
 /// | the deadline | the request's `grpc-timeout`, or a [`Deadline`](damper_core::Deadline) in its extensions. Each attempt sends what is left of it as `grpc-timeout` |
 /// | messages | are kept as they are sent, up to a [limit](Self::buffer); a call that has sent more is not retried |
-/// | headers | `grpc-previous-rpc-attempts`, from the second attempt on that a server may have processed |
+/// | headers | `grpc-previous-rpc-attempts`, from the second attempt on that a server may have processed. It counts on from that of the request |
 ///
 /// `UNAVAILABLE` is the default because gRPC defines it so: "most likely a transient condition, which can be corrected by
 /// retrying with a backoff". With `RESOURCE_EXHAUSTED` among the codes, calls that are over a limit are retried too, with
@@ -248,7 +249,9 @@ where
 
     fn prepare(&self, headers: &mut HeaderMap, previous_attempts: u32, time_left: Option<Duration>) {
         if previous_attempts > 0 {
-            headers.insert(PREVIOUS_ATTEMPTS, previous_attempts.into());
+            // Those of a retry around a hedge, or of the client for which this one calls.
+            let earlier = headers.get(PREVIOUS_ATTEMPTS).and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+            headers.insert(PREVIOUS_ATTEMPTS, previous_attempts.saturating_add(earlier.unwrap_or(0)).into());
         }
         if let Some(time_left) = time_left {
             headers.insert(GRPC_TIMEOUT, wire::grpc_timeout(time_left));

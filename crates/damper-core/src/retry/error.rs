@@ -1,6 +1,10 @@
 //! Why a call was given up.
 
 use crate::time::Human;
+#[cfg(feature = "alloc")]
+use alloc::boxed::Box;
+#[cfg(feature = "alloc")]
+use core::convert::Infallible;
 use core::fmt;
 use core::time::Duration;
 
@@ -100,6 +104,58 @@ impl<E> RetryError<E> {
     #[must_use]
     pub fn into_error(self) -> Option<E> {
         self.error
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<E: Into<Box<dyn core::error::Error + Send + Sync>>> RetryError<E> {
+    /// In a box, for services whose errors are in boxes already, and so are no errors themselves.
+    ///
+    /// It is displayed as this one, and has the same source: the last error, as it is in its box, or the
+    /// [reason](GaveUp).
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::retry::{Failure, Retry};
+    /// use std::error::Error;
+    ///
+    /// fn fetch() -> Result<u32, Box<dyn Error + Send + Sync>> {
+    ///     Err("no number".parse::<u32>().unwrap_err().into())
+    /// }
+    ///
+    /// let retry = Retry::new(1).when(|result: &Result<_, _>| result.is_err().then_some(Failure::TRANSIENT));
+    /// let error = retry.call(|_| fetch()).unwrap_err().into_boxed();
+    /// println!("{error}"); // gave up after 1 attempt in 0 s: no attempts left
+    /// assert!(error.source().is_some_and(|error| error.is::<std::num::ParseIntError>()));
+    /// ```
+    pub fn into_boxed(self) -> Box<dyn core::error::Error + Send + Sync> {
+        let Self { reason, attempts, elapsed, error } = self;
+        Box::new(Boxed { gave_up: RetryError { reason, attempts, elapsed, error: None }, error: error.map(Into::into) })
+    }
+}
+
+/// A [`RetryError`] whose error is in a box, which does not implement `Error`.
+#[cfg(feature = "alloc")]
+#[derive(Debug)]
+struct Boxed {
+    gave_up: RetryError<Infallible>,
+    error: Option<Box<dyn core::error::Error + Send + Sync>>,
+}
+
+#[cfg(feature = "alloc")]
+impl fmt::Display for Boxed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.gave_up.fmt(f)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl core::error::Error for Boxed {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(self.error.as_ref().map_or(&self.gave_up.reason, |error| &**error as _))
     }
 }
 

@@ -1,14 +1,14 @@
 //! A call on its way through its attempts.
 
 use super::attempt::Attempt;
+use super::kept::Kept;
 use super::settings::HedgeSettings;
-use crate::ResponseHead;
-use crate::retry::{Callee, ClassifyFailure, ReplayableBody, copy};
+use crate::retry::{Callee, ClassifyFailure, RetryProtocol};
 use alloc::sync::Arc;
+use core::cell::RefCell;
 use core::fmt;
 use core::pin::Pin;
-use core::task::{Context, Poll};
-use damper_core::deadline::Deadline;
+use core::task::{Context, Poll, ready};
 use damper_core::internal::HedgedCall;
 use damper_core::retry::Budget;
 use damper_core::time::{Clock, Sleep};
@@ -24,12 +24,12 @@ pin_project! {
     ///
     /// Dropped, it drops all attempts in flight. An extra request that the budgets allowed is spent.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct HedgingFuture<S: Callee<Request<Q>>, Q, C: Clock, B: Budget, V, Z: Sleep> {
+    pub struct HedgingFuture<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep> {
         #[pin]
-        call: Call<S, Q, C, B, V, Z>,
+        call: Call<S, Q, C, B, P, Z>,
     }
 
-    impl<S: Callee<Request<Q>>, Q, C: Clock, B: Budget, V, Z: Sleep> PinnedDrop for HedgingFuture<S, Q, C, B, V, Z> {
+    impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep> PinnedDrop for HedgingFuture<S, Q, C, B, P, Z> {
         fn drop(this: Pin<&mut Self>) {
             if let CallReference::Hedged { call, settings, .. } = this.as_ref().project_ref().call.project_ref() {
                 call.abandon(&settings.hedge);
@@ -41,25 +41,27 @@ pin_project! {
 pin_project! {
     #[project = CallProjection]
     #[project_ref = CallReference]
-    enum Call<S: Callee<Request<Q>>, Q, C, B, V, Z: Sleep> {
+    enum Call<S: Callee<Request<P::Body>>, Q, C, B, P: RetryProtocol<Q>, Z: Sleep> {
         // Of a request that is sent once.
         Single { #[pin] response: S::Future },
         Hedged {
             #[pin]
-            call: HedgedCall<S::Future, Attempt<S, Q>, Z::Sleeping, Result<S::Response, S::Error>>,
-            settings: Arc<HedgeSettings<C, B, V, Z>>,
-            // For other attempts: the service, and the request.
+            call: HedgedCall<S::Future, Attempt<S, P::Body>, Z::Sleeping, Result<S::Response, S::Error>>,
+            settings: Arc<HedgeSettings<C, B, P, Z>>,
+            // For other attempts.
             service: S,
-            request: Request<Q>,
+            // None once the call is over, so that a body that is still being sent is kept no longer.
+            kept: Option<Kept<P::Kept, C>>,
         },
     }
 }
 
-impl<S, Q, C, B, V, Z> HedgingFuture<S, Q, C, B, V, Z>
+impl<S, Q, C, B, P, Z> HedgingFuture<S, Q, C, B, P, Z>
 where
-    S: Callee<Request<Q>>,
+    S: Callee<Request<P::Body>>,
     C: Clock,
     B: Budget,
+    P: RetryProtocol<Q>,
     Z: Sleep,
 {
     /// A call that is not hedged.
@@ -69,23 +71,22 @@ where
 
     /// A call whose other attempts are made by `service`.
     pub(super) fn hedged(
-        settings: &Arc<HedgeSettings<C, B, V, Z>>,
+        settings: &Arc<HedgeSettings<C, B, P, Z>>,
         service: S,
-        request: Request<Q>,
+        kept: Kept<P::Kept, C>,
         first: impl FnOnce() -> S::Future,
     ) -> Self {
         let call = HedgedCall::begin(&settings.hedge, first);
-        Self { call: Call::Hedged { call, settings: Arc::clone(settings), service, request } }
+        Self { call: Call::Hedged { call, settings: Arc::clone(settings), service, kept: Some(kept) } }
     }
 }
 
-impl<S, Q, C, B, V, Z, R> Future for HedgingFuture<S, Q, C, B, V, Z>
+impl<S, Q, C, B, P, Z, R> Future for HedgingFuture<S, Q, C, B, P, Z>
 where
-    S: Callee<Request<Q>, Response = Response<R>> + Clone,
-    Q: ReplayableBody,
-    C: Clock + Send + Sync + 'static,
+    S: Callee<Request<P::Body>, Response = Response<R>> + Clone,
+    C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
-    V: ClassifyFailure<S::Error>,
+    P: RetryProtocol<Q> + ClassifyFailure<S::Error>,
     Z: Sleep,
 {
     type Output = Result<Response<R>, S::Error>;
@@ -93,23 +94,28 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().call.project() {
             CallProjection::Single { response } => response.poll(context),
-            CallProjection::Hedged { call, settings, service, request } => {
-                let HedgeSettings { hedge, failures, sleep } = &**settings;
-                let failure = |outcome: &Result<Response<R>, S::Error>| {
-                    failures.failure(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error))
+            CallProjection::Hedged { call, settings, service, kept: for_others } => {
+                // Polled again after it was ready.
+                let Some(kept) = for_others else { return Poll::Pending };
+                let HedgeSettings { hedge, protocol, sleep } = &**settings;
+                let kept = RefCell::new(kept);
+                let failure = |outcome: &_| kept.borrow_mut().judge(protocol, outcome);
+                let may_start = || kept.borrow().may_start();
+                let start = |number| {
+                    let request = kept.borrow().request(protocol, number)?;
+                    Some(Attempt::new(service.clone(), request))
                 };
-                let start = |_| {
-                    let deadline = request.extensions().get::<Deadline<C>>();
-                    let request = if deadline.is_some_and(Deadline::is_expired) { None } else { copy(request) };
-                    request.map(|request| Attempt::new(service.clone(), request))
-                };
-                call.poll(context, hedge, sleep, failure, start)
+                let outcome = ready!(call.poll(context, hedge, sleep, failure, may_start, start));
+                *for_others = None;
+                Poll::Ready(outcome)
             }
         }
     }
 }
 
-impl<S: Callee<Request<Q>>, Q, C: Clock, B: Budget, V, Z: Sleep> fmt::Debug for HedgingFuture<S, Q, C, B, V, Z> {
+impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep> fmt::Debug
+    for HedgingFuture<S, Q, C, B, P, Z>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_hedged = matches!(self.call, Call::Hedged { .. });
         f.debug_struct("HedgingFuture").field("is_hedged", &is_hedged).finish_non_exhaustive()

@@ -3,7 +3,7 @@
 use super::Hedging;
 use super::settings::HedgeSettings;
 use crate::ResponseHead;
-use crate::retry::TransientFailures;
+use crate::retry::HttpRetries;
 use alloc::sync::Arc;
 use core::fmt;
 use damper_core::retry::{Failure, Hedge};
@@ -17,20 +17,24 @@ use damper_core::time::TokioSleep;
 /// | question | answer |
 /// |---|---|
 /// | which requests? | those of idempotent methods, and those that the caller marks as [`Idempotent`](crate::Idempotent), if their body is a [`ReplayableBody`](crate::ReplayableBody). All others are passed on, and do not count |
-/// | when? | once the first attempt takes longer than the [percentile](Hedge::delay) of recent latency. At once after a failure that another attempt may mend: [`TransientFailures`], or [`when`](Self::when) |
+/// | when? | once the first attempt takes longer than the [percentile](Hedge::delay) of recent latency. At once after a failure that another attempt may mend: [`TransientFailures`](crate::TransientFailures), or [`when`](Self::when) |
 /// | how often? | as [`max_extra`](damper_core::retry::HedgeConfigBuilder::max_extra) and the [budget](Hedge::budget) allow: by default 2 % of the calls, and 10 |
 /// | what is a latency? | the time to the head of the response |
 ///
+/// That is HTTP. For another [`protocol`](Self::protocol), such as gRPC, it answers the first two questions.
+///
 /// The first response that is no failure wins, and the other attempts are dropped with their connections and permits. An
-/// attempt that is dropped counts neither for nor against a breaker inside. A hedge that damper refuses, by a limit inside
-/// say, leaves the first attempt alone. The last failure is the call's.
+/// attempt that is dropped counts neither for nor against a breaker inside. A response that the protocol takes for
+/// [fatal](Failure::FATAL) ends the call too, whichever attempt's it is. An error that is fatal ends it only if it is the first
+/// attempt's: a hedge that damper refuses, by a limit inside say, leaves the first attempt alone. The last failure is the call's.
 ///
 /// **Budget.** A hedge is a retry, too. Give [`Hedge::budget`] the budget of the retry around: both then take from it,
 /// and only the retry counts the calls.
 ///
 /// **Deadline.** The layer around it ends the call and drops all attempts: [`RetryLayer`](crate::RetryLayer) at the
 /// [`Deadline`](damper_core::Deadline) in the request's extensions, or [`ClientDeadlineLayer`](crate::ClientDeadlineLayer).
-/// This layer drops nothing by itself. It only begins no hedge after a deadline in the extensions on the hedge's clock.
+/// This layer drops nothing by itself. It only begins no hedge after a deadline in the extensions on the hedge's clock, or
+/// after that of the protocol (gRPC's `grpc-timeout`).
 ///
 /// **Order.** Inside of the retry, so that it measures attempts and no backoff. A limit inside sees every attempt.
 ///
@@ -72,12 +76,12 @@ use damper_core::time::TokioSleep;
 /// # Ok(())
 /// # }
 /// ```
-pub struct HedgeLayer<C, B, V, Z> {
-    settings: Arc<HedgeSettings<C, B, V, Z>>,
+pub struct HedgeLayer<C, B, P, Z> {
+    settings: Arc<HedgeSettings<C, B, P, Z>>,
 }
 
 #[cfg(feature = "tokio")]
-impl<C, B> HedgeLayer<C, B, TransientFailures, TokioSleep> {
+impl<C, B> HedgeLayer<C, B, HttpRetries, TokioSleep> {
     /// Creates a layer with this hedge, which sleeps by tokio's timer.
     ///
     /// Pass a `Hedge`, or an `Arc<Hedge>` to share it with other layers or to watch its [delay](Hedge::delay).
@@ -86,16 +90,16 @@ impl<C, B> HedgeLayer<C, B, TransientFailures, TokioSleep> {
     }
 }
 
-impl<C, B, Z: Sleep> HedgeLayer<C, B, TransientFailures, Z> {
+impl<C, B, Z: Sleep> HedgeLayer<C, B, HttpRetries, Z> {
     /// Creates a layer with this hedge, which sleeps by the timer of any runtime.
     pub fn sleeping_by(hedge: impl Into<Arc<Hedge<C, B>>>, sleep: Z) -> Self {
-        Self { settings: Arc::new(HedgeSettings { hedge: hedge.into(), failures: TransientFailures, sleep }) }
+        Self { settings: Arc::new(HedgeSettings { hedge: hedge.into(), protocol: HttpRetries::new(), sleep }) }
     }
 }
 
-impl<C, B, Z: Clone> HedgeLayer<C, B, TransientFailures, Z> {
+impl<C, B, V, K: Copy, Z: Clone> HedgeLayer<C, B, HttpRetries<V, K>, Z> {
     /// Sets which responses, or errors in their place, do not end the call while another attempt may do better. Default:
-    /// [`TransientFailures`].
+    /// [`TransientFailures`](crate::TransientFailures).
     ///
     /// The closure names the service's error, as that of [`RetryLayer::when`](crate::RetryLayer::when) does. Give both
     /// layers the same.
@@ -115,40 +119,52 @@ impl<C, B, Z: Clone> HedgeLayer<C, B, TransientFailures, Z> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn when<E, F>(self, failures: F) -> HedgeLayer<C, B, F, Z>
+    pub fn when<E, F>(self, failures: F) -> HedgeLayer<C, B, HttpRetries<F, K>, Z>
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Option<Failure>,
     {
+        let protocol = self.settings.protocol.when(failures);
+        self.protocol(protocol)
+    }
+}
+
+impl<C, B, P, Z: Clone> HedgeLayer<C, B, P, Z> {
+    /// Sets which requests are sent twice, with which bodies and headers, and what does not end the call: a
+    /// [`RetryProtocol`](crate::RetryProtocol), such as `damper::tonic::GrpcRetries`. Default: [`HttpRetries`].
+    ///
+    /// Give the [`RetryLayer`](crate::RetryLayer) around it the same.
+    #[must_use]
+    pub fn protocol<N>(self, protocol: N) -> HedgeLayer<C, B, N, Z> {
         let HedgeSettings { hedge, sleep, .. } = &*self.settings;
-        let settings = HedgeSettings { hedge: Arc::clone(hedge), failures, sleep: sleep.clone() };
+        let settings = HedgeSettings { hedge: Arc::clone(hedge), protocol, sleep: sleep.clone() };
         HedgeLayer { settings: Arc::new(settings) }
     }
 }
 
-impl<C, B, V, Z> HedgeLayer<C, B, V, Z> {
+impl<C, B, P, Z> HedgeLayer<C, B, P, Z> {
     /// Hedges the calls of a service.
-    pub fn layer<S>(&self, service: S) -> Hedging<S, C, B, V, Z> {
+    pub fn layer<S>(&self, service: S) -> Hedging<S, C, B, P, Z> {
         Hedging::new(service, Arc::clone(&self.settings))
     }
 }
 
 #[cfg(feature = "tower")]
-impl<S, C, B, V, Z> tower_layer::Layer<S> for HedgeLayer<C, B, V, Z> {
-    type Service = Hedging<S, C, B, V, Z>;
+impl<S, C, B, P, Z> tower_layer::Layer<S> for HedgeLayer<C, B, P, Z> {
+    type Service = Hedging<S, C, B, P, Z>;
 
-    fn layer(&self, service: S) -> Hedging<S, C, B, V, Z> {
+    fn layer(&self, service: S) -> Hedging<S, C, B, P, Z> {
         self.layer(service)
     }
 }
 
 /// Clones share the hedge.
-impl<C, B, V, Z> Clone for HedgeLayer<C, B, V, Z> {
+impl<C, B, P, Z> Clone for HedgeLayer<C, B, P, Z> {
     fn clone(&self) -> Self {
         Self { settings: Arc::clone(&self.settings) }
     }
 }
 
-impl<C, B: fmt::Debug, V, Z> fmt::Debug for HedgeLayer<C, B, V, Z> {
+impl<C, B: fmt::Debug, P, Z> fmt::Debug for HedgeLayer<C, B, P, Z> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HedgeLayer").field("hedge", &self.settings.hedge).finish_non_exhaustive()
     }

@@ -6,10 +6,12 @@
 // | `settings` | what all calls of a layer share |
 // | `service` | a service whose slow calls are made twice |
 // | `future` | a call on its way through its attempts |
+// | `kept` | the request of other attempts, and what the outcomes so far say about the next one |
 // | `attempt` | an attempt beside the first: readiness, then the call |
 
 mod attempt;
 mod future;
+mod kept;
 mod layer;
 mod service;
 mod settings;

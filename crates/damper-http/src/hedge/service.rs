@@ -1,12 +1,13 @@
 //! A service whose slow calls are made twice.
 
 use super::HedgingFuture;
+use super::kept::Kept;
 use super::settings::HedgeSettings;
 #[cfg(feature = "hyper")]
 use crate::retry::HyperService;
 #[cfg(feature = "tower")]
 use crate::retry::TowerService;
-use crate::retry::{ClassifyFailure, Idempotent, ReplayableBody, copy};
+use crate::retry::{ClassifyFailure, RetryProtocol};
 use alloc::sync::Arc;
 use core::fmt;
 use damper_core::retry::Budget;
@@ -21,13 +22,13 @@ use http::{Request, Response};
 /// # Cancel safety
 ///
 /// A future that is dropped drops all attempts in flight. An extra request that the budgets allowed is spent.
-pub struct Hedging<S, C, B, V, Z> {
+pub struct Hedging<S, C, B, P, Z> {
     service: S,
-    settings: Arc<HedgeSettings<C, B, V, Z>>,
+    settings: Arc<HedgeSettings<C, B, P, Z>>,
 }
 
-impl<S, C, B, V, Z> Hedging<S, C, B, V, Z> {
-    pub(super) fn new(service: S, settings: Arc<HedgeSettings<C, B, V, Z>>) -> Self {
+impl<S, C, B, P, Z> Hedging<S, C, B, P, Z> {
+    pub(super) fn new(service: S, settings: Arc<HedgeSettings<C, B, P, Z>>) -> Self {
         Self { service, settings }
     }
 
@@ -47,74 +48,61 @@ impl<S, C, B, V, Z> Hedging<S, C, B, V, Z> {
     }
 }
 
-/// Returns what other attempts send; `None` if the request must be sent once.
-fn replay<Q: ReplayableBody>(request: &Request<Q>) -> Option<Request<Q>> {
-    if Idempotent::is(request) { copy(request) } else { None }
-}
-
 #[cfg(feature = "tower")]
-impl<S, C, B, V, Z, Q, R> tower_service::Service<Request<Q>> for Hedging<S, C, B, V, Z>
+impl<S, C, B, P, Z, Q, R> tower_service::Service<Request<Q>> for Hedging<S, C, B, P, Z>
 where
-    S: tower_service::Service<Request<Q>, Response = Response<R>> + Clone,
-    C: Clock + Send + Sync + 'static,
+    S: tower_service::Service<Request<P::Body>, Response = Response<R>> + Clone,
+    C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
-    V: ClassifyFailure<S::Error>,
+    P: RetryProtocol<Q> + ClassifyFailure<S::Error>,
     Z: Sleep,
-    Q: ReplayableBody,
 {
     type Response = Response<R>;
     type Error = S::Error;
-    type Future = HedgingFuture<TowerService<S>, Q, C, B, V, Z>;
+    type Future = HedgingFuture<TowerService<S>, Q, C, B, P, Z>;
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), S::Error>> {
         self.service.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        match replay(&request) {
-            // This service is the one that is ready. Its clone has to be polled first.
-            Some(other) => {
-                let clone = TowerService(self.service.clone());
-                HedgingFuture::hedged(&self.settings, clone, other, || self.service.call(request))
-            }
-            None => HedgingFuture::single(self.service.call(request)),
-        }
+        let (first, kept) = Kept::begin(&self.settings.protocol, self.settings.hedge.clock(), request);
+        let Some(kept) = kept else { return HedgingFuture::single(self.service.call(first)) };
+        // This service is the one that is ready. Its clone has to be polled first.
+        let clone = TowerService(self.service.clone());
+        HedgingFuture::hedged(&self.settings, clone, kept, || self.service.call(first))
     }
 }
 
 #[cfg(feature = "hyper")]
-impl<S, C, B, V, Z, Q, R> hyper::service::Service<Request<Q>> for Hedging<S, C, B, V, Z>
+impl<S, C, B, P, Z, Q, R> hyper::service::Service<Request<Q>> for Hedging<S, C, B, P, Z>
 where
-    S: hyper::service::Service<Request<Q>, Response = Response<R>> + Clone,
-    C: Clock + Send + Sync + 'static,
+    S: hyper::service::Service<Request<P::Body>, Response = Response<R>> + Clone,
+    C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
-    V: ClassifyFailure<S::Error>,
+    P: RetryProtocol<Q> + ClassifyFailure<S::Error>,
     Z: Sleep,
-    Q: ReplayableBody,
 {
     type Response = Response<R>;
     type Error = S::Error;
-    type Future = HedgingFuture<HyperService<S>, Q, C, B, V, Z>;
+    type Future = HedgingFuture<HyperService<S>, Q, C, B, P, Z>;
 
     fn call(&self, request: Request<Q>) -> Self::Future {
-        match replay(&request) {
-            Some(other) => {
-                let clone = HyperService(self.service.clone());
-                HedgingFuture::hedged(&self.settings, clone, other, || self.service.call(request))
-            }
-            None => HedgingFuture::single(self.service.call(request)),
-        }
+        let (first, kept) = Kept::begin(&self.settings.protocol, self.settings.hedge.clock(), request);
+        let Some(kept) = kept else { return HedgingFuture::single(self.service.call(first)) };
+        let clone = HyperService(self.service.clone());
+        HedgingFuture::hedged(&self.settings, clone, kept, || self.service.call(first))
     }
 }
 
 /// Clones share the hedge; they do not share readiness.
-impl<S: Clone, C, B, V, Z> Clone for Hedging<S, C, B, V, Z> {
+impl<S: Clone, C, B, P, Z> Clone for Hedging<S, C, B, P, Z> {
     fn clone(&self) -> Self {
         Self::new(self.service.clone(), Arc::clone(&self.settings))
     }
 }
 
-impl<S: fmt::Debug, C, B: fmt::Debug, V, Z> fmt::Debug for Hedging<S, C, B, V, Z> {
+impl<S: fmt::Debug, C, B: fmt::Debug, P, Z> fmt::Debug for Hedging<S, C, B, P, Z> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hedging")
             .field("service", &self.service)

@@ -1,7 +1,7 @@
 //! One call: the decision on each of its outcomes, and the request that is kept for the next attempt.
 
 use super::settings::RetrySettings;
-use super::{Budgets, ClassifyFailure, GiveUp, ReplayableBody, RetryProtocol};
+use super::{Budgets, ClassifyFailure, GiveUp, ReplayableBody, RetryProtocol, deadline_of};
 use crate::{Head, ResponseHead};
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -50,12 +50,7 @@ where
         let RetrySettings { retry, budgets, protocol, .. } = &**settings;
         let head = Head::of(&request);
         let budget = budgets.choose(&head);
-        let deadline = head.extensions.get::<Deadline<C>>().cloned();
-        let timeout = protocol.timeout(&head).map(|timeout| Deadline::with_clock(timeout, retry.clock().clone()));
-        let deadline = match (deadline, timeout) {
-            (Some(deadline), Some(timeout)) => Some(deadline.earlier(timeout)),
-            (deadline, timeout) => deadline.or(timeout),
-        };
+        let deadline = deadline_of(protocol, &head, retry.clock());
         let attempts = begin_within(retry, budgets.budget(&budget), deadline);
         let may_repeat = protocol.may_repeat(&head);
         let mut call = Self {
@@ -188,7 +183,7 @@ where
 }
 
 /// Returns a request that is the same; `None` if its body is a stream.
-pub(crate) fn copy<K: ReplayableBody>(request: &Request<K>) -> Option<Request<K>> {
+fn copy<K: ReplayableBody>(request: &Request<K>) -> Option<Request<K>> {
     request.body().try_clone().map(|body| with_body(request, body))
 }
 

@@ -9,8 +9,7 @@ use damper_core::retry::Failure;
 /// Every closure with these arguments implements it. The closure names the type of the service's error.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which responses of a service to retry whose error is `{E}`",
-    note = "for an error in a box, name what to retry: \
-    `.when(|response: Result<&damper::http::ResponseHead, &{E}>| TransientFailures::judge(response.map_err(|error| &**error as _)))`"
+    note = "for an error in a box: `.when(TransientFailures::judge_boxed)`"
 )]
 pub trait ClassifyFailure<E> {
     /// Returns which failure it is; `None` for a success.

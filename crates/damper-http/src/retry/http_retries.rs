@@ -8,7 +8,7 @@ use http_body::Body;
 
 /// The retries of HTTP: of requests with an idempotent method, and of those that the caller marks as [`Idempotent`].
 ///
-/// The protocol of a [`RetryLayer`](super::RetryLayer) unless another one is set. `V` judges the outcomes, see
+/// The protocol of a [`RetryLayer`](super::RetryLayer) and a [`HedgeLayer`](crate::HedgeLayer) unless another one is set. `V` judges the outcomes, see
 /// [`when`](super::RetryLayer::when). `K` says how bodies are kept: [`Cloned`], or [`Buffered`] by
 /// [`buffering`](super::RetryLayer::buffering).
 #[derive(Clone, Copy)]
@@ -29,13 +29,13 @@ pub struct Buffered {
 }
 
 impl HttpRetries {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { failures: TransientFailures, bodies: Cloned }
     }
 }
 
 impl<V, K> HttpRetries<V, K> {
-    pub(super) fn when<F>(&self, failures: F) -> HttpRetries<F, K>
+    pub(crate) fn when<F>(&self, failures: F) -> HttpRetries<F, K>
     where
         K: Copy,
     {

@@ -1,7 +1,5 @@
 //! The caller's mark that a request may be sent again.
 
-use http::Request;
-
 /// Marks a request as safe to be sent twice, although its method is not idempotent: put it into the request's extensions.
 ///
 /// GET, HEAD, OPTIONS, TRACE, PUT and DELETE need no mark. Mark a POST if the server recognizes the second one, by an
@@ -20,10 +18,3 @@ use http::Request;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Idempotent;
-
-impl Idempotent {
-    /// Returns whether a request may be sent twice, by its method or by the mark.
-    pub(crate) fn is<Q>(request: &Request<Q>) -> bool {
-        request.method().is_idempotent() || request.extensions().get::<Self>().is_some()
-    }
-}

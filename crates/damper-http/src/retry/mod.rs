@@ -38,7 +38,6 @@ pub(crate) mod unprocessed;
 
 pub use budgets::Budgets;
 pub use buffered_body::BufferedBody;
-pub(crate) use call::copy;
 pub(crate) use callee::Callee;
 #[cfg(feature = "hyper")]
 pub(crate) use callee::HyperService;
@@ -50,6 +49,7 @@ pub use host_budgets::HostBudgets;
 pub use http_retries::{Buffered, Cloned, HttpRetries};
 pub use idempotent::Idempotent;
 pub use layer::RetryLayer;
+pub(crate) use protocol::deadline_of;
 pub use protocol::{GiveUp, RetryProtocol};
 pub use replayable_body::ReplayableBody;
 pub use service::Retrying;

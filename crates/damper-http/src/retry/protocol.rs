@@ -3,18 +3,22 @@
 use super::{ClassifyFailure, ReplayableBody};
 use crate::Head;
 use core::time::Duration;
+use damper_core::deadline::Deadline;
 use damper_core::retry::RetryError;
+use damper_core::time::Clock;
 use http::HeaderMap;
 
-/// How requests of a protocol are sent again: which ones, with which body and with which headers.
+/// How requests of a protocol are sent again, after an attempt that failed or beside a slow one: which ones, with which body
+/// and with which headers.
 ///
 /// | protocol | requests | bodies |
 /// |---|---|---|
 /// | [`HttpRetries`](super::HttpRetries) | of idempotent methods, or marked as [`Idempotent`](super::Idempotent) | cloned, or [buffered](super::RetryLayer::buffering) |
 /// | `damper::tonic::GrpcRetries` | all | buffered |
 ///
-/// `Q` is the body of the caller's request. A [`RetryLayer`](super::RetryLayer) also asks its protocol what an outcome says, by
-/// [`ClassifyFailure`], and what the caller gets for a call that was given up, by [`GiveUp`].
+/// `Q` is the body of the caller's request. A [`RetryLayer`](super::RetryLayer) and a [`HedgeLayer`](crate::HedgeLayer) also
+/// ask their protocol what an outcome says, by [`ClassifyFailure`]. A `RetryLayer` asks it what the caller gets for a
+/// call that was given up, by [`GiveUp`].
 ///
 /// # Examples
 ///
@@ -94,13 +98,30 @@ pub trait RetryProtocol<Q> {
     fn send(&self, body: Self::Kept) -> Self::Body;
 
     /// Returns the time that the request itself allows for the whole call. Default: none.
+    #[inline]
     fn timeout(&self, _head: &Head<'_>) -> Option<Duration> {
         None
     }
 
-    /// Sets the headers of an attempt: after so many attempts that a server may have processed, and with so much time left,
-    /// if there is a deadline. Default: leaves them as they are.
+    /// Sets the headers of an attempt: after so many attempts of this layer that a server may have processed, and with so much
+    /// time left, if there is a deadline. Default: leaves them as they are.
+    #[inline]
     fn prepare(&self, _headers: &mut HeaderMap, _previous_attempts: u32, _time_left: Option<Duration>) {}
+}
+
+/// Returns the earlier deadline of those that a request has in its extensions and by its protocol.
+#[inline]
+pub(crate) fn deadline_of<Q, P, C>(protocol: &P, head: &Head<'_>, clock: &C) -> Option<Deadline<C>>
+where
+    P: RetryProtocol<Q>,
+    C: Clock + Clone + Send + Sync + 'static,
+{
+    let deadline = head.extensions.get::<Deadline<C>>().cloned();
+    let timeout = protocol.timeout(head).map(|timeout| Deadline::with_clock(timeout, clock.clone()));
+    match (deadline, timeout) {
+        (Some(deadline), Some(timeout)) => Some(deadline.earlier(timeout)),
+        (deadline, timeout) => deadline.or(timeout),
+    }
 }
 
 /// What the caller gets for a call that was given up without a response.

@@ -4,6 +4,7 @@ use super::ClassifyFailure;
 use super::unprocessed::is_unprocessed;
 use crate::ResponseHead;
 use crate::wire;
+use alloc::boxed::Box;
 use core::error::Error;
 use damper_core::retry::{AnyError, Failure};
 use http::StatusCode;
@@ -27,8 +28,7 @@ impl TransientFailures {
     ///
     /// # Examples
     ///
-    /// For a closure of your own. A client knows better than this which of its errors left nothing on the wire, and an
-    /// error in a box, as tower's timeouts return it, has to be taken out:
+    /// For a closure of your own. A client knows better than this which of its errors left nothing on the wire:
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
@@ -36,7 +36,6 @@ impl TransientFailures {
     /// use damper::http::{ResponseHead, RetryLayer, TransientFailures};
     /// use damper::retry::Failure;
     /// use hyper_util::client::legacy;
-    /// use std::error::Error;
     ///
     /// # async fn sleep(_: std::time::Duration) {}
     /// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep)
@@ -44,12 +43,7 @@ impl TransientFailures {
     ///         Err(error) if error.is_connect() => Some(Failure::TRANSIENT.unprocessed()),
     ///         other => TransientFailures::judge(other.map_err(|error| error as _)),
     ///     });
-    ///
-    /// let boxed = RetryLayer::sleeping_by(Retry::new(3), sleep)
-    ///     .when(|response: Result<&ResponseHead, &Box<dyn Error + Send + Sync>>| {
-    ///         TransientFailures::judge(response.map_err(|error| &**error as _))
-    ///     });
-    /// # let _ = (layer, boxed);
+    /// # let _ = layer;
     /// ```
     #[must_use]
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Option<Failure> {
@@ -67,6 +61,26 @@ impl TransientFailures {
                 Some(if failure.may_retry() && is_unprocessed(error) { failure.unprocessed() } else { failure })
             }
         }
+    }
+
+    /// Does the same for services whose errors are in boxes, as those of tower's timeouts are: pass it to
+    /// [`when`](super::RetryLayer::when).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Retry;
+    /// use damper::http::{RetryLayer, TransientFailures};
+    ///
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep).when(TransientFailures::judge_boxed);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    #[expect(clippy::borrowed_box, reason = "the error of a service is the box")]
+    pub fn judge_boxed(response: Result<&ResponseHead<'_>, &Box<dyn Error + Send + Sync>>) -> Option<Failure> {
+        Self::judge(response.map_err(|error| &**error as _))
     }
 }
 

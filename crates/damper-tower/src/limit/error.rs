@@ -1,5 +1,6 @@
 //! The error of a call through a limiter.
 
+use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
 use damper_core::limit::Denied;
@@ -33,6 +34,17 @@ impl<E> LimitedError<E> {
         match self {
             Self::Denied(_) => None,
             Self::Failed(error) => Some(error),
+        }
+    }
+}
+
+impl<E: Into<Box<dyn Error + Send + Sync>>> LimitedError<E> {
+    /// In a box, for services whose errors are in boxes already, and so are no errors themselves: the refusal, or the
+    /// error of the call as it is.
+    pub fn into_boxed(self) -> Box<dyn Error + Send + Sync> {
+        match self {
+            Self::Denied(denied) => Box::new(denied),
+            Self::Failed(error) => error.into(),
         }
     }
 }

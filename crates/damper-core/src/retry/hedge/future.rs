@@ -63,7 +63,8 @@ where
         }
         let Some(call) = this.call.as_mut().as_pin_mut() else { return Poll::Pending };
         let failure = |outcome: &_| hedge.retryable().failure(outcome);
-        let outcome = ready!(call.poll(context, hedge, this.sleep, failure, |attempt| Some(operation(attempt))));
+        let start = |attempt| Some(operation(attempt));
+        let outcome = ready!(call.poll(context, hedge, this.sleep, failure, || true, start));
         this.call.set(None);
         Poll::Ready(outcome)
     }

@@ -22,9 +22,9 @@ const CAPACITY: u32 = 10 * THOUSAND;
 /// requests are at most that part of the calls, and 10: so when everything becomes slow, hedges do not make it slower.
 ///
 /// A success ends the call and drops the other attempts. A failure that another attempt may mend starts the next one at
-/// once, unless the server asked for a wait or is over a limit: then there are no further attempts. A refusal of damper's
-/// own ends the call if it is the first attempt's; a hedge that is refused leaves the first attempt alone. The last failure
-/// is the call's.
+/// once, unless the server asked for a wait or is over a limit: then there are no further attempts. A failure that no attempt
+/// mends ends the call, but for the error of a hedge: that may be a refusal by a limit of this process, and leaves the
+/// first attempt alone. The last failure is the call's.
 ///
 /// A hedge has no deadline of its own: that of the [`Retry`](crate::Retry) around it holds for all attempts.
 ///
@@ -105,6 +105,12 @@ impl<C, B, V> Hedge<C, B, V> {
     #[must_use]
     pub const fn config(&self) -> &HedgeConfig {
         &self.config
+    }
+
+    /// Returns the clock that latencies are measured on.
+    #[must_use]
+    pub const fn clock(&self) -> &C {
+        &self.clock
     }
 
     pub(super) const fn retryable(&self) -> &V {

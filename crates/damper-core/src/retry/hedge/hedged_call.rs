@@ -45,23 +45,46 @@ impl<F, G, T: Future, R> HedgedCall<F, G, T, R> {
         Self { began, delay, attempts: 1, failed: None, first, others: Vec::new(), unslept: delay, sleeping: None }
     }
 
+    /// Records how long the first attempt has taken without a response, if it is still in flight. Call it before this is
+    /// dropped.
+    pub fn abandon<C: Clock, B: Budget, V>(self: Pin<&Self>, hedge: &Hedge<C, B, V>) {
+        if self.first.is_some() {
+            let elapsed = elapsed(hedge, self.began);
+            if is_slow(self.delay, elapsed) {
+                hedge.record(elapsed);
+            }
+        }
+    }
+
+    /// Drops all attempts.
+    fn end(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        this.first.set(None);
+        this.others.clear();
+        this.sleeping.set(None);
+    }
+}
+
+impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
     /// Polls for the outcome of the call.
     ///
-    /// `failure` says what an outcome means, and `start` starts the attempt of a number, unless there cannot be another one.
+    /// `failure` says what an outcome means, `may_start` whether there can be another attempt, and `start` starts the attempt of
+    /// a number, unless there cannot be one after all. Nothing is taken from the budgets before `may_start` has agreed.
     pub fn poll<C, B, V, S>(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         hedge: &Hedge<C, B, V>,
         sleep: &S,
-        failure: impl Fn(&R) -> Option<Failure>,
+        failure: impl Fn(&Result<A, E>) -> Option<Failure>,
+        may_start: impl Fn() -> bool,
         mut start: impl FnMut(u32) -> Option<G>,
-    ) -> Poll<R>
+    ) -> Poll<Result<A, E>>
     where
         C: Clock,
         B: Budget,
         S: Sleep<Sleeping = T>,
-        F: Future<Output = R>,
-        G: Future<Output = R>,
+        F: Future<Output = Result<A, E>>,
+        G: Future<Output = Result<A, E>>,
     {
         let most = hedge.config().max_attempts();
         let mut call = self;
@@ -95,7 +118,9 @@ impl<F, G, T: Future, R> HedgedCall<F, G, T, R> {
                     Poll::Ready(outcome) => {
                         drop(this.others.swap_remove(index));
                         match failure(&outcome) {
-                            // A hedge that is refused does not end the call while the first attempt is in flight.
+                            // The server's word on the call.
+                            Some(failure) if outcome.is_ok() && !failure.may_retry() => end = Some(outcome),
+                            // An error may be a refusal by a limit of this process, which leaves the first attempt alone.
                             Some(failure) => is_due |= fail(this.failed, this.attempts, outcome, failure, most),
                             None => end = Some(outcome),
                         }
@@ -113,15 +138,19 @@ impl<F, G, T: Future, R> HedgedCall<F, G, T, R> {
                 this.sleeping.set(None);
                 is_due = true;
             }
-            if is_due && *this.attempts < most && hedge.try_hedge() {
-                *this.attempts += 1;
-                match start(*this.attempts) {
-                    Some(attempt) => {
-                        this.others.push(Box::pin(attempt));
-                        *this.unslept = *this.delay;
-                        continue;
+            if is_due && *this.attempts < most {
+                if !may_start() {
+                    *this.attempts = most;
+                } else if hedge.try_hedge() {
+                    *this.attempts += 1;
+                    match start(*this.attempts) {
+                        Some(attempt) => {
+                            this.others.push(Box::pin(attempt));
+                            *this.unslept = *this.delay;
+                            continue;
+                        }
+                        None => *this.attempts = most,
                     }
-                    None => *this.attempts = most,
                 }
             }
             if this.first.is_some() || !this.others.is_empty() {
@@ -132,25 +161,6 @@ impl<F, G, T: Future, R> HedgedCall<F, G, T, R> {
             call.end();
             return Poll::Ready(outcome);
         }
-    }
-
-    /// Records how long the first attempt has taken without a response, if it is still in flight. Call it before this is
-    /// dropped.
-    pub fn abandon<C: Clock, B: Budget, V>(self: Pin<&Self>, hedge: &Hedge<C, B, V>) {
-        if self.first.is_some() {
-            let elapsed = elapsed(hedge, self.began);
-            if is_slow(self.delay, elapsed) {
-                hedge.record(elapsed);
-            }
-        }
-    }
-
-    /// Drops all attempts.
-    fn end(self: Pin<&mut Self>) {
-        let mut this = self.project();
-        this.first.set(None);
-        this.others.clear();
-        this.sleeping.set(None);
     }
 }
 
