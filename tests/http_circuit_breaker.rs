@@ -14,7 +14,7 @@ mod breakers;
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
-use breakers::{COOLDOWN, clocked, clocked_with, let_probe};
+use breakers::{BoxError, COOLDOWN, clocked, clocked_with, let_probe};
 use bytes::Bytes;
 use damper::http::{AtHead, CircuitBreakerLayer, Head, PerHost, ResponseHead, ServerErrors, Single};
 use damper::{
@@ -271,6 +271,11 @@ impl Error for Wrapped {
     }
 }
 
+/// Judges errors in boxes as others.
+fn judge_box(response: Result<&ResponseHead<'_>, &BoxError>) -> Verdict {
+    ServerErrors::judge(response.map_err(|error| &**error as _))
+}
+
 /// `find_in` finds the refusal in the errors of other layers, and in boxed errors of the service.
 #[tokio::test]
 async fn refusal_is_found_in_every_chain_of_sources() {
@@ -285,10 +290,10 @@ async fn refusal_is_found_in_every_chain_of_sources() {
     let error = client.ready().await.unwrap().call(empty()).await.unwrap_err();
     assert!(CircuitOpen::find_in(&error).is_some());
 
-    let boxing =
-        tower::service_fn(|_: Request<()>| ready(Err::<Response<()>, _>(Box::<dyn Error + Send + Sync>::from("no"))));
+    let boxing = tower::service_fn(|_: Request<()>| ready(Err::<Response<()>, _>(BoxError::from("no"))));
+    let layer = layer.classify(judge_box);
     let mut client = ServiceBuilder::new().map_err(CallError::into_boxed).layer(layer).service(boxing);
-    let error: Box<dyn Error + Send + Sync> = client.call(empty()).await.unwrap_err();
+    let error: BoxError = client.call(empty()).await.unwrap_err();
     assert!(CircuitOpen::find_in(&*error).is_some());
 }
 
@@ -619,16 +624,12 @@ async fn refusals_behind_the_breaker_do_not_open_it() {
 /// Of errors in boxes, the server's failures count and refusals do not.
 #[tokio::test]
 async fn errors_in_boxes_are_judged_by_what_is_in_them() {
-    type BoxError = Box<dyn Error + Send + Sync>;
     fn error(is_refusal: bool) -> BoxError {
         if is_refusal { damper::Bulkhead::new(0).try_acquire().unwrap_err().into() } else { "down".into() }
     }
     for is_refusal in [true, false] {
         let (_, breaker) = clocked(1);
-        let layer =
-            CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(|response: Result<&ResponseHead, &BoxError>| {
-                ServerErrors::judge(response.map_err(|error| &**error as _))
-            });
+        let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(judge_box);
         let mut client =
             layer.layer(tower::service_fn(move |_: Request<()>| ready(Err::<Response<()>, _>(error(is_refusal)))));
         assert!(client.call(empty()).await.is_err());
