@@ -133,8 +133,8 @@ fn refusals_behind_the_breaker_do_not_open_it() {
     let mut service = BreakerLayer::new(Arc::clone(&breaker)).layer(LimitLayer::new(limiter).layer(service_fn(answer)));
     assert_eq!(call(&mut service, GOOD).unwrap(), "rows");
     for _ in 0..5 {
-        let Err(CallError::Failed(limited)) = call(&mut service, GOOD) else { panic!("it passed") };
-        assert!(limited.denied().is_some());
+        let Err(CallError::Failed(error)) = call(&mut service, GOOD) else { panic!("it passed") };
+        assert!(error.denied().is_some());
     }
     assert_eq!(breaker.state(), State::Closed);
 }

@@ -124,41 +124,37 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// The time until the key's bucket is not below empty, unless more is taken; for ever, if its tokens are counted in
-    /// those of another tier, or if it was forgotten. Where the position never passes, a waiter of a bucket that was
-    /// forgotten is ready: else it would wait for ever beside a full bucket.
+    /// The time until the key's bucket is not below empty, unless more is taken; for ever, if its slot is another's by
+    /// now, or its tokens are counted in those of another tier. Where the position never passes either, there is no time
+    /// to wait once the bucket is forgotten.
     fn leaves_debt_in(&self, reserved: &Reserved<'_>, by_position: Ticks, clock: &impl Clock) -> Ticks {
-        let forgotten = if by_position == Ticks::NEVER { Ticks::ZERO } else { Ticks::NEVER };
-        let (slot, taken) = match reserved.origin {
-            Origin::Slot(slot, taken) => (slot, taken),
-            Origin::Shared { clears } if by_position == Ticks::NEVER && self.clears_of(reserved.key) != clears => {
-                return forgotten;
-            }
-            Origin::Shared { .. } | Origin::Nothing => return Ticks::NEVER,
-        };
-        let spin_wait = SpinWait::new();
-        // The word is not read again afterwards: what others take later lies behind it.
-        loop {
-            // A claim is over soon, and says nothing of who comes.
-            if slot.word().is_claimed() {
-                return Ticks::NEVER;
-            }
-            match slot.word_of(reserved.key).filter(|word| word.has_owner_of(taken)) {
-                Some(word) if word.tier() == reserved.tier || by_position == Ticks::NEVER => {
-                    if let Some((line, at, full)) = self.look(word, clock) {
-                        return line.ready_in(full, at);
-                    }
+        if let Origin::Slot(slot, taken) = reserved.origin {
+            let spin_wait = SpinWait::new();
+            // The word is not read again afterwards: what others take later lies behind it.
+            while let Some(word) = slot.word_of(reserved.key)
+                && word.has_owner_of(taken)
+                && (word.tier() == reserved.tier || by_position == Ticks::NEVER)
+            {
+                if let Some((line, at, full)) = self.look(word, clock) {
+                    return line.ready_in(full, at);
                 }
-                Some(_) => return Ticks::NEVER,
-                None => return forgotten,
+                spin_wait.spin();
             }
-            spin_wait.spin();
         }
+        if by_position == Ticks::NEVER && self.is_forgotten(reserved) { Ticks::ZERO } else { Ticks::NEVER }
     }
 
-    /// How often the shared bucket of a key was cleared.
-    fn clears_of(&self, key: Fingerprint) -> u32 {
-        self.shared.lock(self.shared.share_of(key)).read(|counts| counts.clears)
+    /// Whether the bucket was cleared, or its slot is another's by now.
+    fn is_forgotten(&self, &Reserved { key, origin, .. }: &Reserved<'_>) -> bool {
+        match origin {
+            Origin::Nothing => false,
+            // A claim is not over yet.
+            Origin::Slot(slot, _) if slot.word().is_claimed() => false,
+            Origin::Slot(slot, taken) => slot.word_of(key).is_none_or(|word| !word.has_owner_of(taken)),
+            Origin::Shared { clears } => {
+                self.shared.lock(self.shared.share_of(key)).read(|counts| counts.clears != clears)
+            }
+        }
     }
 
     /// Blocks the thread until the tokens may be used.
