@@ -1,4 +1,5 @@
-//! A second upstream, for as long as the circuit of the first is open: then nobody waits for what is known to fail.
+//! A second upstream, for as long as the circuit of the first is open: callers do not wait for a server that is known to
+//! be down.
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use damper::tower::{BreakerLayer, BreakerService, One};

@@ -14,9 +14,9 @@ mod breakers;
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
-use breakers::{COOLDOWN, clocked, clocked_with, let_probe};
+use breakers::{BoxError, COOLDOWN, clocked, clocked_with, let_probe};
 use bytes::Bytes;
-use damper::http::{AtHead, CircuitBreakerLayer, Head, PerHost, ResponseHead, Single};
+use damper::http::{AtHead, CircuitBreakerLayer, Head, PerHost, ResponseHead, ServerErrors, Single};
 use damper::{
     BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock, State, Verdict, Window,
 };
@@ -271,6 +271,11 @@ impl Error for Wrapped {
     }
 }
 
+/// Judges errors in boxes as others.
+fn judge_box(response: Result<&ResponseHead<'_>, &BoxError>) -> Verdict {
+    ServerErrors::judge(response.map_err(|error| &**error as _))
+}
+
 /// `find_in` finds the refusal in the errors of other layers, and in boxed errors of the service.
 #[tokio::test]
 async fn refusal_is_found_in_every_chain_of_sources() {
@@ -285,10 +290,10 @@ async fn refusal_is_found_in_every_chain_of_sources() {
     let error = client.ready().await.unwrap().call(empty()).await.unwrap_err();
     assert!(CircuitOpen::find_in(&error).is_some());
 
-    let boxing =
-        tower::service_fn(|_: Request<()>| ready(Err::<Response<()>, _>(Box::<dyn Error + Send + Sync>::from("no"))));
+    let boxing = tower::service_fn(|_: Request<()>| ready(Err::<Response<()>, _>(BoxError::from("no"))));
+    let layer = layer.classify(judge_box);
     let mut client = ServiceBuilder::new().map_err(CallError::into_boxed).layer(layer).service(boxing);
-    let error: Box<dyn Error + Send + Sync> = client.call(empty()).await.unwrap_err();
+    let error: BoxError = client.call(empty()).await.unwrap_err();
     assert!(CircuitOpen::find_in(&*error).is_some());
 }
 
@@ -591,4 +596,101 @@ async fn probe_that_was_given_too_little_time_frees_its_place() {
     request.extensions_mut().insert(damper::Deadline::after(Duration::from_millis(40)));
     layer.layer(tower::service_fn(slow)).call(request).await.unwrap();
     assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::HalfOpen, 0));
+}
+
+/// A burst over the client's own limit, and a bulkhead that is full, say nothing about the host.
+#[cfg(feature = "tokio")]
+#[tokio::test]
+async fn refusals_behind_the_breaker_do_not_open_it() {
+    let (_, breaker) = clocked(1);
+    let limiter = Arc::new(damper::RateLimiter::with_clock(damper::Quota::per_hour(1), damper::ManualClock::new()));
+    let answer = tower::service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(()))));
+    let mut client = ServiceBuilder::new()
+        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)))
+        .layer(damper::tower::LimitLayer::new(limiter))
+        .service(answer);
+    assert!(client.call(empty()).await.is_ok());
+    for _ in 0..5 {
+        let error = client.call(empty()).await.unwrap_err();
+        assert!(damper::is_refusal(&error), "{error}");
+    }
+    let full =
+        |_: Request<()>| ready(Err::<Response<Empty<Bytes>>, _>(damper::Bulkhead::new(0).try_acquire().unwrap_err()));
+    let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).when_body_ends();
+    assert!(layer.layer(tower::service_fn(full)).call(empty()).await.is_err());
+    assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 0));
+}
+
+/// Of errors in boxes, the server's failures count and refusals do not.
+#[tokio::test]
+async fn errors_in_boxes_are_judged_by_what_is_in_them() {
+    fn error(is_refusal: bool) -> BoxError {
+        if is_refusal { damper::Bulkhead::new(0).try_acquire().unwrap_err().into() } else { "down".into() }
+    }
+    for is_refusal in [true, false] {
+        let (_, breaker) = clocked(1);
+        let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(judge_box);
+        let mut client =
+            layer.layer(tower::service_fn(move |_: Request<()>| ready(Err::<Response<()>, _>(error(is_refusal)))));
+        assert!(client.call(empty()).await.is_err());
+        assert_eq!(breaker.state() == State::Closed, is_refusal);
+    }
+}
+
+/// The setting stands, whatever is set after it.
+#[tokio::test]
+async fn min_budget_may_come_before_the_completion() {
+    let (_, breaker) = clocked(1);
+    let layer =
+        CircuitBreakerLayer::new(Arc::clone(&breaker)).min_budget(Duration::from_secs(1)).completion(AtHead::new());
+    let mut request = Request::get("/0/504").body(()).unwrap();
+    request.extensions_mut().insert(damper::Deadline::after(Duration::from_millis(40)));
+    layer.layer(tower::service_fn(slow)).call(request).await.unwrap();
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+/// A host that hangs: the call is dropped when its deadline passes, by the deadline layer or by its caller.
+#[tokio::test]
+async fn call_that_hangs_until_its_deadline_is_a_failure() {
+    let short = Duration::from_millis(20);
+    for (given, min_budget, cancelled_after, is_failure) in [
+        (short, Duration::ZERO, short * 2, true),
+        (short, Duration::from_secs(1), short * 2, false), // too little time
+        (Duration::from_secs(60), Duration::ZERO, short, false), // the caller went away
+        (Duration::ZERO, Duration::ZERO, short, false),    // no time at all
+    ] {
+        for is_in_body in [false, true] {
+            let (_, breaker) = clocked(1);
+            let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).min_budget(min_budget).when_body_ends();
+            let mut client = layer.layer(tower::service_fn(move |_: Request<()>| async move {
+                let silent = futures_util::stream::pending::<Result<http_body::Frame<Bytes>, Infallible>>();
+                let response = Response::new(http_body_util::StreamBody::new(silent));
+                if is_in_body { Ok::<_, Infallible>(response) } else { pending().await }
+            }));
+            let mut request = Request::new(());
+            request.extensions_mut().insert(damper::Deadline::after(given));
+            let call = async { client.call(request).await.unwrap().into_body().collect().await };
+            assert!(tokio::time::timeout(cancelled_after, call).await.is_err());
+            let state = if is_failure { State::Open } else { State::Closed };
+            assert_eq!(breaker.state(), state, "given {given:?} of {min_budget:?}, in the body: {is_in_body}");
+        }
+    }
+}
+
+/// The server had data ready; the caller did not take it in time.
+#[tokio::test]
+async fn slow_reader_is_no_failure_of_the_server() {
+    let (_, breaker) = clocked(1);
+    let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).when_body_ends();
+    let mut client = layer.layer(tower::service_fn(|_: Request<()>| {
+        let data = futures_util::stream::repeat_with(|| Ok::<_, Infallible>(http_body::Frame::data(Bytes::from("a"))));
+        ready(Ok::<_, Infallible>(Response::new(http_body_util::StreamBody::new(data))))
+    }));
+    let mut request = Request::new(());
+    request.extensions_mut().insert(damper::Deadline::after(Duration::from_millis(20)));
+    let mut body = client.call(request).await.unwrap().into_body();
+    body.frame().await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_millis(40)).await;
+    drop(body);
+    assert_eq!(breaker.state(), State::Closed);
 }

@@ -202,3 +202,21 @@ async fn open_breaker_below_a_retry_costs_no_backoff() {
     assert!(CircuitOpen::find_in(&error).is_some(), "{error}");
     assert!(began.elapsed() < Duration::from_secs(10));
 }
+
+/// A host that accepts connections and never answers: the deadline layer ends the calls, and the breaker learns it.
+#[tokio::test]
+async fn black_hole_opens_the_breaker_inside_of_the_deadline() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = listener.local_addr().unwrap();
+    let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().failure_threshold(5).build().unwrap()));
+    let mut client = ServiceBuilder::new()
+        .layer(ClientDeadlineLayer::new(Duration::from_millis(50)))
+        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)))
+        .service(transport());
+    for call in 1..=5 {
+        assert_eq!(breaker.state(), State::Closed, "before call {call}");
+        let error = client.ready().await.unwrap().call(request(server)).await.unwrap_err();
+        assert!(DeadlineExceeded::find_in(&*error).is_some(), "{error}");
+    }
+    assert_eq!(breaker.state(), State::Open);
+}

@@ -12,10 +12,11 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use std::cell::RefCell;
 use std::future::{Ready, pending, poll_fn, ready};
+use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use support::{Asked, BoxError, Script, Step, panic, panics, polled, request};
+use support::{Asked, Script, Step, panic, panics, polled, request};
 use tower::Service;
 
 /// What happened to the calls of a bulkhead, in order.
@@ -23,11 +24,12 @@ use tower::Service;
 enum Event {
     Ended(Verdict),
     FirstData,
+    Abandoned,
     Panicked,
     Released,
 }
 
-use Event::{Ended, FirstData, Panicked, Released};
+use Event::{Abandoned, Ended, FirstData, Panicked, Released};
 
 /// Holds a place of a bulkhead until the call has ended.
 struct Place(Rc<RefCell<Vec<Event>>>);
@@ -39,6 +41,10 @@ impl CallObserver for Place {
 
     fn first_data(&mut self) {
         self.0.borrow_mut().push(FirstData);
+    }
+
+    fn abandoned(self) {
+        self.0.borrow_mut().push(Abandoned);
     }
 
     fn panicked(self) {
@@ -88,7 +94,7 @@ where
     }
 }
 
-type Answer = Result<Response<Script>, BoxError>;
+type Answer = io::Result<Response<Script>>;
 
 /// Answers with this status and these steps of a body.
 fn answering(status: u16, steps: impl IntoIterator<Item = Step>) -> impl FnMut(Asked) -> Ready<Answer> {
@@ -148,13 +154,13 @@ fn failed_head_ends_a_call_before_its_body() {
 #[test]
 fn error_of_the_service_ends_a_call() {
     fn failing(_: Asked) -> Ready<Answer> {
-        ready(Err("down".into()))
+        ready(Err(io::Error::other("down")))
     }
     let mut at_head = Bulkhead::new(AtHead::new(), tower::service_fn(failing));
     assert!(matches!(polled(at_head.call(request())), Err(CallError::Failed(error)) if error.to_string() == "down"));
     assert_eq!(at_head.events(), [Ended(Verdict::Failure), Released]);
 
-    let ignoring = AtBodyEnd::new().classify(|_: Result<&ResponseHead, &BoxError>| Verdict::Ignored);
+    let ignoring = AtBodyEnd::new().classify(|_: Result<&ResponseHead, &io::Error>| Verdict::Ignored);
     let mut at_body_end = Bulkhead::new(ignoring, tower::service_fn(failing));
     assert!(polled(at_body_end.call(request())).is_err());
     assert_eq!(at_body_end.events(), [Ended(Verdict::Ignored), Released]);
@@ -164,13 +170,21 @@ fn error_of_the_service_ends_a_call() {
 fn abandoned_call_releases_its_place_without_a_verdict() {
     let mut hanging = Bulkhead::new(AtHead::new(), tower::service_fn(|_: Asked| pending::<Answer>()));
     drop(hanging.call(request()));
-    assert_eq!(hanging.events(), [Released], "before its response");
+    assert_eq!(hanging.events(), [Abandoned, Released], "before its response");
 
     let mut streaming = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(answering(200, data_then(Step::Fail))));
     let mut body = polled(streaming.call(request())).unwrap().into_body();
     assert_eq!(next_frame(&mut body), Poll::Ready(Some(true)));
     drop(body);
     assert_eq!(streaming.events(), [FirstData, Released], "before the end of its body");
+
+    let script = Script::default();
+    let answer = |_: Asked| ready(Answer::Ok(Response::new(script.clone())));
+    let mut silent = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(answer));
+    let mut body = polled(silent.call(request())).unwrap().into_body();
+    assert_eq!(next_frame(&mut body), Poll::Pending);
+    drop(body);
+    assert_eq!(silent.events(), [Abandoned, Released], "while its body is pending");
 
     drop(CallGuard::new(Place(Rc::clone(&hanging.events)), AtHead::new()));
     assert_eq!(hanging.events(), [Released], "before it was made");
@@ -186,7 +200,7 @@ fn panic_of_the_caller_is_no_panic_of_the_call() {
         panic()
     });
     assert!(panics(|| polled(caller)));
-    assert_eq!(hanging.events(), [Released]);
+    assert_eq!(hanging.events(), [Abandoned, Released]);
 }
 
 #[test]
@@ -197,11 +211,11 @@ fn panic_of_a_call_is_reported_wherever_it_panics() {
     let future = |_: Asked| poll_fn(|_| -> Poll<Answer> { panic() });
     assert_panics(Bulkhead::new(AtHead::new(), tower::service_fn(future)), "in the future");
 
-    let judge = |_: Result<&ResponseHead, &BoxError>| -> Verdict { panic() };
+    let judge = |_: Result<&ResponseHead, &io::Error>| -> Verdict { panic() };
     let answer = tower::service_fn(answering(200, []));
     assert_panics(Bulkhead::new(AtHead::new().classify(judge), answer), "in the verdict on a response");
 
-    let failing = tower::service_fn(|_: Asked| ready(Answer::Err("down".into())));
+    let failing = tower::service_fn(|_: Asked| ready(Answer::Err(io::Error::other("down"))));
     assert_panics(Bulkhead::new(AtBodyEnd::new().classify(judge), failing), "in the verdict on an error");
 
     let mut service = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(answering(200, [Step::Panic])));
@@ -212,8 +226,8 @@ fn panic_of_a_call_is_reported_wherever_it_panics() {
 
 fn assert_panics<S, W>(mut service: Bulkhead<S, W>, place: &str)
 where
-    S: Service<Asked, Response = Response<Script>, Error = BoxError>,
-    W: Completion<Script, BoxError> + Clone,
+    S: Service<Asked, Response = Response<Script>, Error = io::Error>,
+    W: Completion<Script, io::Error> + Clone,
 {
     assert!(panics(|| drop(polled(service.call(request())))), "{place}");
     assert_eq!(service.events(), [Panicked, Released], "{place}");
@@ -222,7 +236,7 @@ where
 /// A response whose body is over with its head, such as one to HEAD, ends the call.
 #[test]
 fn empty_body_ends_a_call_with_the_head() {
-    let empty = |_: Asked| ready(Ok::<_, BoxError>(Response::new(http_body_util::Empty::<bytes::Bytes>::new())));
+    let empty = |_: Asked| ready(Ok::<_, io::Error>(Response::new(http_body_util::Empty::<bytes::Bytes>::new())));
     let mut service = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(empty));
     let answer = polled(service.call(request())).unwrap();
     assert_eq!((answer.status(), service.events()), (StatusCode::OK, vec![Ended(Verdict::Success), Released]));

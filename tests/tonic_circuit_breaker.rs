@@ -301,6 +301,19 @@ async fn status_as_an_error_is_classified_by_its_code() {
     }
 }
 
+/// A layer of damper behind the breaker refuses the call, which says nothing about the server.
+#[test]
+fn refusals_behind_the_breaker_do_not_open_it() {
+    let (_, breaker) = clocked(1);
+    let refusing = tower::service_fn(|_: Request<Body>| async {
+        Err::<Response<Body>, BoxError>(damper::Bulkhead::new(0).try_acquire().unwrap_err().into())
+    });
+    let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()).layer(refusing);
+    let status = client.call(Request::new(Body::default())).now_or_never().expect("nothing waits").unwrap_err();
+    assert!(damper::is_refusal(&status), "{status}");
+    assert_eq!(breaker.state(), State::Closed);
+}
+
 /// The breaker stays open for as long as the server's `RetryInfo` says.
 #[tokio::test]
 async fn retry_info_of_a_failure_keeps_breaker_open() {

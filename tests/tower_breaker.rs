@@ -1,10 +1,15 @@
 //! Breakers before services of any request.
 #![cfg(feature = "tower")]
 
-use damper::tower::{BreakerLayer, BreakerService};
-use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, State, Verdict};
+use damper::tower::{BreakerLayer, BreakerService, EveryErr, LimitLayer};
+use damper::{
+    BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Denied, KeyedCircuitBreaker, ManualClock, Quota,
+    RateLimiter, State, Verdict,
+};
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::error::Error;
+use std::fmt;
 use std::future::{Ready, pending, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -23,8 +28,19 @@ struct Query {
 const GOOD: Query = Query { shard: "a", is_good: true };
 const BAD: Query = Query { shard: "a", is_good: false };
 
-fn answer(query: Query) -> Ready<Result<&'static str, &'static str>> {
-    ready(if query.is_good { Ok("rows") } else { Err("connection lost") })
+#[derive(Debug, PartialEq, Eq)]
+struct ConnectionLost;
+
+impl fmt::Display for ConnectionLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("connection lost")
+    }
+}
+
+impl Error for ConnectionLost {}
+
+fn answer(query: Query) -> Ready<Result<&'static str, ConnectionLost>> {
+    ready(if query.is_good { Ok("rows") } else { Err(ConnectionLost) })
 }
 
 /// Trips at the first failure, and probes at once.
@@ -69,7 +85,7 @@ fn failing_service_is_not_called() {
     });
     let mut service = BreakerLayer::new(breaker()).layer(service);
     assert_eq!(call(&mut service, GOOD), Ok("rows"));
-    assert_eq!(call(&mut service, BAD), Err(CallError::Failed("connection lost")));
+    assert_eq!(call(&mut service, BAD), Err(CallError::Failed(ConnectionLost)));
     assert!(refusal(call(&mut service, GOOD)).is_some());
     assert_eq!(calls.get(), 2);
 }
@@ -88,7 +104,7 @@ fn keys_have_breakers_of_their_own() {
     let shards = Arc::new(KeyedCircuitBreaker::<String>::new(config(), 8).unwrap());
     let layer = BreakerLayer::by(|query: &Query| query.shard.to_owned(), Arc::clone(&shards));
     let mut service = layer.layer(service_fn(answer));
-    assert_eq!(call(&mut service, BAD), Err(CallError::Failed("connection lost")));
+    assert_eq!(call(&mut service, BAD), Err(CallError::Failed(ConnectionLost)));
     assert!(refusal(call(&mut service, GOOD)).is_some());
     assert_eq!(call(&mut service, Query { shard: "b", ..GOOD }), Ok("rows"));
     assert_eq!(shards.get_or_create("a").state(), State::Open);
@@ -101,12 +117,43 @@ fn keys_have_breakers_of_their_own() {
 fn closure_says_what_a_failure_is() {
     let breaker = breaker();
     let layer = BreakerLayer::new(Arc::clone(&breaker))
-        .classify(|result: &Result<&str, &str>| Verdict::failure_if(result == &Ok("rows")));
+        .classify(|result: &Result<&str, ConnectionLost>| Verdict::failure_if(result == &Ok("rows")));
     let mut service = layer.layer(service_fn(answer));
-    assert_eq!(call(&mut service, BAD), Err(CallError::Failed("connection lost")));
+    assert_eq!(call(&mut service, BAD), Err(CallError::Failed(ConnectionLost)));
     assert_eq!(breaker.state(), State::Closed);
     assert_eq!(call(&mut service, GOOD), Ok("rows"));
     assert_eq!(breaker.state(), State::Open);
+}
+
+/// A burst over the client's own limit says nothing about the server.
+#[test]
+fn refusals_behind_the_breaker_do_not_open_it() {
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_hour(1), ManualClock::new()));
+    let breaker = breaker();
+    let mut service = BreakerLayer::new(Arc::clone(&breaker)).layer(LimitLayer::new(limiter).layer(service_fn(answer)));
+    assert_eq!(call(&mut service, GOOD).unwrap(), "rows");
+    for _ in 0..5 {
+        let Err(CallError::Failed(error)) = call(&mut service, GOOD) else { panic!("it passed") };
+        assert!(error.denied().is_some());
+    }
+    assert_eq!(breaker.state(), State::Closed);
+}
+
+/// An error in a box is judged by the same function.
+#[test]
+fn errors_in_boxes_are_judged_by_what_is_in_them() {
+    type BoxError = Box<dyn Error + Send + Sync>;
+    let denied: Denied = RateLimiter::new(Quota::per_hour(0)).check_n(2).unwrap_err();
+    for (error, state) in [(BoxError::from(denied), State::Closed), (BoxError::from("down"), State::Open)] {
+        let breaker = breaker();
+        let layer = BreakerLayer::new(Arc::clone(&breaker)).classify(|result: &Result<(), BoxError>| {
+            result.as_ref().map_or_else(|error| EveryErr::judge(&**error), |()| Verdict::Success)
+        });
+        let mut error = Some(error);
+        let mut service = layer.layer(service_fn(|()| ready(Err(error.take().unwrap()))));
+        assert!(call(&mut service, ()).is_err());
+        assert_eq!(breaker.state(), state);
+    }
 }
 
 #[test]

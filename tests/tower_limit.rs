@@ -4,12 +4,13 @@
 use damper::http::RetryLayer;
 use damper::retry::{GaveUp, Unlimited};
 use damper::tower::{LimitLayer, LimitedError};
-use damper::{Backoff, Denied, LimitSet, ManualClock, Quota, RateLimiter, Retry};
+use damper::{Backoff, Deadline, Denied, LimitSet, ManualClock, Quota, RateLimiter, Retry};
 use http::{Request, Response};
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Ready, ready};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
@@ -92,4 +93,21 @@ async fn own_limit_inside_a_retry_is_not_retried() {
     assert_eq!((error.reason(), error.attempts()), (GaveUp::NotRetryable, 3));
     let last: &dyn Error = error.source().unwrap();
     assert!(last.source().unwrap().is::<Denied>(), "{last}");
+}
+
+/// The next token comes in half an hour, and the request has a minute left.
+#[tokio::test]
+async fn wait_beyond_the_deadline_is_refused_at_once() {
+    struct Query(Option<Deadline>);
+
+    static LIMIT: RateLimiter = RateLimiter::new(Quota::per_hour(2).burst(1));
+    let layer = LimitLayer::new(&LIMIT).waiting(Duration::from_secs(7_200)).deadline_by(|query: &Query| query.0);
+    let mut service = layer.layer(service_fn(|_: Query| ready(Ok::<_, Infallible>(()))));
+    assert!(service.ready().await.unwrap().call(Query(None)).await.is_ok());
+    let near = Query(Some(Deadline::after(Duration::from_secs(60))));
+    assert!(service.ready().await.unwrap().call(near).await.unwrap_err().denied().is_some());
+    for deadline in [None, Some(Deadline::after(Duration::from_secs(3_600)))] {
+        let call = pin!(service.ready().await.unwrap().call(Query(deadline)));
+        assert!(call.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
 }

@@ -56,9 +56,9 @@
 //! - **The limits are inside**, so that they see what the server sees: every attempt. The throttle counts what the server
 //!   rejects, the client limit has your share of the server's rate, the bulkhead the calls that may be in flight.
 //! - **A refusal of your own is never tried again**: an open circuit, a limit, a deadline. They are found in the chain of an
-//!   error's sources, by [`AnyError::judge`](crate::retry::AnyError::judge).
+//!   error's sources, by [`AnyError::judge`](crate::retry::AnyError::judge), and breakers ignore them.
 //! - **A deadline that was too short is not the server's fault.** `http::CircuitBreakerLayer::min_budget` sets the time that a
-//!   call has to be given before a 504 counts against the server.
+//!   call has to be given before a 504, or a call that hangs until the deadline, counts against the server.
 //!
 //! | place | for HTTP and gRPC | for any other request |
 //! |---|---|---|
@@ -68,7 +68,7 @@
 //! | hedge | `http::HedgeLayer`, with the same protocol | [`Hedge::run`](crate::retry::Hedge::run) |
 //! | throttle | no layer: [`AdaptiveThrottle::run`](crate::throttle::AdaptiveThrottle::run) in a service of your own | the same |
 //! | client limit | `tower::LimitLayer`. Its refusal is an error; the 429 of `http::RateLimitLayer` looks like the server's and would be tried again | `tower::LimitLayer` |
-//! | bulkhead | no layer: a service of your own holds a permit of a `Bulkhead` while it calls | the same |
+//! | bulkhead | no layer: a service of your own holds a permit of a [`Bulkhead`](crate::Bulkhead) while it calls | the same |
 //! | attempt timeout | tower's `TimeoutLayer`. Its error is tried again; that of a `ClientDeadlineLayer` is not, because it ends the call | the same |
 //!
 //! A second layer of deadlines without a time of its own, below the retry, tells the server at each attempt what is left.
@@ -191,7 +191,7 @@
 //!
 //! For HTTP and gRPC clients there is a layer, `HedgeLayer`. Use it where the tail of the latency matters to your callers and the slow
 //! calls are scattered: one server among many that pauses, a lost packet, a cold cache. Where a server is slow for all, a second
-//! request helps nobody; there the bound on extra requests (2 %, and 10) holds, and a deadline or a breaker is the remedy.
+//! request does not help; there the bound on extra requests (2 %, and 10) holds, and a deadline or a breaker is the remedy.
 //!
 //! | | |
 //! |---|---|

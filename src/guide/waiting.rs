@@ -65,10 +65,9 @@
 //!
 //! Each key has an order of its own. Memory stays at 48 bytes a key, however many wait, because a waiter keeps its place
 //! in its own future or on its stack. A flood of other hosts moves no waiter. Two things differ from a limiter of its
-//! own. A
-//! [`refund`](crate::KeyedLimiter::refund) makes waiters ready only when it brings the key out of debt, and before that
-//! it may let a later caller be served together with earlier ones. And when all slots are busy, a new key waits in a
-//! bucket that it shares with others; [`WhenFull`](crate::WhenFull) has other ways.
+//! own. A [`refund`](crate::KeyedLimiter::refund) makes waiters ready only when it brings the key out of debt, and
+//! before that it may let a later caller be served together with earlier ones. And when all slots are busy, a new key
+//! waits in a bucket that it shares with others; [`WhenFull`](crate::WhenFull) has other ways.
 //!
 //! Where each host needs more than a quota, such as a [`Pausable`](crate::Pausable) of its own, put the limiters into an
 //! [`LruStore`](crate::LruStore), at some 400 bytes a host:

@@ -8,6 +8,7 @@ use http::Response;
 use http_body_util::BodyExt;
 use std::cell::Cell;
 use std::future::{pending, poll_fn};
+use std::io;
 use std::rc::Rc;
 use std::task::Poll;
 use tower::Service;
@@ -21,7 +22,7 @@ enum Place {
     Body,
 }
 
-type Answer = Result<Response<Script>, BoxError>;
+type Answer = Result<Response<Script>, io::Error>;
 
 /// A service that counts its calls and panics in them.
 fn panicking(place: Place, calls: &Rc<Cell<u32>>) -> impl Fn(Asked) -> Panicking + Clone + use<> {
@@ -65,7 +66,7 @@ fn panicking_http_calls_open_the_breaker() {
         let (_, breaker) = clocked(5);
         let calls = Rc::new(Cell::new(0));
         let service = tower::service_fn(panicking(place, &calls));
-        let judge = move |_: Result<&ResponseHead, &BoxError>| {
+        let judge = move |_: Result<&ResponseHead, &io::Error>| {
             if place == Place::Verdict {
                 panic();
             }
@@ -150,7 +151,7 @@ fn call_cancelled_by_the_callers_panic_records_no_verdict() {
     let answer = silent.clone();
     let streaming = tower::service_fn(move |_: Asked| {
         let answer = Response::new(answer.clone());
-        async { Ok::<_, BoxError>(answer) }
+        async { Ok::<_, io::Error>(answer) }
     });
     let mut client = CircuitBreakerLayer::new(breaker.clone()).when_body_ends().layer(streaming);
     let body = polled(client.call(request())).unwrap().into_body();

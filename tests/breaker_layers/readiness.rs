@@ -1,12 +1,13 @@
 //! An open breaker answers at once, whether the service behind it is ready or not, and no readiness is lost.
 
-use crate::support::{Asked, BoxError, COOLDOWN, Clocked, Script, clocked, let_probe, polled, request};
+use crate::support::{Asked, COOLDOWN, Clocked, Script, clocked, let_probe, polled, request};
 use damper::http::{CircuitBreakerLayer, Head};
 use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock, State};
 use http::Response;
 use std::cell::Cell;
 use std::error::Error;
 use std::future::{Ready, ready};
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -245,7 +246,8 @@ fn readiness_takes_no_probe() {
 /// Later results of the service's readiness are passed on, as if there were no breaker.
 #[test]
 fn ready_service_is_polled_again() {
-    let mut answers = vec![Poll::Ready(Err("the connection is lost")), Poll::Ready(Ok(())), Poll::Pending];
+    let mut answers =
+        vec![Poll::Ready(Err(io::Error::other("the connection is lost"))), Poll::Ready(Ok(())), Poll::Pending];
     let service = Answers(move || answers.pop().unwrap());
     let (_, breaker) = clocked(1);
     let mut service = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(service);
@@ -258,17 +260,17 @@ fn ready_service_is_polled_again() {
 /// A service that only answers whether it is ready.
 struct Answers<F>(F);
 
-impl<F: FnMut() -> Poll<Result<(), &'static str>>> Service<Asked> for Answers<F> {
+impl<F: FnMut() -> Poll<io::Result<()>>> Service<Asked> for Answers<F> {
     type Response = Response<()>;
-    type Error = &'static str;
-    type Future = Ready<Result<Response<()>, &'static str>>;
+    type Error = io::Error;
+    type Future = Ready<io::Result<Response<()>>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         (self.0)()
     }
 
     fn call(&mut self, _: Asked) -> Self::Future {
-        ready(Err("not called"))
+        ready(Err(io::Error::other("not called")))
     }
 }
 
@@ -288,7 +290,8 @@ fn metrics_only_breaker_polls_the_service() {
 fn single_breaker_of_a_layer_refuses_within_one_poll() {
     let config = BreakerConfig::builder().failure_threshold(1).build().unwrap();
     let layer = CircuitBreakerLayer::single(config);
-    let mut failing = layer.layer(tower::service_fn(|_: Asked| ready(Err::<Response<()>, BoxError>("down".into()))));
+    let mut failing =
+        layer.layer(tower::service_fn(|_: Asked| ready(Err::<Response<()>, _>(io::Error::other("down")))));
     polled(failing.call(request())).unwrap_err();
     let Err(error) = polled(layer.layer(Limited::new(0)).oneshot(request())) else { panic!("let pass") };
     assert!(error.is_open());

@@ -615,3 +615,46 @@ fn acquire_blocks_until_the_tokens_of_the_key_are_there() {
     assert!(begin.elapsed() >= Duration::from_millis(20), "four had to wait");
     assert!(limits.acquire("a", 2).wait().unwrap_err().exceeds_burst());
 }
+
+/// A quota that refills nothing any more: the line passes no position, and `clear` forgets what waiters wait for.
+#[test]
+fn clear_makes_waiters_ready_that_would_wait_for_ever() {
+    // With a slot, and in the shared bucket.
+    for keys in [1, 40] {
+        let clock = ManualClock::with_frequency(FREQUENCY);
+        let quota = Quota::per_second(1).burst(2).max_debt(1_000);
+        let limits = limits::<u32>(quota, 8, WhenFull::SharedOverflow, &clock);
+        for key in 0..keys {
+            _ = limits.reserve(&key, 2);
+        }
+        let key = keys - 1;
+        let waiter = limits.reserve(&key, 2).unwrap();
+        assert!(waiter.ready_in() > Some(Duration::ZERO));
+        limits.set_quota(Quota::per_second(0).burst(2).max_debt(1_000)).unwrap();
+        assert_eq!(waiter.ready_in(), None, "{keys} keys");
+        limits.clear();
+        assert_eq!(waiter.ready_in(), Some(Duration::ZERO), "{keys} keys");
+    }
+}
+
+#[test]
+fn clear_wakes_threads_that_would_wait_for_ever() {
+    let clock = ManualClock::with_frequency(FREQUENCY);
+    let limits = limits::<u8>(Quota::per_second(1).burst(2).max_debt(10), 8, WhenFull::SharedOverflow, &clock);
+    _ = limits.reserve(&1, 2).unwrap();
+    let waiter = limits.reserve(&1, 2).unwrap();
+    limits.set_quota(Quota::per_second(0).burst(2).max_debt(10)).unwrap();
+    let (done, is_done) = channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            waiter.wait();
+            done.send(()).unwrap();
+        });
+        assert_eq!(is_done.recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
+        limits.clear();
+        let woken = is_done.recv_timeout(Duration::from_secs(10));
+        // So that a failure does not block the scope.
+        limits.set_quota(Quota::per_second(1_000)).unwrap();
+        woken.unwrap();
+    });
+}

@@ -80,6 +80,7 @@ pub mod internal;
 pub mod keyed;
 pub mod limit;
 pub mod quota;
+mod refusal;
 pub mod retry;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub mod store;
@@ -114,6 +115,7 @@ pub use limit::{
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};
 pub use quota::{ParseQuotaError, Quota, QuotaError, SetQuotaError};
+pub use refusal::is_refusal;
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use store::LruStore;

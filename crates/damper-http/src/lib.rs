@@ -110,7 +110,7 @@ mod telemetry;
 pub mod wire;
 
 pub use circuit_breaker::{
-    BlamedObserver, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, MinBudget, PerHost,
+    BreakerObserver, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, PerHost,
     PerHostBuilder, Single, SingleBuilder,
 };
 pub use completion::{

@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
 use damper_core::breaker::{CallError, Verdict};
+use damper_core::is_refusal;
 use damper_http::{BodyEnd, CallObserver, ClassifyEnd, Completion, ObservedBody};
 use http::Response;
 use http_body::Body;
@@ -15,7 +16,8 @@ use tonic::{Code, Status};
 ///
 /// It puts the clients of gRPC behind a [`CircuitBreakerLayer`](damper_http::CircuitBreakerLayer):
 /// `CircuitBreakerLayer::single(config).completion(AtTrailers::new())`. `UNAVAILABLE`, `DEADLINE_EXCEEDED` and
-/// `RESOURCE_EXHAUSTED` are failures, and so are errors of the transport; other codes are successes.
+/// `RESOURCE_EXHAUSTED` are failures, and so are errors of the transport; other codes are successes. A
+/// [refusal](is_refusal) by a layer of damper behind the breaker is ignored.
 ///
 /// | the answer | verdict |
 /// |---|---|
@@ -133,10 +135,15 @@ where
         verdict_on_head(response, &self.classify)
     }
 
-    /// An error that is a status comes from another layer. All others are failures of the transport.
+    /// An error that is a status comes from another layer. All others are failures of the transport, unless a layer of
+    /// damper refused the call.
     fn failed(&self, error: E) -> (Verdict, Status) {
         let error = error.into();
-        let verdict = error.downcast_ref().map_or(Verdict::Failure, |status| verdict_on(status, &self.classify));
+        let verdict = match error.downcast_ref() {
+            _ if is_refusal(&*error) => Verdict::Ignored,
+            Some(status) => verdict_on(status, &self.classify),
+            None => Verdict::Failure,
+        };
         // A generated client would do the same.
         (verdict, Status::from_error(error))
     }

@@ -34,6 +34,6 @@ pub use breaker::{
     SharedBreaker,
 };
 pub use limit::{
-    LimitFuture, LimitLayer, LimitService, LimitedError, Refusing, SharedLimiter, Waiting, WaitingLimiter,
-    WaitingService,
+    FindDeadline, LimitFuture, LimitLayer, LimitService, LimitedError, NoDeadline, Refusing, SharedLimiter, Waiting,
+    WaitingLimiter, WaitingService,
 };

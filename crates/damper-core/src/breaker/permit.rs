@@ -71,8 +71,7 @@ pub enum Verdict {
     Failure,
     /// It failed, and asked for a pause of this duration (`Retry-After`).
     RetryAfter(Duration),
-    /// It said that the call's deadline had passed: a failure like any other, but where the caller is known to have given
-    /// it too little time, as a layer with a `min_budget` knows.
+    /// The deadline passed. A failure, unless the caller gave less than the layer's `min_budget`.
     DeadlineExceeded,
     /// Nothing, as if the call had not been made.
     Ignored,

@@ -57,7 +57,7 @@ impl Readiness {
     ///
     /// # Errors
     ///
-    /// [`CircuitOpen`], of either.
+    /// [`CircuitOpen`], from `acquire` or `skipped`.
     #[inline]
     pub fn try_acquire<B: BreakerRef>(
         &mut self,

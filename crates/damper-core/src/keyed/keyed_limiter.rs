@@ -348,6 +348,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Forgets all keys, and what they took. What a call takes meanwhile may be forgotten or not.
     pub fn clear(&self) {
         self.table.clear();
+        self.table.wake_all();
     }
 
     /// The quota of each key; of tiers, the first.

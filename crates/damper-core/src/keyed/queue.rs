@@ -19,20 +19,20 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// around the future, as for [`RateLimiter::acquire`](crate::RateLimiter::acquire).
     ///
     /// Waiters keep their places when other keys come and go. A new key that finds no slot waits in its shared bucket.
-    /// Under
-    /// [`WhenFull::DenyNew`](crate::WhenFull::DenyNew) it is refused, and under
+    /// Under [`WhenFull::DenyNew`](crate::WhenFull::DenyNew) it is refused, and under
     /// [`EvictLeastIndebted`](crate::WhenFull::EvictLeastIndebted) it is refused unless its tokens are there at once.
     ///
     /// # Refunds and changes
     ///
     /// When a [`refund`](Self::refund), a [`reset`](Self::reset) or a larger burst brings the key's bucket out of debt,
     /// all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller, who may be
-    /// served together with waiters before it: as many as tokens were refunded, if all take one. From any moment at
-    /// which nobody waited, a key is allowed as many tokens more as were given back since. Threads are woken at once,
-    /// and futures look again within a second.
+    /// served together with waiters before it: as many as tokens were refunded, if all take one. Over any interval that
+    /// starts with no waiters, a key uses at most its envelope plus what was refunded. Threads are woken at once, and
+    /// futures look again within a second.
     ///
     /// [`set_tier`](Self::set_tier) and [`clear`](Self::clear) leave waiters in place: their tokens come at the rate of
-    /// the tier in which they began to wait. If that tier refills nothing, they wait for the key's bucket in its new tier.
+    /// the tier in which they began to wait. If that tier refills nothing, they wait for the key's bucket in its new tier,
+    /// and `clear` makes them ready.
     ///
     /// # Examples
     ///
@@ -56,7 +56,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// Takes `n` tokens of this key now, to be used when they are there; callers are served in the order in which they
     /// reserve.
     ///
-    /// [`acquire`](Self::acquire) says what happens to those who wait.
+    /// [`acquire`](Self::acquire) says what happens to waiters.
     ///
     /// # Errors
     ///

@@ -1,10 +1,9 @@
 //! What the outcome of an attempt says about another one.
 
 use super::GaveUp;
-use crate::breaker::{CircuitOpen, source_of};
+use crate::breaker::source_of;
 use crate::deadline::DeadlineExceeded;
-use crate::limit::{Denied, LimitSetDenied};
-use crate::throttle::Throttled;
+use crate::is_refusal;
 use core::error::Error;
 use core::time::Duration;
 
@@ -147,8 +146,8 @@ impl<T, E, F: Fn(&Result<T, E>) -> Option<Failure>> Retryable<T, E> for F {
 
 /// Takes every error for transient, but refusals of damper's own for fatal: the default.
 ///
-/// An open breaker, a limit and a deadline refuse a call before it reaches the server, so another attempt tells nothing new
-/// about the server. Such refusals are found in the chain of an error's sources. So is an inner [`Retry`](super::Retry) whose
+/// Breakers, limits, throttles and bulkheads [refuse](crate::is_refusal) a call before it reaches the server, and after a
+/// deadline no other attempt is in time. Such errors are found in the chain of an error's sources. So is an inner [`Retry`](super::Retry) whose
 /// deadline passed; its other errors are transient. Do not nest retries: the attempts of both multiply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AnyError;
@@ -174,20 +173,9 @@ impl AnyError {
     /// ```
     #[must_use]
     pub fn judge(error: &(dyn Error + 'static)) -> Failure {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if error.is::<CircuitOpen>()
-                || error.is::<Denied>()
-                || error.is::<LimitSetDenied>()
-                || error.is::<Throttled>()
-                || error.is::<DeadlineExceeded>()
-                || error.is::<GaveUp>()
-            {
-                return Failure::FATAL;
-            }
-            next = source_of(error);
-        }
-        Failure::TRANSIENT
+        let is_over = core::iter::successors(Some(error), |error| source_of(*error))
+            .any(|error| error.is::<DeadlineExceeded>() || error.is::<GaveUp>());
+        if is_over || is_refusal(error) { Failure::FATAL } else { Failure::TRANSIENT }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The calls of a service behind breakers.
 
+use super::BreakerObserver;
 use crate::completion::{CallGuard, Completion, ObservedCall};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use damper_core::breaker::{BreakerRef, CallError, CircuitOpen, Permit};
+use damper_core::breaker::{BreakerRef, CallError, CircuitOpen};
 use http::Response;
 use pin_project_lite::pin_project;
 
@@ -13,8 +14,8 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before the response, it records no verdict, and a probe gives its place back. A panic of the future is a
-    /// failure.
+    /// Dropped before the response, it records no verdict, and a probe gives its place back. Dropped once the request's
+    /// deadline has passed, it is a failure, and so is a panic of the future.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct CircuitBreakFuture<F, B: BreakerRef, W> {
         #[pin]
@@ -25,7 +26,7 @@ pin_project! {
 pin_project! {
     #[project = BreakerCallProjection]
     enum BreakerCall<F, B: BreakerRef, W> {
-        Permitted { #[pin] call: ObservedCall<F, Permit<B>, W> },
+        Permitted { #[pin] call: ObservedCall<F, BreakerObserver<B>, W> },
         Refused { open: CircuitOpen, completion: W },
     }
 }
@@ -33,7 +34,7 @@ pin_project! {
 impl<F, B: BreakerRef, W> CircuitBreakFuture<F, B, W> {
     /// The call that a permit was acquired for.
     #[inline]
-    pub(super) fn permitted(future: F, guard: CallGuard<Permit<B>, W>) -> Self {
+    pub(super) fn permitted(future: F, guard: CallGuard<BreakerObserver<B>, W>) -> Self {
         // Not by `observe`: every function that a future passes through copies it.
         Self { state: BreakerCall::Permitted { call: ObservedCall { future, pending: guard.finish() } } }
     }
@@ -50,7 +51,7 @@ where
     B: BreakerRef,
     W: Completion<R, E>,
 {
-    type Output = Result<Response<W::Body<Permit<B>>>, W::Error>;
+    type Output = Result<Response<W::Body<BreakerObserver<B>>>, W::Error>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -1,6 +1,6 @@
 //! Which breakers, and when a call has ended and how.
 
-use super::{Breakers, CircuitBreak, MinBudget, PerHost, Single};
+use super::{Breakers, CircuitBreak, PerHost, Single};
 use crate::completion::{AtBodyEnd, AtHead, ResponseHead};
 use core::fmt;
 use core::time::Duration;
@@ -9,8 +9,8 @@ use damper_core::breaker::{BreakerConfig, Verdict};
 /// Puts a client's services behind circuit breakers: a failing service is not called, and the caller gets an error at
 /// once.
 ///
-/// Errors and answers with a status of 5xx are failures; every other answer is a success, 429 included. All reach the
-/// caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError). An open breaker is
+/// Errors and answers with a status of 5xx are failures; every other answer is a success, 429 included. An error that is
+/// a [refusal](damper_core::is_refusal) of a layer of damper inside is ignored. All reach the caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError). An open breaker is
 /// [`CallError::Open`](damper_core::CallError), which [`CircuitOpen::find_in`](damper_core::CircuitOpen::find_in) finds
 /// in whatever it is wrapped; no answer is invented.
 ///
@@ -67,6 +67,8 @@ use damper_core::breaker::{BreakerConfig, Verdict};
 pub struct CircuitBreakerLayer<B = PerHost, W = AtHead> {
     pub(super) breakers: B,
     pub(super) completion: W,
+    /// The time that a call has to be given before its deadline counts against the server.
+    pub(super) min_budget: Duration,
 }
 
 impl CircuitBreakerLayer<PerHost> {
@@ -118,7 +120,7 @@ impl<B: Breakers> CircuitBreakerLayer<B> {
     /// # Ok::<(), damper::CapacityError>(())
     /// ```
     pub fn new(breakers: B) -> Self {
-        Self { breakers, completion: AtHead::new() }
+        Self { breakers, completion: AtHead::new(), min_budget: Duration::ZERO }
     }
 }
 
@@ -196,11 +198,14 @@ impl<B, W> CircuitBreakerLayer<B, W> {
     ///
     /// A caller with 5 ms left cannot blame a server that takes 50 ms. Where the [`Deadline`](damper_core::Deadline) in a
     /// request's extensions leaves less than `min_budget`, two things say nothing about the server: `504 Gateway Timeout`
-    /// (in gRPC `DEADLINE_EXCEEDED`), and a failure that comes once that deadline has passed. A
-    /// [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) outside puts the deadline there, and drops what takes longer,
-    /// which is no verdict either way. Set it to what the server takes for most of its successes.
+    /// (in gRPC `DEADLINE_EXCEEDED`), and a failure that comes once that deadline has passed. Set it to what the server takes
+    /// for most of its successes.
     ///
-    /// It comes last, after `classify`, `when_body_ends` and `completion`. A classifier of your own returns [`Verdict::DeadlineExceeded`] for responses that say so.
+    /// A [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) outside puts the deadline there, and drops the call when it
+    /// passes. That is a failure of a server that was given enough time, so a host that hangs opens its breaker. A caller
+    /// that goes away earlier says nothing about the server.
+    ///
+    /// A classifier of your own returns [`Verdict::DeadlineExceeded`] for responses that say so.
     ///
     /// # Examples
     ///
@@ -214,12 +219,13 @@ impl<B, W> CircuitBreakerLayer<B, W> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn min_budget(self, min_budget: Duration) -> CircuitBreakerLayer<B, MinBudget<W>> {
-        self.map_completion(|completion| MinBudget::new(completion, min_budget))
+    pub fn min_budget(self, min_budget: Duration) -> Self {
+        Self { min_budget, ..self }
     }
 
     fn map_completion<X>(self, map: impl FnOnce(W) -> X) -> CircuitBreakerLayer<B, X> {
-        CircuitBreakerLayer { breakers: self.breakers, completion: map(self.completion) }
+        let Self { breakers, completion, min_budget } = self;
+        CircuitBreakerLayer { breakers, completion: map(completion), min_budget }
     }
 }
 

@@ -1,10 +1,9 @@
 //! A service behind breakers.
 
-use super::{Breakers, CircuitBreakFuture, CircuitBreakerLayer, PerHost};
+use super::{BreakerObserver, Breakers, CircuitBreakFuture, CircuitBreakerLayer, PerHost};
 use crate::Head;
 use crate::completion::{AtHead, CallGuard, Completion};
 use core::fmt;
-use damper_core::breaker::Permit;
 #[cfg(feature = "tower")]
 use damper_core::internal::{Readiness, open_for_no_time};
 use http::{Request, Response};
@@ -25,8 +24,9 @@ use http::{Request, Response};
 /// # Cancel safety
 ///
 /// A future that is dropped before its response records no verdict, nor does a body that is dropped before the call has
-/// ended; a probe then gives its place back. A panic, in `call`, in the future or in the body, is a failure, and reaches
-/// the caller.
+/// ended; a probe then gives its place back. The exception: if the [`Deadline`](damper_core::Deadline) in the request's
+/// extensions has passed while the call waited for the server, that is a failure. A panic, in `call`, in the future or in
+/// the body, is a failure, and reaches the caller.
 pub struct CircuitBreak<S, B = PerHost, W = AtHead> {
     service: S,
     layer: CircuitBreakerLayer<B, W>,
@@ -67,12 +67,12 @@ where
     B: Breakers,
     W: Completion<R, S::Error> + Clone,
 {
-    type Response = Response<W::Body<Permit<B::Breaker>>>;
+    type Response = Response<W::Body<BreakerObserver<B::Breaker>>>;
     type Error = W::Error;
     type Future = CircuitBreakFuture<S::Future, B::Breaker, W>;
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
-        let Self { service, layer: CircuitBreakerLayer { breakers, completion }, readiness } = self;
+        let Self { service, layer: CircuitBreakerLayer { breakers, completion, .. }, readiness } = self;
         readiness
             .poll(breakers.refusal(), || service.poll_ready(context))
             .map_err(|error| completion.not_called(damper_core::CallError::Failed(error)))
@@ -80,7 +80,7 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        let CircuitBreakerLayer { breakers, completion } = &self.layer;
+        let CircuitBreakerLayer { breakers, completion, min_budget } = &self.layer;
         let head = Head::of(&request);
         let skipped = || {
             let open = breakers.refusal().unwrap_or_else(open_for_no_time);
@@ -89,7 +89,8 @@ where
         };
         match self.readiness.try_acquire(|| breakers.try_acquire(&head), skipped) {
             Ok(permit) => {
-                let guard = CallGuard::new(permit, completion.of_call(&head));
+                let observer = BreakerObserver::new(permit, &head, *min_budget);
+                let guard = CallGuard::new(observer, completion.clone());
                 let future = self.service.call(request);
                 CircuitBreakFuture::permitted(future, guard)
             }
@@ -105,17 +106,18 @@ where
     B: Breakers,
     W: Completion<R, S::Error> + Clone,
 {
-    type Response = Response<W::Body<Permit<B::Breaker>>>;
+    type Response = Response<W::Body<BreakerObserver<B::Breaker>>>;
     type Error = W::Error;
     type Future = CircuitBreakFuture<S::Future, B::Breaker, W>;
 
     #[inline]
     fn call(&self, request: Request<Q>) -> Self::Future {
-        let CircuitBreakerLayer { breakers, completion } = &self.layer;
+        let CircuitBreakerLayer { breakers, completion, min_budget } = &self.layer;
         let head = Head::of(&request);
         match breakers.try_acquire(&head) {
             Ok(permit) => {
-                let guard = CallGuard::new(permit, completion.of_call(&head));
+                let observer = BreakerObserver::new(permit, &head, *min_budget);
+                let guard = CallGuard::new(observer, completion.clone());
                 let future = self.service.call(request);
                 CircuitBreakFuture::permitted(future, guard)
             }

@@ -4,8 +4,8 @@ use damper_core::breaker::Verdict;
 
 /// Learns how a call ended: a breaker's [`Permit`](damper_core::Permit), the permit of a concurrency limit, a measurement.
 ///
-/// It learns at most one end. If it is dropped without one, the caller went away: it dropped the call before its
-/// response, or the body before its end.
+/// It learns at most one end. If it is dropped without one, the call was not made, or the caller dropped a body that it
+/// did not wait for.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot learn how a call ended",
     note = "a `damper::Permit` can; implement `damper::http::CallObserver` for what your own layer holds"
@@ -18,6 +18,10 @@ pub trait CallObserver: Sized {
     ///
     /// It is not called where the head ends the call, nor where the first data are the last.
     fn first_data(&mut self) {}
+
+    /// Records that the caller went away while it waited for the server: it dropped the call before its response, or a body
+    /// that was pending. Default: drops the observer.
+    fn abandoned(self) {}
 
     /// Records that the call panicked. Default: a failure.
     fn panicked(self) {

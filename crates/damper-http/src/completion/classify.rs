@@ -1,7 +1,9 @@
 //! What a response says about its server.
 
 use crate::wire;
+use core::error::Error;
 use damper_core::breaker::Verdict;
+use damper_core::is_refusal;
 use http::{Extensions, HeaderMap, Response, StatusCode, Version};
 
 /// Returns the verdict on a response, or on the error in its place.
@@ -9,7 +11,9 @@ use http::{Extensions, HeaderMap, Response, StatusCode, Version};
 /// Every closure with these arguments implements it. The closure names the type of the service's error.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not classify responses of a service whose error is `{E}`",
-    note = "a closure has the form `|response: Result<&damper::http::ResponseHead, &{E}>| -> damper::Verdict`"
+    note = "a closure has the form `|response: Result<&damper::http::ResponseHead, &{E}>| -> damper::Verdict`",
+    note = "`ServerErrors` takes errors that implement `Error`; for those in boxes: \
+    `.classify(|response: Result<&ResponseHead, &{E}>| ServerErrors::judge(response.map_err(|error| &**error as _)))`"
 )]
 pub trait Classify<E> {
     /// Returns the verdict.
@@ -24,20 +28,51 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict> Classify<E> for F {
 
 /// Counts errors and responses with a status of 5xx as failures, and all other responses, 429 included, as successes.
 ///
+/// An error that is a [refusal](is_refusal) of damper's own is ignored: a limiter or a bulkhead behind the breaker
+/// refused the call, and the server has not seen it.
+///
 /// A 5xx with a `Retry-After`, in seconds or as a date, keeps the breaker open for as long as that, read by
 /// [`retry_after_in`](wire::retry_after_in), up to
 /// [`max_retry_after`](damper_core::breaker::BreakerConfigBuilder::max_retry_after).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerErrors;
 
-impl<E> Classify<E> for ServerErrors {
+impl ServerErrors {
+    /// Returns the verdict on a response, or on the error in its place.
+    ///
+    /// # Examples
+    ///
+    /// For a service whose errors are in boxes, as those of tower's timeouts are:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::BreakerConfig;
+    /// use damper::http::{CircuitBreakerLayer, ResponseHead, ServerErrors};
+    /// use std::error::Error;
+    ///
+    /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default())
+    ///     .classify(|response: Result<&ResponseHead, &Box<dyn Error + Send + Sync>>| {
+    ///         ServerErrors::judge(response.map_err(|error| &**error as _))
+    ///     });
+    /// # let _ = layer;
+    /// ```
     #[inline]
-    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
+    #[must_use]
+    pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
         match response {
             Ok(head) if !head.status.is_server_error() => Verdict::Success,
             Ok(head) => failure(head),
+            Err(error) if is_refusal(error) => Verdict::Ignored,
             Err(_) => Verdict::Failure,
         }
+    }
+}
+
+/// As [`ServerErrors::judge`].
+impl<E: Error + 'static> Classify<E> for ServerErrors {
+    #[inline]
+    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
+        Self::judge(response.map_err(|error| error as _))
     }
 }
 

@@ -1,7 +1,6 @@
 //! When a call has ended, and with which verdict.
 
 use super::CallObserver;
-use crate::Head;
 use damper_core::breaker::{CallError, Verdict};
 use http::Response;
 
@@ -66,17 +65,6 @@ pub trait Completion<R, E> {
 
     /// The error that the caller gets.
     type Error;
-
-    /// Returns the completion of the call of this request. Default: a clone.
-    #[inline]
-    #[must_use]
-    fn of_call(&self, head: &Head<'_>) -> Self
-    where
-        Self: Clone,
-    {
-        _ = head;
-        self.clone()
-    }
 
     /// Returns the verdict on a response if its head ends the call, or `None` if the call goes on in the body.
     fn verdict(&self, response: &Response<R>) -> Option<Verdict>;

@@ -32,15 +32,26 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before its end, it drops the observer, which learns no verdict. A panic of the body is reported to the
-    /// observer and reaches the caller.
-    pub struct ObservedBody<R, O, V = BodyErrors> {
+    /// Dropped while it is pending, it is [abandoned](CallObserver::abandoned). Dropped otherwise before its end, it drops
+    /// the observer, which learns no verdict. A panic of the body is reported to the observer and reaches the caller.
+    pub struct ObservedBody<R, O: CallObserver, V = BodyErrors> {
         #[pin]
         body: R,
         // Both are there until the verdict is recorded.
         pending: Option<(O, V)>,
         // Whether data of the body has arrived.
         has_data: bool,
+        // Whether the caller waits for the server, and not the server for the caller.
+        is_pending: bool,
+    }
+
+    impl<R, O: CallObserver, V> PinnedDrop for ObservedBody<R, O, V> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if *this.is_pending && let Some((observer, _)) = this.pending.take() {
+                observer.abandoned();
+            }
+        }
     }
 }
 
@@ -57,7 +68,7 @@ impl<R: Body, O: CallObserver, V: ClassifyEnd> ObservedBody<R, O, V> {
                 record_end(&mut pending, BodyEnd::Plain);
             }
         }
-        Self { body, pending, has_data: false }
+        Self { body, pending, has_data: false, is_pending: false }
     }
 }
 
@@ -82,6 +93,7 @@ impl<R: Body, O: CallObserver, V: ClassifyEnd> Body for ObservedBody<R, O, V> {
         let is_data = matches!(&polled, Poll::Ready(Some(Ok(frame))) if !frame.is_trailers());
         let is_over = is_data && this.body.is_end_stream();
         guard.over();
+        *this.is_pending = polled.is_pending();
         let frame = ready!(polled);
         match &frame {
             Some(Ok(frame)) => match (frame.trailers_ref(), frame.data_ref()) {
@@ -110,7 +122,7 @@ impl<R: Body, O: CallObserver, V: ClassifyEnd> Body for ObservedBody<R, O, V> {
     }
 }
 
-impl<R: fmt::Debug, O, V> fmt::Debug for ObservedBody<R, O, V> {
+impl<R: fmt::Debug, O: CallObserver, V> fmt::Debug for ObservedBody<R, O, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_ended = self.pending.is_none();
         f.debug_struct("ObservedBody").field("body", &self.body).field("has_ended", &has_ended).finish_non_exhaustive()

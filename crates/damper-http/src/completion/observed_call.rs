@@ -14,7 +14,7 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before the response, it drops the observer, which learns no verdict. A panic, in the service's
+    /// Dropped before the response, it is [abandoned](CallObserver::abandoned). A panic, in the service's
     /// future or in the completion's `verdict` and `failed`, is reported to the observer and reaches the caller.
     ///
     /// # Examples
@@ -63,11 +63,20 @@ pin_project! {
     /// }
     /// ```
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct ObservedCall<F, O, W> {
+    pub struct ObservedCall<F, O: CallObserver, W> {
         #[pin]
         pub(crate) future: F,
         // Both are there until the response is.
         pub(crate) pending: Option<(O, W)>,
+    }
+
+    impl<F, O: CallObserver, W> PinnedDrop for ObservedCall<F, O, W> {
+        #[inline]
+        fn drop(this: Pin<&mut Self>) {
+            if let Some((observer, _)) = this.project().pending.take() {
+                observer.abandoned();
+            }
+        }
     }
 }
 
@@ -119,7 +128,7 @@ where
     }
 }
 
-impl<F, O, W> fmt::Debug for ObservedCall<F, O, W> {
+impl<F, O: CallObserver, W> fmt::Debug for ObservedCall<F, O, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ObservedCall").field("has_ended", &self.pending.is_none()).finish_non_exhaustive()
     }

@@ -74,6 +74,8 @@ pub struct ClientDeadlineLayer<S> {
 #[cfg(feature = "tokio")]
 impl ClientDeadlineLayer<TokioSleep> {
     /// Creates a layer with the client's own timeout, which no request can lengthen. It sleeps by tokio's timer.
+    ///
+    /// The server learns of it only if it gets a [header](Self::header), or, with the feature `tonic`, in gRPC.
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
         Self::sleeping_by(timeout, TokioSleep)
@@ -104,7 +106,7 @@ impl<S> ClientDeadlineLayer<S> {
         Self { timeouts, margin: Duration::ZERO, sleep, telemetry: DeadlineTelemetry::of_client("default") }
     }
 
-    /// Sets the header in which the server gets what is left, as a whole number. Default: none.
+    /// Sets the header in which the server gets what is left, as a whole number. Default: none, and the server gets nothing.
     ///
     /// It is rounded down to the unit, but at least 1. Requests of gRPC have their own header, `grpc-timeout`.
     #[must_use]

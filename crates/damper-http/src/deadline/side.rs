@@ -40,7 +40,7 @@ pub trait Answer<R, E>: Side {
     fn not_ready(error: E) -> Self::Error;
 }
 
-/// What bounds a call.
+/// The deadline of a call, and how it is reported.
 #[derive(Debug)]
 pub struct Bounds<S> {
     pub(super) deadline: Deadline,

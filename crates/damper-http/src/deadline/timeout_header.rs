@@ -23,7 +23,7 @@ pub(super) struct TimeoutHeader {
 }
 
 impl TimeoutHeader {
-    /// Reads the timeout; `None` if there is none, or it is malformed. More than a `u64` holds is as much as it does.
+    /// Reads the timeout; `None` if there is none, or it is malformed. Larger numbers saturate at `u64::MAX`.
     pub(super) fn read(&self, headers: &HeaderMap) -> Option<Duration> {
         let number = number_in(headers, &self.name)?;
         Some(match self.unit {
@@ -45,7 +45,7 @@ impl TimeoutHeader {
     }
 }
 
-/// Reads the whole number in a header; `None` if there is none. More than a `u64` holds is as much as it does.
+/// Reads the whole number in a header; `None` if there is none. Larger numbers saturate at `u64::MAX`.
 pub(super) fn number_in(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     let digits = headers.get(name)?.to_str().ok()?.trim_ascii();
     // Digits only: not the sign that `u64` would read.

@@ -8,7 +8,8 @@ use damper_core::breaker::{KeyedCircuitBreaker, Verdict};
 /// Puts services of any request behind circuit breakers: a failing service is not called, and the caller gets an error at
 /// once.
 ///
-/// Every `Err` of the service is a failure, unless [`classify`](Self::classify) says otherwise. The caller gets
+/// Every `Err` of the service is a failure, unless it is a [refusal](damper_core::is_refusal) of a layer of damper inside,
+/// or [`classify`](Self::classify) says otherwise. The caller gets
 /// [`CallError::Failed`](damper_core::CallError) with it, or [`CallError::Open`](damper_core::CallError) where the breaker
 /// refused the call. Responses reach the caller unchanged.
 ///
@@ -92,7 +93,7 @@ impl<F, K, C, S, L> BreakerLayer<PerKey<F, Arc<KeyedCircuitBreaker<K, C, S, L>>>
 }
 
 impl<B, V> BreakerLayer<B, V> {
-    /// Sets what a result says about the service. Default: every `Err` is a failure.
+    /// Sets what a result says about the service. Default: [`EveryErr`].
     ///
     /// The closure is cloned for every call, which costs nothing if it captures nothing. It names the service's response
     /// and error.

@@ -1,8 +1,9 @@
 //! Which limiter, and whether to wait.
 
-use super::{LimitService, Refusing, SharedLimiter, Waiting, WaitingLimiter, WaitingService};
+use super::{LimitService, NoDeadline, Refusing, SharedLimiter, Waiting, WaitingLimiter, WaitingService};
 use core::fmt;
 use core::time::Duration;
+use damper_core::deadline::Deadline;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -61,7 +62,8 @@ impl<L> LimitLayer<Refusing<L>> {
     /// Lets calls wait for tokens by tokio's timer, for at most `longest`. Default: they do not wait.
     ///
     /// A call that would wait longer is refused at once. The service has to be `Clone`, because the call is made after the
-    /// wait. A call that waits allocates, a call that does not wait does not.
+    /// wait. A call that waits allocates, a call that does not wait does not. If requests have deadlines, set
+    /// [`deadline_by`](LimitLayer::deadline_by).
     #[cfg(feature = "tokio")]
     pub fn waiting(self, longest: Duration) -> LimitLayer<Waiting<L, TokioSleep>>
     where
@@ -75,7 +77,42 @@ impl<L> LimitLayer<Refusing<L>> {
     where
         L: WaitingLimiter,
     {
-        LimitLayer { admission: Waiting { limiter: self.admission.0, longest, sleep } }
+        LimitLayer { admission: Waiting { limiter: self.admission.0, longest, sleep, find_deadline: NoDeadline } }
+    }
+}
+
+impl<L, Z, D> LimitLayer<Waiting<L, Z, D>> {
+    /// Sets where the deadline of a request is found. A call that would wait beyond it is refused at once. Default: no
+    /// request has one.
+    ///
+    /// A request of HTTP has it in its extensions, where `damper::http::ClientDeadlineLayer` puts it:
+    /// `|request: &Request<Body>| request.extensions().get().copied()`.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+    /// use damper::tower::LimitLayer;
+    /// use damper::{Deadline, Quota, RateLimiter};
+    /// use std::time::Duration;
+    ///
+    /// struct Query {
+    ///     deadline: Deadline,
+    /// }
+    ///
+    /// static QUERIES: RateLimiter = RateLimiter::new(Quota::per_second(100));
+    ///
+    /// let waiting = LimitLayer::new(&QUERIES).waiting(Duration::from_secs(1));
+    /// let layer = waiting.deadline_by(|query: &Query| Some(query.deadline));
+    /// # let _ = layer;
+    /// ```
+    pub fn deadline_by<R, F>(self, find_deadline: F) -> LimitLayer<Waiting<L, Z, F>>
+    where
+        F: Fn(&R) -> Option<Deadline>,
+    {
+        let Waiting { limiter, longest, sleep, .. } = self.admission;
+        LimitLayer { admission: Waiting { limiter, longest, sleep, find_deadline } }
     }
 }
 
@@ -87,8 +124,8 @@ impl<L: Clone, S> tower_layer::Layer<S> for LimitLayer<Refusing<L>> {
     }
 }
 
-impl<L: Clone, Z: Clone, S: WaitingService> tower_layer::Layer<S> for LimitLayer<Waiting<L, Z>> {
-    type Service = LimitService<S, Waiting<L, Z>>;
+impl<L: Clone, Z: Clone, D: Clone, S: WaitingService> tower_layer::Layer<S> for LimitLayer<Waiting<L, Z, D>> {
+    type Service = LimitService<S, Waiting<L, Z, D>>;
 
     fn layer(&self, service: S) -> Self::Service {
         LimitService::new(service, self.admission.clone())

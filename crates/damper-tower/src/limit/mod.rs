@@ -17,4 +17,4 @@ pub use error::LimitedError;
 pub use future::LimitFuture;
 pub use layer::LimitLayer;
 pub use service::LimitService;
-pub use waiting::{Refusing, SharedLimiter, Waiting, WaitingLimiter, WaitingService};
+pub use waiting::{FindDeadline, NoDeadline, Refusing, SharedLimiter, Waiting, WaitingLimiter, WaitingService};

@@ -1,9 +1,10 @@
 //! A service behind a limiter.
 
-use super::{LimitFuture, LimitedError, Refusing, Waiting, WaitingLimiter, WaitingService};
+use super::{FindDeadline, LimitFuture, LimitedError, Refusing, Waiting, WaitingLimiter, WaitingService};
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll};
+use core::time::Duration;
 use damper_core::limit::Limiter;
 use damper_core::time::Sleep;
 use tower_service::Service;
@@ -11,7 +12,8 @@ use tower_service::Service;
 /// A service behind a limiter. Made by [`LimitLayer`](super::LimitLayer).
 ///
 /// Ready whenever the service behind it is. A call that waits for tokens is made by the service that was ready, and a clone
-/// of it takes its place.
+/// of it takes its place. Until then it holds what that service reserved in `poll_ready`, such as a permit of tower's
+/// `ConcurrencyLimit`.
 ///
 /// # Cancel safety
 ///
@@ -62,11 +64,12 @@ impl<S: Service<R>, L: Limiter, R> Service<R> for LimitService<S, Refusing<L>> {
     }
 }
 
-impl<S, L, Z, R> Service<R> for LimitService<S, Waiting<L, Z>>
+impl<S, L, Z, D, R> Service<R> for LimitService<S, Waiting<L, Z, D>>
 where
     S: Service<R> + WaitingService,
     L: WaitingLimiter,
     Z: Sleep<Sleeping: Send> + Clone + Send + 'static,
+    D: FindDeadline<R>,
 {
     type Response = S::Response;
     type Error = LimitedError<S::Error>;
@@ -78,11 +81,12 @@ where
 
     #[inline]
     fn call(&mut self, request: R) -> Self::Future {
-        let Waiting { limiter, longest, sleep } = &self.admission;
+        let Waiting { limiter, longest, sleep, find_deadline } = &self.admission;
         if limiter.try_acquire(1).is_ok() {
             return LimitFuture::calling(self.service.call(request));
         }
-        let wait = limiter.clone().wait(*longest, sleep.clone());
+        let left = find_deadline.deadline(&request).map_or(Duration::MAX, |deadline| deadline.remaining());
+        let wait = limiter.clone().wait(left.min(*longest), sleep.clone());
         // This service is the one that is ready. Its clone has to be polled first.
         let clone = self.service.clone();
         LimitFuture::waiting(wait, mem::replace(&mut self.service, clone), request)

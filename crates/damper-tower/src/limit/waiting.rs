@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::pin::Pin;
 use core::time::Duration;
+use damper_core::deadline::Deadline;
 use damper_core::limit::{Denied, Limiter, RateLimiter};
 use damper_core::time::{Clock, Sleep};
 
@@ -16,15 +17,46 @@ pub struct Refusing<L>(pub(super) L);
 
 /// Lets calls wait for tokens.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting<L, Z> {
+pub struct Waiting<L, Z, D = NoDeadline> {
     pub(super) limiter: L,
     pub(super) longest: Duration,
     pub(super) sleep: Z,
+    pub(super) find_deadline: D,
+}
+
+/// Finds the deadline of a request, which bounds its wait.
+///
+/// Every closure with this argument implements it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not find the deadline of a `{R}`",
+    note = "a closure has the form `|request: &{R}| -> Option<damper::Deadline>`"
+)]
+pub trait FindDeadline<R> {
+    /// Returns the deadline of a request, if it has one.
+    fn deadline(&self, request: &R) -> Option<Deadline>;
+}
+
+impl<R, F: Fn(&R) -> Option<Deadline>> FindDeadline<R> for F {
+    #[inline]
+    fn deadline(&self, request: &R) -> Option<Deadline> {
+        self(request)
+    }
+}
+
+/// Requests have no deadline.
+#[derive(Clone, Copy, Debug)]
+pub struct NoDeadline;
+
+impl<R> FindDeadline<R> for NoDeadline {
+    #[inline]
+    fn deadline(&self, _: &R) -> Option<Deadline> {
+        None
+    }
 }
 
 /// A limiter that services share: every [`Limiter`] that is `Clone`, as references and `Arc`s are.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no shared limiter: put a limiter into a `static` and pass `&LIMITER`, or pass `Arc::new(limiter)`",
+    message = "`{Self}` does not implement `SharedLimiter`: put a limiter into a `static` and pass `&LIMITER`, or pass `Arc::new(limiter)`",
     note = "a `KeyedLimiter` decides for a key, which this layer does not have"
 )]
 pub trait SharedLimiter: Limiter + Clone {}
@@ -34,7 +66,7 @@ impl<L: Limiter + Clone> SharedLimiter for L {}
 
 /// A limiter that a call can wait for: `&'static RateLimiter` or `Arc<RateLimiter>`, with the token bucket.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no limiter that a call can wait for: a `&'static RateLimiter` or an `Arc<RateLimiter>` is",
+    message = "`{Self}` does not implement `WaitingLimiter`: a `&'static RateLimiter` or an `Arc<RateLimiter>` is",
     note = "other algorithms and sets of limits cannot be waited for: leave out `waiting`, and calls are refused"
 )]
 pub trait WaitingLimiter: SharedLimiter {

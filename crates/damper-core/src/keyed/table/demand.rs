@@ -34,7 +34,7 @@ pub(super) trait Demand<A: KeyedAlgorithm>: Copy {
 pub(super) enum Debtor {
     /// The key that asks, and those that share its bucket.
     Itself,
-    /// The key that had the slot before.
+    /// The key that caused the bucket's debt.
     Another,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Taken<'a> {
     pub(super) origin: Origin<'a>,
 }
 
-/// Whose tokens they are.
+/// The bucket that the tokens came from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin<'a> {
     /// No bucket's: the call cost nothing, under a quota without a limit or for no tokens.

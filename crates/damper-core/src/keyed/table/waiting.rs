@@ -14,8 +14,8 @@
 //!    of waiters. When the word is no longer below empty, the tokens of all callers are there.
 //!
 //! **The envelope.** A take moves the word up, a refund moves it down, and a cancelled waiter moves it down over exactly
-//! its own tokens, because it was the last. So of the callers that stay, at most one more took a unit of the line than
-//! refunds passed over that unit. Below any position, callers therefore took at most what the line produced up to there
+//! its own tokens, because it was the last. Each unit of the line is
+//! taken at most once more than it was refunded. Below any position, callers therefore took at most what the line produced up to there
 //! and what was refunded. Rule 1 lets those act whose tokens lie below the present position plus a burst. Rule 2 lets
 //! all act when the word itself lies there. Either way, from a moment at which the bucket was not below empty, callers
 //! use at most the burst, what the line produces, and what is given back.
@@ -28,7 +28,7 @@
 //! - A slot below empty is not idle, so it changes its owner only under `EvictLeastIndebted`, for a key of a tier whose
 //!   burst takes longer to be refilled than that debt. No newcomer waits behind the debt of another key. A waiter knows
 //!   the owner of its slot by the version. After an eviction or `clear`, rule 2 no longer applies, and the waiter is
-//!   ready at its position.
+//!   ready at its position. If that never passes, because the tier refills nothing, the waiter is ready at once.
 //! - A move to another tier keeps the time that a debt takes to be repaid, not the number of tokens, so rule 2 would count
 //!   wrong. Waiters are ready at their positions, on the line of the tier in which they came. If that line refills
 //!   nothing, the move kept the number of tokens. Then rule 2 applies, on the line of the new tier.
@@ -125,21 +125,36 @@ impl Table<TokenBucket> {
     }
 
     /// The time until the key's bucket is not below empty, unless more is taken; for ever, if its slot is another's by
-    /// now, or its tokens are counted in those of another tier.
+    /// now, or its tokens are counted in those of another tier. Where the position never passes either, there is no time
+    /// to wait once the bucket is forgotten.
     fn leaves_debt_in(&self, reserved: &Reserved<'_>, by_position: Ticks, clock: &impl Clock) -> Ticks {
-        let Origin::Slot(slot, taken) = reserved.origin else { return Ticks::NEVER };
-        let spin_wait = SpinWait::new();
-        // The word is not read again afterwards: what others take later lies behind it.
-        while let Some(word) = slot.word_of(reserved.key)
-            && word.has_owner_of(taken)
-            && (word.tier() == reserved.tier || by_position == Ticks::NEVER)
-        {
-            if let Some((line, at, full)) = self.look(word, clock) {
-                return line.ready_in(full, at);
+        if let Origin::Slot(slot, taken) = reserved.origin {
+            let spin_wait = SpinWait::new();
+            // The word is not read again afterwards: what others take later lies behind it.
+            while let Some(word) = slot.word_of(reserved.key)
+                && word.has_owner_of(taken)
+                && (word.tier() == reserved.tier || by_position == Ticks::NEVER)
+            {
+                if let Some((line, at, full)) = self.look(word, clock) {
+                    return line.ready_in(full, at);
+                }
+                spin_wait.spin();
             }
-            spin_wait.spin();
         }
-        Ticks::NEVER
+        if by_position == Ticks::NEVER && self.is_forgotten(reserved) { Ticks::ZERO } else { Ticks::NEVER }
+    }
+
+    /// Whether the bucket was cleared, or its slot is another's by now.
+    fn is_forgotten(&self, &Reserved { key, origin, .. }: &Reserved<'_>) -> bool {
+        match origin {
+            Origin::Nothing => false,
+            // A claim is not over yet.
+            Origin::Slot(slot, _) if slot.word().is_claimed() => false,
+            Origin::Slot(slot, taken) => slot.word_of(key).is_none_or(|word| !word.has_owner_of(taken)),
+            Origin::Shared { clears } => {
+                self.shared.lock(self.shared.share_of(key)).read(|counts| counts.clears != clears)
+            }
+        }
     }
 
     /// Blocks the thread until the tokens may be used.

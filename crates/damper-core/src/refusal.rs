@@ -1,0 +1,41 @@
+//! Refusals, among all errors.
+
+use crate::breaker::{CircuitOpen, source_of};
+use crate::concurrency::BulkheadFull;
+use crate::limit::{Denied, LimitSetDenied};
+use crate::throttle::Throttled;
+use core::error::Error;
+
+/// Returns whether an error is a refusal of damper's own, or has one among its sources: the call was not made, so the
+/// error says nothing about the server.
+///
+/// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`Throttled`] and [`BulkheadFull`]. The default
+/// classifiers of breaker layers ignore them, and retries end with them. A classifier of your own can ask this too.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::{Bulkhead, Verdict, is_refusal};
+///
+/// fn verdict<T>(result: &Result<T, std::io::Error>) -> Verdict {
+///     match result {
+///         Err(error) if is_refusal(error) => Verdict::Ignored,
+///         other => Verdict::of(other),
+///     }
+/// }
+///
+/// let full = Bulkhead::new(0).try_acquire().unwrap_err();
+/// assert_eq!(verdict::<()>(&Err(std::io::Error::other(full))), Verdict::Ignored);
+/// ```
+#[must_use]
+pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
+    core::iter::successors(Some(error), |error| source_of(*error)).any(|error| {
+        error.is::<CircuitOpen>()
+            || error.is::<Denied>()
+            || error.is::<LimitSetDenied>()
+            || error.is::<Throttled>()
+            || error.is::<BulkheadFull>()
+    })
+}

@@ -1,0 +1,60 @@
+//! Refusals of damper's own, whatever they are wrapped in: breakers ignore them, and retries end with them.
+
+use damper::retry::{AnyError, Failure, GaveUp};
+use damper::throttle::{AdaptiveThrottle, ThrottleError};
+use damper::{
+    Bulkhead, CallError, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota, RateLimiter, RetryError, is_refusal,
+};
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// One refusal of each type, by what refuses.
+fn refusals() -> Vec<(&'static str, BoxError)> {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::default();
+    breaker.force_open();
+    let throttle = AdaptiveThrottle::default();
+    let throttled = (0..10_000).find_map(|_| match throttle.try_acquire() {
+        Ok(permit) => {
+            permit.rejected();
+            None
+        }
+        Err(throttled) => Some(throttled),
+    });
+    let throttled = throttled.expect("it throttles");
+    let open = breaker.try_acquire().unwrap_err();
+    let denied = RateLimiter::with_clock(Quota::per_hour(1), &clock).check_n(2).unwrap_err();
+    vec![
+        ("breaker", open.into()),
+        ("limiter", denied.into()),
+        ("set of limits", LimitSet::with_clock([Quota::per_hour(1)], &clock).check_n(2).unwrap_err().into()),
+        ("throttle", throttled.into()),
+        ("bulkhead", Bulkhead::new(0).try_acquire().unwrap_err().into()),
+        ("call of a breaker", CallError::<io::Error>::Open(open).into()),
+        ("call of a throttle", ThrottleError::<io::Error>::Throttled(throttled).into()),
+        ("call of a layer", CallError::Failed(CallError::<io::Error>::Open(open)).into()),
+        ("i/o", io::Error::other(denied).into()),
+        ("retry", RetryError::new(GaveUp::NotRetryable, 1, Duration::ZERO, Some(denied)).into()),
+    ]
+}
+
+#[test]
+fn every_refusal_is_found_and_not_retried() {
+    for (from, error) in refusals() {
+        assert!(is_refusal(&*error), "{from}");
+        assert_eq!(AnyError::judge(&*error), Failure::FATAL, "{from}");
+    }
+}
+
+#[test]
+fn other_errors_are_no_refusals() {
+    let exceeded = Deadline::after(Duration::ZERO).check().unwrap_err();
+    assert!(!is_refusal(&exceeded), "a server may have taken too long");
+    assert_eq!(AnyError::judge(&exceeded), Failure::FATAL);
+    let failed = CallError::Failed(io::Error::other("down"));
+    assert!(!is_refusal(&failed));
+    assert_eq!(AnyError::judge(&failed), Failure::TRANSIENT);
+}
