@@ -55,7 +55,6 @@
 //! - **The limit is inside**, so that it sees what the server sees: every attempt.
 //! - **A refusal of your own is never tried again**: an open circuit, a limit, a deadline. They are found in the chain of an
 //!   error's sources, by [`AnyError::judge`](crate::retry::AnyError::judge).
-//!
 //! - **A deadline that was too short is not the server's fault.** `http::CircuitBreakerLayer::min_budget` sets the time that a
 //!   call has to be given before a 504 counts against the server.
 //!
@@ -133,7 +132,7 @@
 //!
 //! For an HTTP client there is a layer, `HedgeLayer`. Use it where the tail of the latency matters to your callers and the slow
 //! calls are scattered: one server among many that pauses, a lost packet, a cold cache. Where a server is slow for all, a second
-//! request helps nobody; there the bound on extra requests (2 %, and 10) holds, and a deadline or a breaker is the remedy.
+//! request does not help; there the bound on extra requests (2 %, and 10) holds, and a deadline or a breaker is the remedy.
 //!
 //! | | |
 //! |---|---|
