@@ -109,7 +109,7 @@ where
         let time_left = if deadline.is_never() { None } else { Some(deadline.remaining()) };
         let previous = (self.attempts.number() - 1).saturating_sub(self.unprocessed);
         protocol.prepare(&mut head.headers, previous, time_left);
-        // After the protocol, which knows no margin.
+        // A layer of deadlines outside wrote what was left when the call began.
         if let Some(timeout) = head.extensions.get::<SentTimeout>() {
             timeout.write(&mut head.headers, deadline.remaining());
         }
