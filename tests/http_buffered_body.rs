@@ -86,7 +86,7 @@ async fn attempt_continues_with_the_stream_where_the_kept_data_ends() {
     let kept = first.try_clone().unwrap();
     sender.send(Ok(data("a"))).unwrap();
     assert_eq!(next(&mut first), "a");
-    let mut second = kept.restart().unwrap();
+    let mut second = kept.restart_if(|| true).unwrap();
     drop(first);
     assert_eq!(next(&mut second), "a");
     assert!(poll(&mut second).is_none());
@@ -114,7 +114,7 @@ fn data_beyond_the_limit_reaches_its_attempt_and_ends_all_others() {
         assert_eq!(next(&mut first), text);
         assert!(!kept.is_replayable());
         assert!(kept.try_clone().is_none());
-        assert!(kept.restart().is_none());
+        assert!(kept.restart_if(|| panic!("a retry is taken from the budget")).is_none());
     }
     assert_eq!(poll(&mut behind).unwrap().unwrap_err().to_string(), "the request's body is read by another attempt");
 }
@@ -162,11 +162,44 @@ fn new_attempt_ends_the_one_that_it_replaces() {
     let kept = first.try_clone().unwrap();
     let wakes = Arc::new(Wakes::default());
     assert!(poll_with(&mut first, &Arc::clone(&wakes).into()).is_none());
-    let mut second = kept.restart().unwrap();
+    let mut second = kept.restart_if(|| true).unwrap();
     assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "it learns of it");
     poll(&mut first).unwrap().unwrap_err();
     assert!(!first.is_end_stream());
     assert!(poll(&mut second).is_none());
+}
+
+/// The response that is then returned may still need the rest of the request.
+#[test]
+fn attempt_that_may_not_start_replaces_no_other() {
+    let (sender, body) = channel();
+    let mut first = BufferedBody::new(body, LIMIT);
+    let kept = first.try_clone().unwrap();
+    assert!(kept.restart_if(|| false).is_none());
+    sender.send(Ok(data("a"))).unwrap();
+    assert_eq!(next(&mut first), "a");
+}
+
+/// Takes the lock when it is dropped.
+struct DropsBody<B: Body + Unpin>(#[expect(dead_code, reason = "its drop is what counts")] Option<BufferedBody<B>>);
+
+impl<B: Body + Unpin + Send + 'static> Wake for DropsBody<B> {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn waker_is_dropped_without_the_lock() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (_sender, body) = channel();
+        let mut body = BufferedBody::new(body, LIMIT);
+        let waker = Waker::from(Arc::new(DropsBody(body.try_clone())));
+        assert!(poll_with(&mut body, &waker).is_none());
+        drop(waker);
+        assert!(poll_with(&mut body, Waker::noop()).is_none());
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
 }
 
 #[test]
@@ -203,7 +236,7 @@ fn failed_stream_is_not_sent_again() {
     assert_eq!(error.downcast_ref::<io::Error>().unwrap().kind(), io::ErrorKind::BrokenPipe);
     assert!(!other.is_replayable());
     assert!(other.try_clone().is_none());
-    poll(&mut other).unwrap().unwrap_err();
+    assert_eq!(poll(&mut other).unwrap().unwrap_err().to_string(), "the request's body failed in another attempt");
 }
 
 #[test]

@@ -7,10 +7,11 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, ClientDeadlineLayer, RetryLayer, TimeoutUnit, TransientFailures};
-use damper::retry::{GaveUp, Jitter};
+use damper::http::{CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, TimeoutUnit, TransientFailures};
+use damper::retry::{GaveUp, Hedge, HedgeConfig, Jitter};
 use damper::{
-    Backoff, BreakerConfig, CallError, CircuitBreaker, CircuitOpen, DeadlineExceeded, Retry, RetryError, State,
+    Backoff, BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Deadline, DeadlineExceeded, Retry, RetryError,
+    State,
 };
 use futures_util::{StreamExt, stream};
 use http::{HeaderName, Request, Response, StatusCode};
@@ -89,6 +90,49 @@ async fn retried_call_and_its_body_share_one_deadline() {
     assert!(elapsed >= DEADLINE && elapsed < DEADLINE + WAIT, "{elapsed:?}");
 }
 
+#[tokio::test]
+async fn each_attempt_of_a_retry_inside_sends_what_is_left() {
+    let (server, timeouts) = stalling_after(2).await;
+    let margin = Duration::from_millis(20);
+    let mut client = ServiceBuilder::new()
+        .layer(ClientDeadlineLayer::new(DEADLINE).header(TIMEOUT, TimeoutUnit::Milliseconds).margin(margin))
+        .layer(RetryLayer::new(retry(3, WAIT)))
+        .service(transport());
+    client.ready().await.unwrap().call(request(server)).await.unwrap();
+    let timeouts = timeouts.lock().unwrap();
+    let [wait, most] = [WAIT, DEADLINE.saturating_sub(margin)].map(|time| time.as_millis() as u64);
+    assert_eq!(timeouts.len(), 3);
+    assert!(timeouts[0] <= most, "{timeouts:?}");
+    assert!(timeouts.windows(2).all(|pair| pair[0] >= pair[1] + wait), "{timeouts:?}");
+}
+
+/// That of the policy passes first.
+#[tokio::test]
+async fn earlier_deadline_of_the_retry_is_sent() {
+    let (server, timeouts) = stalling_after(0).await;
+    let mut client = ServiceBuilder::new()
+        .layer(ClientDeadlineLayer::new(100 * DEADLINE).header(TIMEOUT, TimeoutUnit::Milliseconds))
+        .layer(RetryLayer::new(retry(3, WAIT).deadline(Deadline::after(DEADLINE))))
+        .service(transport());
+    client.ready().await.unwrap().call(request(server)).await.unwrap();
+    let sent = timeouts.lock().unwrap()[0];
+    assert!(sent <= DEADLINE.as_millis() as u64, "{sent} ms");
+}
+
+/// The deadline alone would leave time for a third attempt.
+#[tokio::test]
+async fn no_attempt_begins_within_the_margin() {
+    let (server, timeouts) = stalling_after(9).await;
+    let deadlines = ClientDeadlineLayer::new(DEADLINE).header(TIMEOUT, TimeoutUnit::Milliseconds).margin(DEADLINE / 2);
+    let mut client = ServiceBuilder::new().layer(deadlines).layer(RetryLayer::new(retry(9, WAIT))).service(transport());
+    let error = client.ready().await.unwrap().call(request(server)).await.unwrap_err();
+    let error = error.downcast::<RetryError<hyper_util::client::legacy::Error>>().unwrap();
+    assert_eq!(error.reason(), GaveUp::Deadline { hint: None });
+    let attempts = timeouts.lock().unwrap().len();
+    assert!(attempts <= 2, "{attempts} attempts");
+    assert_eq!(error.attempts() as usize, attempts);
+}
+
 /// A second layer of deadlines below the retry tells the server what is left at each attempt.
 #[tokio::test]
 async fn each_attempt_sends_what_is_left() {
@@ -105,6 +149,32 @@ async fn each_attempt_sends_what_is_left() {
     let wait = WAIT.as_millis() as u64;
     assert_eq!(timeouts.len(), 3);
     assert!(timeouts.windows(2).all(|pair| pair[0] >= pair[1] + wait), "{timeouts:?}");
+}
+
+/// A hedge is sent later than the first attempt, and tells the server that less is left.
+#[tokio::test]
+async fn each_hedge_sends_what_is_left() {
+    let timeouts = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&timeouts);
+    let server = tower::service_fn(move |request: Request<()>| {
+        let timeout = request.headers()[TIMEOUT].to_str().unwrap().parse::<u64>().unwrap();
+        seen.lock().unwrap().push(timeout);
+        let is_first = seen.lock().unwrap().len() == 1;
+        async move {
+            if is_first {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, std::io::Error>(Response::new(http_body_util::Empty::<Bytes>::new()))
+        }
+    });
+    let config = HedgeConfig::builder().fixed_delay(WAIT).build().unwrap();
+    let mut client = ServiceBuilder::new()
+        .layer(ClientDeadlineLayer::new(DEADLINE).header(TIMEOUT, TimeoutUnit::Milliseconds))
+        .layer(HedgeLayer::new(Hedge::new(config)))
+        .service(server);
+    client.ready().await.unwrap().call(Request::new(())).await.unwrap();
+    let timeouts = timeouts.lock().unwrap();
+    assert!(timeouts.len() == 2 && timeouts[0] >= timeouts[1] + WAIT.as_millis() as u64, "{timeouts:?}");
 }
 
 /// The caller's error says how the call was given up, and has the transport's error in its chain.

@@ -6,10 +6,15 @@
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
+mod models {
+    pub(crate) mod tokio_clock;
+}
+
 use damper::http::{CircuitBreakerLayer, HedgeLayer, Idempotent, ReplayableBody, ResponseHead, RetryLayer};
 use damper::retry::{Budget, Failure, GaveUp, Hedge, HedgeConfig, Jitter};
 use damper::{Backoff, BreakerConfig, CircuitBreaker, Deadline, Quota, RateLimiter, Retry, State};
 use http::{Method, Request, Response, StatusCode};
+use models::tokio_clock::TokioClock;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -22,20 +27,6 @@ use tower::{Service, ServiceExt};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-
-/// tokio's time as a clock: it stands still where tokio's does, and goes on when all tasks wait.
-#[derive(Clone, Copy)]
-struct TokioClock(Instant);
-
-impl damper::Clock for TokioClock {
-    fn now(&self) -> u64 {
-        self.0.elapsed().as_nanos() as u64
-    }
-
-    fn frequency(&self) -> u64 {
-        1_000_000_000
-    }
-}
 
 fn clock() -> TokioClock {
     TokioClock(Instant::now())

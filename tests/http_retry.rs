@@ -10,9 +10,12 @@ mod models {
     pub(crate) mod tokio_clock;
 }
 
-use damper::http::{HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying, TransientFailures};
-use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryBudgetConfig, Unlimited};
-use damper::{Backoff, CallError, CircuitBreaker, CircuitOpen, Deadline, Retry, RetryError};
+use damper::http::{
+    Budgets, BufferedBody, Head, HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying,
+    TransientFailures,
+};
+use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryBudgetConfig, RetryThrottle, Unlimited};
+use damper::{Backoff, CallError, CircuitBreaker, CircuitOpen, Deadline, Retry, RetryBudget, RetryError};
 use http::{Method, Request, Response, StatusCode};
 use models::tokio_clock::TokioClock;
 use std::error::Error;
@@ -25,7 +28,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
-use tower::{Service, ServiceExt};
+use tower::{Service, ServiceExt, service_fn};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -39,11 +42,12 @@ fn retry(clock: TokioClock) -> Retry<TokioClock> {
     Retry::with_clock(3, clock, 1).backoff(Backoff::DEFAULT.jitter(Jitter::None))
 }
 
-/// A request body, which is a stream or is not.
+/// A request body: text, a stream, or one that turns out to be spent when it is to be sent again.
 #[derive(Debug, PartialEq)]
 enum Upload {
     Text(&'static str),
     Stream,
+    Spent,
 }
 
 impl ReplayableBody for Upload {
@@ -51,6 +55,14 @@ impl ReplayableBody for Upload {
         match self {
             Self::Text(text) => Some(Self::Text(text)),
             Self::Stream => None,
+            Self::Spent => Some(Self::Spent),
+        }
+    }
+
+    fn restart_if(&self, may_start: impl FnOnce() -> bool) -> Option<Self> {
+        match self {
+            Self::Spent => None,
+            body => may_start().then(|| body.try_clone())?,
         }
     }
 }
@@ -321,6 +333,68 @@ async fn call_counts_once_and_ends_where_the_budget_does() {
     assert_eq!(budget.calls.load(Ordering::Relaxed), 1);
 }
 
+fn throttle() -> Arc<RetryThrottle> {
+    Arc::new(RetryThrottle::new(10, 0.1).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn failure_counts_in_the_budget_although_its_request_is_not_sent_again() {
+    for request in [request(Method::POST), request(Method::PUT).map(|_| Upload::Stream)] {
+        let throttle = throttle();
+        let server = Server::statuses([503]);
+        let client = RetryLayer::new(retry(clock()).budget(Arc::clone(&throttle))).layer(server.clone());
+        assert_eq!(send(client, request).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!((server.calls(), throttle.thousandths()), (1, 9_000));
+    }
+}
+
+/// The attempt that is not begun is neither withdrawn nor counted.
+#[tokio::test(start_paused = true)]
+async fn spent_body_takes_nothing_from_the_budget() {
+    let budget = allowance(1);
+    let server = Server::new(|_| Some(Err(io::ErrorKind::ConnectionReset.into())));
+    let client = RetryLayer::new(retry(clock()).budget(Arc::clone(&budget))).layer(server.clone());
+    let error = send(client, request(Method::PUT).map(|_| Upload::Spent)).await.unwrap_err();
+    assert_eq!((error.reason(), error.attempts(), server.calls()), (GaveUp::NotRetryable, 1, 1));
+    assert_eq!(budget.left.load(Ordering::Relaxed), 1);
+}
+
+/// The setters that follow the budgets share them.
+#[tokio::test(start_paused = true)]
+async fn budgets_need_not_be_cloneable() {
+    #[derive(Default)]
+    struct Apart {
+        reads: Allowance,
+        writes: Allowance,
+    }
+    impl Budgets for Apart {
+        type Budget = Allowance;
+        type Choice = bool;
+
+        fn choose(&self, head: &Head<'_>) -> bool {
+            head.method.is_safe()
+        }
+
+        fn budget<'a>(&'a self, is_read: &'a bool) -> &'a Allowance {
+            if *is_read { &self.reads } else { &self.writes }
+        }
+    }
+    let budgets = Apart { reads: Allowance { left: 1.into(), ..Allowance::default() }, ..Apart::default() };
+    let layer = RetryLayer::new(retry(clock()))
+        .budgets(budgets)
+        .when(|response: Result<&ResponseHead<'_>, &io::Error>| TransientFailures::judge(response.map_err(|e| e as _)));
+    let server = Server::statuses([503]);
+    for (method, calls) in [(Method::GET, 2), (Method::PUT, 3), (Method::GET, 4)] {
+        send(layer.clone().layer(server.clone()), request(method)).await.unwrap();
+        assert_eq!(server.calls(), calls);
+    }
+
+    let owned = RetryBudget::new(RetryBudgetConfig::DEFAULT);
+    let buffering = RetryLayer::new(retry(clock()).budget(owned)).buffering(1_024);
+    let uploads = service_fn(|_: Request<BufferedBody<String>>| async { Ok::<_, io::Error>(response(200)) });
+    assert_eq!(buffering.layer(uploads).oneshot(Request::default()).await.unwrap().status(), StatusCode::OK);
+}
+
 /// One retry, for ever.
 fn one_retry() -> RetryBudgetConfig {
     RetryBudgetConfig::builder().ratio(0.0).floor(0).reserve(1).build().unwrap()
@@ -481,7 +555,39 @@ async fn late_timer_sends_nothing_after_the_deadline() {
     let late = |wait| tokio::time::sleep(wait + SECOND);
     let client = RetryLayer::sleeping_by(retry(clock), late).layer(server.clone());
     let error = send(client, due(SECOND, clock)).await.unwrap_err();
-    assert_eq!((error.reason(), server.calls()), (GaveUp::Deadline { hint: None }, 1));
+    assert_eq!((error.reason(), error.attempts()), (GaveUp::Deadline { hint: None }, 1));
+    assert_eq!(server.calls(), 1);
+}
+
+/// The outcome becomes ready together with the timer. The budget learns of it.
+#[tokio::test(start_paused = true)]
+async fn no_result_follows_the_deadline() {
+    for (outcome, tokens) in [(Ok(200), 10_000), (Ok(503), 9_000), (Err("late"), 9_000)] {
+        let (clock, throttle) = (clock(), throttle());
+        let late = service_fn(move |_: Request<Upload>| async move {
+            tokio::time::sleep(SECOND).await;
+            outcome.map(response).map_err(io::Error::other)
+        });
+        let mut client = RetryLayer::new(retry(clock).budget(Arc::clone(&throttle))).layer(late);
+        let error = client.ready().await.unwrap().call(due(SECOND, clock)).await.unwrap_err();
+        assert_eq!((error.reason(), error.attempts()), (GaveUp::Deadline { hint: None }, 1), "{outcome:?}");
+        assert_eq!(error.error().map(ToString::to_string), outcome.err().map(str::to_owned));
+        assert_eq!(throttle.thousandths(), tokens, "{outcome:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn response_of_a_later_attempt_does_not_replace_the_last_error() {
+    let clock = clock();
+    let server = Server::new(|number| match number {
+        1 => Some(Err(io::Error::other("first"))),
+        2 => Some(Ok(response(503))),
+        _ => None,
+    });
+    let client = RetryLayer::new(retry(clock)).layer(server.clone());
+    let error = send(client, due(SECOND, clock)).await.unwrap_err();
+    assert_eq!((error.reason(), error.attempts()), (GaveUp::Deadline { hint: None }, 3));
+    assert_eq!(error.source().unwrap().to_string(), "first");
 }
 
 #[tokio::test(start_paused = true)]
@@ -535,7 +641,7 @@ async fn failed_readiness_ends_the_call() {
     let closed = ReadyOnce(server.clone(), || Poll::Ready(Err(io::Error::other("closed"))));
     let mut client = RetryLayer::new(retry(clock())).layer(closed);
     let error = client.ready().await.unwrap().call(request(Method::GET)).await.unwrap_err();
-    assert_eq!((error.reason(), server.calls()), (GaveUp::NotRetryable, 1));
+    assert_eq!((error.reason(), error.attempts(), server.calls()), (GaveUp::NotRetryable, 1, 1));
     assert_eq!(error.source().unwrap().to_string(), "closed");
     let error = client.ready().await.err().unwrap();
     assert_eq!((error.reason(), error.attempts()), (GaveUp::NotRetryable, 0));
@@ -547,7 +653,7 @@ async fn deadline_ends_a_wait_for_readiness() {
     let server = Server::statuses([503]);
     let busy = ReadyOnce(server.clone(), || Poll::Pending);
     let error = send(RetryLayer::new(retry(clock)).layer(busy), due(SECOND, clock)).await.unwrap_err();
-    assert_eq!((error.reason(), error.attempts()), (GaveUp::Deadline { hint: None }, 2));
+    assert_eq!((error.reason(), error.attempts()), (GaveUp::Deadline { hint: None }, 1));
     assert_eq!((server.calls(), clock.0.elapsed()), (1, SECOND));
 }
 

@@ -6,7 +6,7 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, ClassifyFailure, ResponseHead, RetryLayer};
+use damper::http::{CircuitBreakerLayer, ClassifyFailure, ClientDeadlineLayer, ResponseHead, RetryLayer};
 use damper::retry::{Budget, Failure, Hedge, HedgeConfig, Jitter, RetryThrottle, Unlimited};
 use damper::time::TokioSleep;
 use damper::tonic::{AtTrailers, GrpcRetries, IntoStatus};
@@ -306,6 +306,19 @@ async fn attempts_tell_how_many_came_before_and_how_much_time_is_left() {
     assert_eq!(previous, ["7", "8", "9", "10"], "it counts on from the caller's");
     let left: Vec<_> = log.iter().map(|(_, headers)| grpc_timeout_in(headers).unwrap().as_millis()).collect();
     assert_eq!(left, [1_000, 900, 700, 300]);
+}
+
+#[tokio::test]
+async fn each_attempt_sends_what_is_left_less_the_margin() {
+    let script = Script::new(|attempt| if attempt < 2 { Err(status(Code::Unavailable)) } else { Ok(()) });
+    let deadlines = ClientDeadlineLayer::new(2 * LONG).margin(LONG);
+    let client = deadlines.layer(RetryLayer::new(quick(2)).protocol(GrpcRetries::new()).layer(script.service()));
+    let request = Request::post("/").header("content-type", "application/grpc");
+    client.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let log = script.log.lock().unwrap();
+    assert_eq!(log.len(), 2);
+    let [first, second] = [0, 1].map(|attempt| grpc_timeout_in(&log[attempt].1).unwrap());
+    assert!(second < first && first < LONG, "{first:?}, {second:?}");
 }
 
 /// Makes a call with up to two hedges, and returns its last code and the number of attempts.

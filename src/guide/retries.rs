@@ -71,8 +71,7 @@
 //! | bulkhead | no layer: a service of your own holds a permit of a [`Bulkhead`](crate::Bulkhead) while it calls | the same |
 //! | attempt timeout | tower's `TimeoutLayer`. Its error is tried again; that of a `ClientDeadlineLayer` is not, because it ends the call | the same |
 //!
-//! A second layer of deadlines without a time of its own, below the retry, tells the server at each attempt what is left.
-//! A gRPC client needs none: `tonic::GrpcRetries` does that.
+//! Each attempt, of retries and of hedges, tells the server what is left of the deadline then.
 //!
 #![cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
 #![cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
@@ -93,13 +92,12 @@
 //! # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 //! let hedge = Hedge::new(HedgeConfig::DEFAULT).budget(&BUDGET);
 //! let mut client = ServiceBuilder::new()
-//!     .layer(ClientDeadlineLayer::new(Duration::from_secs(2)))
+//!     .layer(ClientDeadlineLayer::new(Duration::from_secs(2)).header(TIMEOUT, TimeoutUnit::Milliseconds))
 //!     .map_err(CallError::into_boxed)
 //!     .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()))
 //!     .map_err(RetryError::into_boxed)
 //!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)).when(TransientFailures::judge_boxed))
 //!     .layer(HedgeLayer::new(hedge).when(TransientFailures::judge_boxed))
-//!     .layer(ClientDeadlineLayer::propagating().header(TIMEOUT, TimeoutUnit::Milliseconds))
 //!     .map_err(LimitedError::into_boxed)
 //!     .layer(LimitLayer::new(&LIMIT).waiting(Duration::from_secs(1)))
 //!     .layer(TimeoutLayer::new(Duration::from_millis(500)))

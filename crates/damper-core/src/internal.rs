@@ -52,19 +52,38 @@ pub fn begin_within<C: Clock + Clone, B, V, N: Budget>(
     retry.begin_within(budget, deadline)
 }
 
-/// As [`Attempts::failed`], within the budget that the call began with.
+/// Counts a failed attempt in the budget: the first part of [`Attempts::failed`].
+#[inline]
+pub fn count_failure<N: Budget>(budget: &N, failure: Failure) {
+    crate::retry::attempts::count_failure(budget, failure);
+}
+
+/// Returns the wait before the next attempt: the second part of [`Attempts::failed`].
 ///
 /// # Errors
 ///
 /// Why there is no other attempt.
 #[inline]
-pub fn failed_within<C: Clock + Clone, B, V, N: Budget>(
+pub fn next_wait<C: Clock + Clone, B, V>(
     attempts: &mut Attempts<C>,
     retry: &Retry<C, B, V>,
-    budget: &N,
     failure: Failure,
 ) -> Result<Duration, GaveUp> {
-    attempts.failed_within(retry, budget, failure)
+    attempts.next_wait(retry, failure)
+}
+
+/// Takes the next attempt from the budget that the call began with: the last part of [`Attempts::failed`].
+///
+/// # Errors
+///
+/// [`GaveUp::Budget`], and the present attempt remains the last one.
+#[inline]
+pub fn withdraw<C: Clock + Clone, N: Budget>(
+    attempts: &mut Attempts<C>,
+    budget: &N,
+    failure: Failure,
+) -> Result<(), GaveUp> {
+    attempts.withdraw(budget, failure)
 }
 
 /// As [`KeyedLimiter::check_n`]; what was taken can be given back by [`revoke`].

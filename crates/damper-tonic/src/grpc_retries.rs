@@ -35,8 +35,8 @@ const BUFFER: usize = 64 * 1024;
 /// | after which outcomes? | a response without messages (Trailers-Only) whose code is one of [these](Self::on), `UNAVAILABLE` by default, and an error of the transport that gRPC maps to one of them |
 /// | never | once a response has begun, whatever its trailers say; after an error of damper's own, such as an open breaker |
 /// | when? | after the backoff; exactly after `grpc-retry-pushback-ms` if the server sent it; else not before the `google.rpc.RetryInfo` of the status |
-/// | the server says no | a pushback that is negative, unreadable or repeated ends the call |
-/// | a call that no server processed: no connection could be made, `REFUSED_STREAM`, a `GOAWAY` that came before it | is retried whatever the codes are, and the first such retry takes nothing from the budget. It counts as one of the policy's attempts |
+/// | the server refuses retries | a pushback that is negative, unreadable or repeated ends the call |
+/// | transparent retries | of calls that no server processed (no connection could be made, `REFUSED_STREAM`, a `GOAWAY` that came before the call), whatever the codes are. The first one takes nothing from the budget. Each counts as one of the policy's attempts |
 /// | the deadline | the request's `grpc-timeout`, or a [`Deadline`](damper_core::Deadline) in its extensions. Each attempt sends what is left of it as `grpc-timeout` |
 /// | messages | are kept as they are sent, up to a [limit](Self::buffer); a call that has sent more is not retried |
 /// | headers | `grpc-previous-rpc-attempts`, from the second attempt on that a server may have processed. It counts on from that of the request |

@@ -113,30 +113,29 @@ impl<C: Clock + Clone> Attempts<C> {
     ///
     /// Why there is no other attempt: the call has ended.
     pub fn failed<B: Budget, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
-        self.failed_within(retry, retry.budget_ref(), failure)
+        let budget = retry.budget_ref();
+        count_failure(budget, failure);
+        let wait = self.next_wait(retry, failure)?;
+        self.withdraw(budget, failure)?;
+        Ok(wait)
     }
 
-    /// As `failed`, within the budget that the call began with.
-    pub(crate) fn failed_within<B, V, N: Budget>(
-        &mut self,
-        retry: &Retry<C, B, V>,
-        budget: &N,
-        failure: Failure,
-    ) -> Result<Duration, GaveUp> {
-        let is_declined = failure.hint == ServerHint::Never;
-        if failure.may_retry() || is_declined {
-            budget.failed();
-        }
+    /// Returns the wait before the next attempt, unless something other than the budget rules that attempt out.
+    pub(crate) fn next_wait<B, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
         if !failure.may_retry() {
             return Err(GaveUp::NotRetryable);
         }
-        if is_declined {
+        if failure.hint == ServerHint::Never {
             return Err(GaveUp::Declined);
         }
         if self.number >= retry.max_attempts() {
             return Err(GaveUp::Attempts);
         }
-        let wait = self.wait(retry, failure)?;
+        self.wait(retry, failure)
+    }
+
+    /// Takes the next attempt from the budget that the call began with, and makes it the present one.
+    pub(crate) fn withdraw<N: Budget>(&mut self, budget: &N, failure: Failure) -> Result<(), GaveUp> {
         let is_free = failure.is_unprocessed && !self.had_free_retry;
         if is_free {
             self.had_free_retry = true;
@@ -144,7 +143,7 @@ impl<C: Clock + Clone> Attempts<C> {
             return Err(GaveUp::Budget);
         }
         self.number += 1;
-        Ok(wait)
+        Ok(())
     }
 
     /// The wait before the next attempt, which ends before the deadline.
@@ -185,6 +184,13 @@ impl<C: Clock + Clone> Attempts<C> {
     fn spread(&mut self, hint: Duration, base: Duration) -> Duration {
         let most = (hint / 10).max(base).as_nanos();
         Duration::from_nanos(random::below(u64::try_from(most).unwrap_or(u64::MAX >> 1), self.random.next()))
+    }
+}
+
+/// Counts a failed attempt in a budget, unless the failure is the call's own: it then says nothing about the server.
+pub(crate) fn count_failure<N: Budget>(budget: &N, failure: Failure) {
+    if failure.may_retry() || failure.hint == ServerHint::Never {
+        budget.failed();
     }
 }
 

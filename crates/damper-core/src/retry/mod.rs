@@ -33,7 +33,7 @@
 // First, so that the documentation begins with how to retry.
 mod retry;
 
-mod attempts;
+pub(crate) mod attempts;
 mod backoff;
 mod budget;
 mod error;

@@ -231,7 +231,7 @@ impl<C: Clock + Clone, B, V> Retry<C, B, V> {
             Some(deadline) => deadline.earlier(own),
             None => own,
         };
-        // Else it makes no attempt.
+        // An expired call makes no attempt, so it is not counted.
         if !deadline.is_expired() {
             budget.began();
         }

@@ -1,8 +1,8 @@
 //! Where the deadline of a client's requests comes from, and what of it is sent.
 
 use super::{
-    Answer, Bounds, BoxError, DeadlineBody, DeadlineService, End, Over, Protocol, Side, TimeoutHeader, TimeoutUnit,
-    Timeouts,
+    Answer, Bounds, BoxError, DeadlineBody, DeadlineService, End, Over, Protocol, SentTimeout, Side, TimeoutHeader,
+    TimeoutUnit, Timeouts,
 };
 use crate::Head;
 use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
@@ -21,7 +21,8 @@ use http::{HeaderName, Request, Response};
 /// response. The layer puts it into the request's extensions, where inner layers find it.
 ///
 /// The server gets what is left less a [margin](Self::margin) in the [header](Self::header) that you choose. With the
-/// feature `tonic`, a gRPC request carries it in `grpc-timeout`. Nothing is sent once the time is spent.
+/// feature `tonic`, a gRPC request carries it in `grpc-timeout`. Nothing is sent once the time is spent. A
+/// [`RetryLayer`](crate::RetryLayer) inside sends with each attempt what is left then.
 ///
 /// The error of a call that took too long has a [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its sources, see
 /// [`find_in`](damper_core::DeadlineExceeded::find_in). In gRPC it is the status `DEADLINE_EXCEEDED`. The service's own
@@ -163,8 +164,11 @@ impl<S: Sleep + Clone> Side for ClientDeadlineLayer<S> {
                 self.telemetry.record_exceeded(DeadlineStage::Departure, &exceeded);
                 return Err(Over { exceeded, protocol });
             }
-            protocol.write_timeout(request.headers_mut(), self.timeouts.header.as_ref(), left);
+            let header = self.timeouts.header.clone();
+            protocol.write_timeout(request.headers_mut(), header.as_ref(), left);
             request.extensions_mut().insert(deadline);
+            let sent = SentTimeout { deadline, margin: self.margin, protocol: protocol.clone(), header };
+            request.extensions_mut().insert(sent);
         }
         Ok(Bounds { deadline, sleep: self.sleep.clone(), protocol, telemetry: self.telemetry.clone() })
     }

@@ -7,6 +7,7 @@
 // |---|---|
 // | `server` | the layer of a server: where the deadline of a request comes from |
 // | `client` | the layer of a client: and what of it is sent |
+// | `sent_timeout` | what a request tells the server of its deadline, for each attempt anew |
 // | `side` | what differs between the two |
 // | `service`, `future` | a service whose calls have deadlines, and its calls |
 // | `timeouts` | the deadline of a request: header, default, and what its extensions hold |
@@ -22,6 +23,7 @@ mod expiry;
 mod future;
 mod instant_header;
 mod protocol;
+mod sent_timeout;
 mod server;
 mod service;
 mod side;
@@ -35,6 +37,7 @@ use expiry::Expiry;
 pub use future::DeadlineFuture;
 use instant_header::InstantHeader;
 use protocol::Protocol;
+pub(crate) use sent_timeout::SentTimeout;
 pub use server::DeadlineLayer;
 pub use service::DeadlineService;
 use side::{Answer, Bounds, Over, Side};

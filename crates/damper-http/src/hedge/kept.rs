@@ -1,5 +1,6 @@
 //! The request of other attempts, and what the outcomes so far say about the next one.
 
+use crate::deadline::SentTimeout;
 use crate::retry::{ClassifyFailure, ReplayableBody, RetryProtocol, deadline_of};
 use crate::{Head, ResponseHead};
 use core::time::Duration;
@@ -38,7 +39,9 @@ impl<K: ReplayableBody, C: Clock + Clone + Send + Sync + 'static> Kept<K, C> {
 
     /// Returns whether there can be another attempt.
     pub(super) fn may_start(&self) -> bool {
-        !self.deadline.as_ref().is_some_and(Deadline::is_expired) && self.body.is_replayable()
+        !self.deadline.as_ref().is_some_and(Deadline::is_expired)
+            && !self.sent_timeout().is_some_and(SentTimeout::is_spent)
+            && self.body.is_replayable()
     }
 
     /// Returns the request of the attempt with this number; `None` if there cannot be one after all.
@@ -47,7 +50,18 @@ impl<K: ReplayableBody, C: Clock + Clone + Send + Sync + 'static> Kept<K, C> {
         P: RetryProtocol<Q, Kept = K>,
     {
         let previous = (number - 1).saturating_sub(self.unprocessed);
-        Some(prepare(protocol, self.head.clone(), self.body.try_clone()?, previous, time_left(self.deadline.as_ref())))
+        let body = self.body.try_clone()?;
+        let time_left = time_left(self.deadline.as_ref());
+        let mut request = prepare(protocol, self.head.clone(), body, previous, time_left);
+        if let Some(timeout) = self.sent_timeout() {
+            timeout.write(request.headers_mut(), time_left.unwrap_or(Duration::MAX));
+        }
+        Some(request)
+    }
+
+    /// What a layer of deadlines around the hedge has told the server.
+    fn sent_timeout(&self) -> Option<&SentTimeout> {
+        self.head.extensions.get()
     }
 
     /// Returns which failure an outcome is; `None` for the response that the caller gets.

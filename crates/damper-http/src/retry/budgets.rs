@@ -41,7 +41,7 @@ use damper_core::retry::Budget;
 /// # let _ = layer;
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no budget, and does not choose one for a request",
+    message = "`{Self}` does not implement `Budgets`",
     note = "one for all requests is a `RetryBudget`, also in a `static` or an `Arc`; one per host is made by `HostBudgets::new`"
 )]
 pub trait Budgets {

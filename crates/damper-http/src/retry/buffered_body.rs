@@ -28,7 +28,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// # Locks
 ///
 /// Attempts share the stream under a mutex, which is held while the stream is polled. Two threads meet there only while
-/// an old attempt is being dropped, or where attempts are hedged.
+/// an old attempt is being dropped, or where attempts are hedged. A [`RetryLayer`](super::RetryLayer) also withdraws from its
+/// budget under the mutex, so that the old attempt cannot go beyond the limit between that and the next attempt.
 ///
 /// # Errors
 ///
@@ -82,31 +83,9 @@ impl<Q: Body + Unpin> BufferedBody<Q> {
         Self { shared: Arc::new(Mutex::new(shared)), reader: 0, next: 0, is_only: false }
     }
 
-    fn add_reader(&self, replaces_others: Replaces) -> Option<Self> {
-        let mut shared = lock(&self.shared)?;
-        if !shared.is_whole() {
-            return None;
-        }
-        shared.newest = shared.newest.saturating_add(1);
-        let reader = shared.newest;
-        let replaced = match replaces_others {
-            Replaces::None => Vec::new(),
-            Replaces::All => {
-                shared.live.start = reader;
-                mem::take(&mut shared.waiting)
-            }
-        };
-        drop(shared);
-        wake(replaced);
-        Some(Self { shared: Arc::clone(&self.shared), reader, next: 0, is_only: false })
+    fn of_reader(&self, reader: u32) -> Self {
+        Self { shared: Arc::clone(&self.shared), reader, next: 0, is_only: false }
     }
-}
-
-/// Which readers a new one replaces.
-#[derive(Clone, Copy)]
-enum Replaces {
-    None,
-    All,
 }
 
 /// Without the data, if the stream has panicked.
@@ -127,6 +106,12 @@ impl<Q> Shared<Q> {
         self.live.end == u32::MAX && !matches!(self.end, End::Failed)
     }
 
+    /// Returns the number of a new reader.
+    fn add_reader(&mut self) -> u32 {
+        self.newest = self.newest.saturating_add(1);
+        self.newest
+    }
+
     /// Makes this reader, which has read so many frames, the only one. Returns its place among those that are left.
     fn commit_to(&mut self, reader: u32, read: usize) -> usize {
         self.live = reader..reader.saturating_add(1);
@@ -136,22 +121,38 @@ impl<Q> Shared<Q> {
         usize::from(read > frames)
     }
 
-    /// Registers the reader that waits.
-    fn wait(&mut self, reader: u32, waker: &Waker) {
+    /// Registers the reader that waits. Returns its old waker, which the caller drops without the lock: it is the user's.
+    fn wait(&mut self, reader: u32, waker: &Waker) -> Option<Waker> {
         match self.waiting.iter_mut().find(|(waiting, _)| *waiting == reader) {
-            Some((_, registered)) => registered.clone_from(waker),
-            None => self.waiting.push((reader, waker.clone())),
+            Some((_, registered)) if registered.will_wake(waker) => None,
+            Some((_, registered)) => Some(mem::replace(registered, waker.clone())),
+            None => {
+                self.waiting.push((reader, waker.clone()));
+                None
+            }
         }
     }
 }
 
 impl<Q: Body + Unpin> ReplayableBody for BufferedBody<Q> {
     fn try_clone(&self) -> Option<Self> {
-        self.add_reader(Replaces::None)
+        let mut shared = lock(&self.shared)?;
+        let reader = shared.is_whole().then(|| shared.add_reader())?;
+        drop(shared);
+        Some(self.of_reader(reader))
     }
 
-    fn restart(&self) -> Option<Self> {
-        self.add_reader(Replaces::All)
+    fn restart_if(&self, may_start: impl FnOnce() -> bool) -> Option<Self> {
+        let mut shared = lock(&self.shared)?;
+        if !shared.is_whole() || !may_start() {
+            return None;
+        }
+        let reader = shared.add_reader();
+        shared.live.start = reader;
+        let replaced = mem::take(&mut shared.waiting);
+        drop(shared);
+        wake(replaced);
+        Some(self.of_reader(reader))
     }
 
     fn is_replayable(&self) -> bool {
@@ -169,9 +170,10 @@ where
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         let has_others = Arc::strong_count(&this.shared) > 1;
-        let Some(mut shared) = lock(&this.shared) else { return Poll::Ready(Some(Err(Box::new(Replaced)))) };
+        let lost = |lost: BodyLost| Poll::Ready(Some(Err(lost.into())));
+        let Some(mut shared) = lock(&this.shared) else { return lost(BodyLost::Panicked) };
         if !shared.live.contains(&this.reader) {
-            return Poll::Ready(Some(Err(Box::new(Replaced))));
+            return lost(BodyLost::Replaced);
         }
         if !has_others && !this.is_only {
             this.next = shared.commit_to(this.reader, this.next);
@@ -191,14 +193,14 @@ where
                 this.next = shared.frames.len() + 1;
                 return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
             }
-            End::Failed => return Poll::Ready(Some(Err(Box::new(Replaced)))),
+            End::Failed => return lost(BodyLost::Failed),
         }
         let frame = match Pin::new(&mut shared.stream).poll_frame(context) {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
-                if !this.is_only {
-                    shared.wait(this.reader, context.waker());
-                }
+                let old_waker = if this.is_only { None } else { shared.wait(this.reader, context.waker()) };
+                drop(shared);
+                drop(old_waker);
                 return Poll::Pending;
             }
         };
@@ -289,14 +291,25 @@ impl<Q> fmt::Debug for BufferedBody<Q> {
     }
 }
 
-/// The error of a reader that cannot go on.
+/// Why a reader cannot go on.
 #[derive(Debug)]
-struct Replaced;
+enum BodyLost {
+    /// Another attempt is the only reader.
+    Replaced,
+    /// The stream failed. The attempt that read it then got the stream's own error.
+    Failed,
+    /// The stream panicked.
+    Panicked,
+}
 
-impl fmt::Display for Replaced {
+impl fmt::Display for BodyLost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the request's body is read by another attempt")
+        f.write_str(match self {
+            Self::Replaced => "the request's body is read by another attempt",
+            Self::Failed => "the request's body failed in another attempt",
+            Self::Panicked => "the request's body panicked in another attempt",
+        })
     }
 }
 
-impl Error for Replaced {}
+impl Error for BodyLost {}

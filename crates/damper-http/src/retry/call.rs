@@ -2,11 +2,12 @@
 
 use super::settings::RetrySettings;
 use super::{Budgets, ClassifyFailure, GiveUp, ReplayableBody, RetryProtocol, deadline_of};
+use crate::deadline::SentTimeout;
 use crate::{Head, ResponseHead};
 use alloc::sync::Arc;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::internal::{begin_within, failed_within};
+use damper_core::internal::{begin_within, count_failure, next_wait, withdraw};
 use damper_core::retry::{Attempts, Budget, Failure, GaveUp, RetryError};
 use damper_core::time::Clock;
 use http::{Request, Response};
@@ -18,7 +19,7 @@ pub(super) struct Call<K, C, B: Budgets, P, Z> {
     attempts: Attempts<C>,
     /// For other attempts; `None` if there cannot be one.
     kept: Option<Request<K>>,
-    /// For the next attempt, once it is decided on.
+    /// For the next attempt: from the decision on it until it begins.
     next: Option<Request<K>>,
     may_repeat: bool,
     /// Attempts that no server can have processed.
@@ -29,8 +30,8 @@ pub(super) struct Call<K, C, B: Budgets, P, Z> {
 pub(super) enum Judgement<R, E> {
     /// The call is over.
     Over(Result<Response<R>, RetryError<E>>),
-    /// There is another attempt after this wait. The error of this one is the last that is known.
-    Again(Duration, Option<E>),
+    /// There is another attempt after this wait.
+    Again(Duration),
 }
 
 impl<K, C, B, P, Z> Call<K, C, B, P, Z>
@@ -93,28 +94,39 @@ where
     }
 
     /// Makes a request of the service out of one that was kept.
-    fn prepare<Q>(&self, mut request: Request<K>) -> Request<P::Body>
+    fn prepare<Q>(&self, request: Request<K>) -> Request<P::Body>
     where
         P: RetryProtocol<Q, Kept = K>,
     {
+        let (mut head, body) = request.into_parts();
         let protocol = &self.settings.protocol;
         let deadline = self.deadline();
         let time_left = if deadline.is_never() { None } else { Some(deadline.remaining()) };
         let previous = (self.attempts.number() - 1).saturating_sub(self.unprocessed);
-        protocol.prepare(request.headers_mut(), previous, time_left);
-        request.map(|body| protocol.send(body))
+        protocol.prepare(&mut head.headers, previous, time_left);
+        // A layer of deadlines outside wrote what was left when the call began.
+        if let Some(timeout) = head.extensions.get::<SentTimeout>() {
+            timeout.write(&mut head.headers, deadline.remaining());
+        }
+        Request::from_parts(head, protocol.send(body))
+    }
+
+    /// Returns whether it is too late for the attempt that was decided on.
+    pub(super) fn is_too_late(&self) -> bool {
+        let timeout = self.next.as_ref().and_then(|request| request.extensions().get::<SentTimeout>());
+        self.deadline().is_expired() || timeout.is_some_and(SentTimeout::is_spent)
     }
 
     pub(super) fn deadline(&self) -> &Deadline<C> {
         self.attempts.deadline()
     }
 
-    /// Judges the outcome of an attempt. A response that is not returned is dropped.
-    pub(super) fn judge<R, E>(&mut self, outcome: Result<Response<R>, E>) -> Judgement<R, E>
+    /// Judges the outcome of an attempt. A response that is not returned is dropped. `last` is the last error of an attempt.
+    pub(super) fn judge<R, E>(&mut self, outcome: Result<Response<R>, E>, last: &mut Option<E>) -> Judgement<R, E>
     where
         P: ClassifyFailure<E>,
     {
-        let judgement = self.decide(outcome);
+        let judgement = self.decide(outcome, last);
         if let Judgement::Over(_) = judgement {
             // So that a body that is still being sent is kept no longer.
             self.kept = None;
@@ -122,54 +134,71 @@ where
         judgement
     }
 
-    fn decide<R, E>(&mut self, outcome: Result<Response<R>, E>) -> Judgement<R, E>
+    fn decide<R, E>(&mut self, outcome: Result<Response<R>, E>, last: &mut Option<E>) -> Judgement<R, E>
     where
         P: ClassifyFailure<E>,
     {
-        let RetrySettings { retry, budgets, protocol, .. } = &*self.settings;
+        let RetrySettings { budgets, protocol, .. } = &*self.settings;
         let budget = budgets.budget(&self.budget);
-        let Some(failure) = protocol.failure(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error))
-        else {
-            budget.succeeded();
+        let failure = protocol.failure(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error));
+        // The budget learns of every outcome, also where there cannot be another attempt.
+        match failure {
+            Some(failure) => count_failure(budget, failure),
+            None => budget.succeeded(),
+        }
+        // No result follows the deadline.
+        if self.deadline().is_expired() {
+            let error = outcome.err().or_else(|| last.take());
+            return Judgement::Over(Err(self.give_up(GaveUp::Deadline { hint: None }, error)));
+        }
+        let Some(failure) = failure else {
             return Judgement::Over(outcome.map_err(|error| self.give_up(GaveUp::NotRetryable, Some(error))));
         };
-        // The timeout of the transport may be the same.
-        if outcome.is_err() && self.deadline().is_expired() {
-            return Judgement::Over(Err(self.give_up(GaveUp::Deadline { hint: None }, outcome.err())));
-        }
-        let is_safe = self.may_repeat || failure.is_unprocessed();
-        let is_replayable = self.kept.as_ref().is_some_and(|request| request.body().is_replayable());
-        // The last attempt keeps no request, and ends for that reason.
-        let failure = if is_safe && (is_replayable || self.is_last()) { failure } else { Failure::FATAL };
-        let decision = failed_within(&mut self.attempts, retry, budget, failure).and_then(|wait| {
-            self.unprocessed += u32::from(failure.is_unprocessed());
-            self.next = self.rewind();
-            // An attempt that is still sending may have gone beyond what is kept.
-            if self.next.is_some() { Ok(wait) } else { Err(GaveUp::NotRetryable) }
-        });
-        match (decision, outcome) {
-            (Ok(wait), outcome) => Judgement::Again(wait, outcome.err()),
+        match (self.try_again(failure), outcome) {
+            (Ok(wait), outcome) => {
+                *last = outcome.err().or_else(|| last.take());
+                Judgement::Again(wait)
+            }
             (Err(_), Ok(response)) => Judgement::Over(Ok(response)),
             (Err(reason), Err(error)) => Judgement::Over(Err(self.give_up(reason, Some(error)))),
         }
     }
 
-    /// Returns the request for the attempt that was decided on, and keeps it unless that is the last one.
-    fn rewind(&mut self) -> Option<Request<K>> {
-        let kept = self.kept.take()?;
-        let body = kept.body().restart()?;
-        if self.is_last() {
-            return Some(kept.map(|_| body));
+    /// Decides on another attempt, and keeps its request. Returns the wait before it.
+    fn try_again(&mut self, failure: Failure) -> Result<Duration, GaveUp> {
+        let is_safe = self.may_repeat || failure.is_unprocessed();
+        let is_replayable = self.kept.as_ref().is_some_and(|request| request.body().is_replayable());
+        // The last attempt keeps no request, and ends for that reason.
+        if !is_safe || !(is_replayable || self.is_last()) {
+            return Err(GaveUp::NotRetryable);
         }
-        let next = with_body(&kept, body);
-        self.kept = Some(kept);
-        Some(next)
+        let RetrySettings { retry, budgets, .. } = &*self.settings;
+        let (attempts, budget) = (&mut self.attempts, budgets.budget(&self.budget));
+        let wait = next_wait(attempts, retry, failure)?;
+        let kept = self.kept.take().ok_or(GaveUp::NotRetryable)?;
+        // An attempt that is still sending may have gone beyond what is kept. Then nothing is withdrawn.
+        let mut withdrawal = Err(GaveUp::NotRetryable);
+        let body = kept.body().restart_if(|| {
+            withdrawal = withdraw(attempts, budget, failure);
+            withdrawal.is_ok()
+        });
+        withdrawal?;
+        let body = body.ok_or(GaveUp::NotRetryable)?;
+        self.unprocessed += u32::from(failure.is_unprocessed());
+        if self.is_last() {
+            self.next = Some(kept.map(|_| body));
+        } else {
+            self.next = Some(with_body(&kept, body));
+            self.kept = Some(kept);
+        }
+        Ok(wait)
     }
 
-    /// Returns the error of a call that ends in its present attempt.
+    /// Returns the error of a call that ends here. An attempt that was decided on but not begun does not count.
     #[cold]
     pub(super) fn give_up<E>(&self, reason: GaveUp, error: Option<E>) -> RetryError<E> {
-        RetryError::new(reason, self.attempts.number(), self.attempts.elapsed(&self.settings.retry), error)
+        let begun = self.attempts.number() - u32::from(self.next.is_some());
+        RetryError::new(reason, begun, self.attempts.elapsed(&self.settings.retry), error)
     }
 
     /// Returns the caller's error.

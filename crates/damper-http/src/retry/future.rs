@@ -31,7 +31,7 @@ pin_project! {
         call: Call<P::Kept, C, B, P, Z>,
         // For other attempts; None if there cannot be one.
         service: Option<S>,
-        // Of the previous attempt.
+        // The last error of an attempt.
         error: Option<S::Error>,
         #[pin]
         stage: Stage<S::Future, Z::Sleeping>,
@@ -92,10 +92,9 @@ where
                         ready!(poll_deadline(until_deadline, this.call.deadline(), sleep, context));
                         break Err(this.call.give_up(deadline, this.error.take()));
                     };
-                    match this.call.judge(outcome) {
+                    match this.call.judge(outcome, this.error) {
                         Judgement::Over(result) => break result,
-                        Judgement::Again(wait, error) => {
-                            *this.error = error;
+                        Judgement::Again(wait) => {
                             let wait = this.call.settings.sleep.sleep(wait);
                             this.stage.set(Stage::Waiting { wait });
                         }
@@ -107,7 +106,7 @@ where
                 }
                 StageProjection::Readying { until_deadline } => {
                     let Some(service) = this.service else { return Poll::Pending };
-                    if this.call.deadline().is_expired() {
+                    if this.call.is_too_late() {
                         break Err(this.call.give_up(deadline, this.error.take()));
                     }
                     let Poll::Ready(polled) = service.poll_ready(context) else {

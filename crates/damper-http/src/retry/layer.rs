@@ -92,7 +92,8 @@ impl<C, B, Z: Sleep> RetryLayer<C, B, HttpRetries, Z> {
     /// Creates a layer that retries [`TransientFailures`](super::TransientFailures) by a policy, and sleeps by the timer of any runtime.
     pub fn sleeping_by(retry: Retry<C, B>, sleep: Z) -> Self {
         let (retry, budgets) = split_budget(retry);
-        Self { settings: Arc::new(RetrySettings { retry, budgets, protocol: HttpRetries::new(), sleep }) }
+        let settings = RetrySettings { retry, budgets: Arc::new(budgets), protocol: HttpRetries::new(), sleep };
+        Self { settings: Arc::new(settings) }
     }
 }
 
@@ -129,8 +130,8 @@ where
     #[must_use]
     pub fn budgets<N: Budgets>(self, budgets: N) -> RetryLayer<C, N, P, Z> {
         let RetrySettings { retry, protocol, sleep, .. } = &*self.settings;
-        let settings =
-            RetrySettings { retry: retry.clone(), budgets, protocol: protocol.clone(), sleep: sleep.clone() };
+        let (retry, protocol, sleep) = (retry.clone(), protocol.clone(), sleep.clone());
+        let settings = RetrySettings { retry, budgets: Arc::new(budgets), protocol, sleep };
         RetryLayer { settings: Arc::new(settings) }
     }
 }
@@ -138,7 +139,6 @@ where
 impl<C, B, V, K, Z> RetryLayer<C, B, HttpRetries<V, K>, Z>
 where
     C: Clone,
-    B: Clone,
     Z: Clone,
 {
     /// Sets after which responses, or errors in their place, another attempt may help. Default: [`TransientFailures`](super::TransientFailures).
@@ -212,7 +212,6 @@ where
 impl<C, B, P, Z> RetryLayer<C, B, P, Z>
 where
     C: Clone,
-    B: Clone,
     Z: Clone,
 {
     /// Sets which requests are sent again, with which bodies and headers, and after which outcomes: a
@@ -220,7 +219,8 @@ where
     #[must_use]
     pub fn protocol<N>(self, protocol: N) -> RetryLayer<C, B, N, Z> {
         let RetrySettings { retry, budgets, sleep, .. } = &*self.settings;
-        let settings = RetrySettings { retry: retry.clone(), budgets: budgets.clone(), protocol, sleep: sleep.clone() };
+        let (retry, budgets, sleep) = (retry.clone(), Arc::clone(budgets), sleep.clone());
+        let settings = RetrySettings { retry, budgets, protocol, sleep };
         RetryLayer { settings: Arc::new(settings) }
     }
 }

@@ -3,7 +3,7 @@
 // | file | idea |
 // |---|---|
 // | `layer` | how often, when, and what |
-// | `settings` | what all calls of a layer share |
+// | `settings` | the policy, budgets, protocol and timer of a layer |
 // | `service` | a service whose calls are tried again |
 // | `future` | a call on its way through its attempts |
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
@@ -13,7 +13,7 @@
 // | `classify` | what a response says about another attempt |
 // | `protocol` | what a protocol needs of its retries |
 // | `http_retries` | the retries of HTTP |
-// | `transient_failures` | what it says by default |
+// | `transient_failures` | what a response says by default |
 // | `replayable_body` | a body that can be sent again |
 // | `buffered_body` | a body that keeps what was read of it |
 // | `unprocessed` | errors that show that no server processed the request |

@@ -40,9 +40,13 @@ pub trait ReplayableBody: Sized {
     /// Returns a body with the same data from the beginning; `None` if there is no way to send it twice.
     fn try_clone(&self) -> Option<Self>;
 
-    /// Returns the same for an attempt that replaces all others, which need no more data. Default: [`try_clone`](Self::try_clone).
-    fn restart(&self) -> Option<Self> {
-        self.try_clone()
+    /// Returns the same for an attempt that replaces all others, which need no more data, if that attempt `may_start`. `None`
+    /// changes nothing. Default: by [`try_clone`](Self::try_clone).
+    ///
+    /// `may_start` takes a retry from the budget, so it is called only where the data can be sent again.
+    fn restart_if(&self, may_start: impl FnOnce() -> bool) -> Option<Self> {
+        let body = self.try_clone()?;
+        may_start().then_some(body)
     }
 
     /// Returns whether the data can still be sent from the beginning, after a part of it was. Default: `true`.

@@ -5,7 +5,7 @@ use super::ratio::Ratio;
 use crate::quota::Quota;
 use core::time::Duration;
 
-/// The shortest time that a deposit lives: what a slice is counted in has to be much shorter.
+/// The shortest time that a deposit lives: a slice must be much longer than a microsecond.
 const SHORTEST_TTL: Duration = Duration::from_millis(1);
 
 const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
