@@ -327,6 +327,7 @@ fn types_for_any_service_have_the_traits_users_expect() {
         LimitService<(), Waiting<Limit, TokioSleep>>: shared cloned,
         Refusing<Limit>: shared cloned,
         Waiting<Limit, TokioSleep>: shared cloned,
+        NoDeadline: key defaulted,
         LimitedError<Denied>: value error,
     }
 }
@@ -359,6 +360,7 @@ fn table_names_every_public_type() {
         include_str!("../docs/api/damper-core.txt"),
         include_str!("../docs/api/damper-http.txt"),
         include_str!("../docs/api/damper-tonic.txt"),
+        include_str!("../docs/api/damper-tower.txt"),
     ];
     let types = apis.iter().flat_map(|api| api.lines()).filter_map(|line| {
         let line = line.strip_prefix("#[non_exhaustive] ").unwrap_or(line);

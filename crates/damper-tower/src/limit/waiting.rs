@@ -44,7 +44,7 @@ impl<R, F: Fn(&R) -> Option<Deadline>> FindDeadline<R> for F {
 }
 
 /// Requests have no deadline.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NoDeadline;
 
 impl<R> FindDeadline<R> for NoDeadline {
