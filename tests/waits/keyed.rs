@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(10);
 
 type Limits<'a, K> = KeyedLimiter<K, &'a ManualClock, Seed>;
 
-fn limits<'a, K: ?Sized>(quota: Quota, capacity: usize, when_full: WhenFull, clock: &'a ManualClock) -> Limits<'a, K> {
+fn limits<K: ?Sized>(quota: Quota, capacity: usize, when_full: WhenFull, clock: &ManualClock) -> Limits<'_, K> {
     KeyedLimiter::<K>::builder(quota)
         .capacity(capacity)
         .when_full(when_full)
