@@ -29,23 +29,24 @@ impl<B: BreakerRef> BreakerObserver<B> {
             }
         }
     }
+}
 
-    /// Returns whether the time that the caller gave is to blame, and not the server.
-    #[cold]
-    fn is_callers_fault(&self, verdict: Verdict) -> bool {
-        match verdict {
-            Verdict::DeadlineExceeded => true,
-            // Whatever failure it is: it came because the time was over.
-            Verdict::Failure => self.deadline.is_expired(),
-            _ => false,
-        }
-    }
+/// Returns the verdict on the server of a call that was given too little time.
+#[cold]
+fn without_the_callers_fault(verdict: Verdict, deadline: Deadline) -> Verdict {
+    let is_callers_fault = match verdict {
+        Verdict::DeadlineExceeded => true,
+        // Whatever failure it is: it came because the time was over.
+        Verdict::Failure => deadline.is_expired(),
+        _ => false,
+    };
+    if is_callers_fault { Verdict::Ignored } else { verdict }
 }
 
 impl<B: BreakerRef> CallObserver for BreakerObserver<B> {
     #[inline]
     fn ended(self, verdict: Verdict) {
-        let verdict = if self.is_short && self.is_callers_fault(verdict) { Verdict::Ignored } else { verdict };
+        let verdict = if self.is_short { without_the_callers_fault(verdict, self.deadline) } else { verdict };
         self.permit.ended(verdict);
     }
 
@@ -56,7 +57,7 @@ impl<B: BreakerRef> CallObserver for BreakerObserver<B> {
 
     /// A caller that goes away before the deadline says nothing about the server. Once the deadline has passed, the server
     /// took too long: the deadline layer outside drops the call then.
-    #[inline]
+    #[cold]
     fn abandoned(self) {
         if !self.is_short && self.deadline.is_expired() {
             self.permit.ended(Verdict::DeadlineExceeded);
