@@ -2,8 +2,8 @@
 //! model was seen to fail.
 #![cfg(loom)]
 
-use damper_core::deadline::{Arrival, SkewGuard};
 use damper_core::Deadline;
+use damper_core::deadline::{Arrival, SkewGuard};
 use damper_loom_tests::{Flaw, Stopped, Time, check, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
