@@ -7,11 +7,14 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, TimeoutUnit, TransientFailures};
+use damper::http::{
+    CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, ServerErrors, TimeoutUnit, TransientFailures,
+};
 use damper::retry::{GaveUp, Hedge, HedgeConfig, Jitter};
+use damper::tower::{LimitLayer, LimitedError};
 use damper::{
-    Backoff, BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Deadline, DeadlineExceeded, Retry, RetryError,
-    State,
+    Backoff, BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Deadline, DeadlineExceeded, Quota, RateLimiter,
+    Retry, RetryError, State,
 };
 use futures_util::{StreamExt, stream};
 use http::{HeaderName, Request, Response, StatusCode};
@@ -27,6 +30,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::{Upstream, serve};
+use tower::timeout::TimeoutLayer;
 use tower::{Service, ServiceBuilder, ServiceExt};
 
 const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
@@ -87,7 +91,8 @@ async fn retried_call_and_its_body_share_one_deadline() {
     let error = body.frame().await.unwrap().unwrap_err();
     assert_eq!(DeadlineExceeded::find_in(&*error).unwrap().specified(), DEADLINE);
     let elapsed = began.elapsed();
-    assert!(elapsed >= DEADLINE && elapsed < DEADLINE + WAIT, "{elapsed:?}");
+    // A deadline that began anew with the third attempt would end at the earliest two waits later.
+    assert!(elapsed >= DEADLINE && elapsed < DEADLINE + 2 * WAIT, "{elapsed:?}");
 }
 
 #[tokio::test]
@@ -175,6 +180,59 @@ async fn each_hedge_sends_what_is_left() {
     client.ready().await.unwrap().call(Request::new(())).await.unwrap();
     let timeouts = timeouts.lock().unwrap();
     assert!(timeouts.len() == 2 && timeouts[0] >= timeouts[1] + WAIT.as_millis() as u64, "{timeouts:?}");
+}
+
+/// The whole order: deadline, breaker, retry, hedge, limit, timeout of one attempt. The first request fails, so its hedge
+/// is sent at once; that hangs until its timeout. The retry's request hangs too, and its hedge is answered.
+#[tokio::test]
+async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
+    let timeouts = Timeouts::default();
+    let seen = Arc::clone(&timeouts);
+    let server = serve(move |_| {
+        let seen = Arc::clone(&seen);
+        hyper::service::service_fn(move |request: Request<Incoming>| {
+            let number = {
+                let mut seen = seen.lock().unwrap();
+                seen.push(request.headers()[TIMEOUT].to_str().unwrap().parse().unwrap());
+                seen.len()
+            };
+            async move {
+                if number == 2 || number == 3 {
+                    std::future::pending::<()>().await;
+                }
+                let status = if number == 1 { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+                Ok::<_, Infallible>(Response::builder().status(status).body(Empty::<Bytes>::new()).unwrap())
+            }
+        })
+    })
+    .await;
+    let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().failure_threshold(1).build().unwrap()));
+    let limit = Arc::new(RateLimiter::new(Quota::per_hour(1).burst(4)));
+    let hedge = HedgeConfig::builder().fixed_delay(WAIT / 3).build().unwrap();
+    let mut client = ServiceBuilder::new()
+        .layer(ClientDeadlineLayer::new(100 * DEADLINE).header(TIMEOUT, TimeoutUnit::Milliseconds))
+        .map_err(CallError::into_boxed)
+        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(ServerErrors::judge_boxed))
+        .map_err(RetryError::into_boxed)
+        .layer(RetryLayer::new(retry(3, WAIT)).when(TransientFailures::judge_boxed))
+        .layer(HedgeLayer::new(Hedge::new(hedge)).when(TransientFailures::judge_boxed))
+        .map_err(LimitedError::into_boxed)
+        .layer(LimitLayer::new(Arc::clone(&limit)))
+        .layer(TimeoutLayer::new(2 * WAIT))
+        .service(transport());
+    let response = client.ready().await.unwrap().call(request(server)).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let timeouts = timeouts.lock().unwrap().clone();
+    assert_eq!(timeouts.len(), 4, "{timeouts:?}");
+    assert!(timeouts.is_sorted_by(|earlier, later| earlier >= later), "{timeouts:?}");
+    let waited = (2 * WAIT + WAIT).as_millis() as u64; // the timeout of the first hedge, and the retry's
+    assert!(timeouts[1] >= timeouts[2] + waited, "{timeouts:?}");
+    assert_eq!(limit.peek().remaining(), 0, "the limit has seen every request");
+    assert_eq!(breaker.state(), State::Closed, "the breaker has seen one success");
+    // The next call is over the limit: it is not tried again, and the server is not blamed.
+    let error = client.ready().await.unwrap().call(request(server)).await.unwrap_err();
+    assert!(damper::is_refusal(&*error), "{error}");
+    assert_eq!(breaker.state(), State::Closed);
 }
 
 /// The caller's error says how the call was given up, and has the transport's error in its chain.

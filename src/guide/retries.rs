@@ -75,7 +75,9 @@
 //!
 #![cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
 #![cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
-//! use damper::http::{CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, TimeoutUnit, TransientFailures};
+//! use damper::http::{
+//!     CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, ServerErrors, TimeoutUnit, TransientFailures,
+//! };
 //! use damper::retry::{Hedge, HedgeConfig};
 //! use damper::tower::{LimitLayer, LimitedError};
 //! use damper::{BreakerConfig, CallError, Quota, RateLimiter, Retry, RetryBudget, RetryError};
@@ -94,7 +96,7 @@
 //! let mut client = ServiceBuilder::new()
 //!     .layer(ClientDeadlineLayer::new(Duration::from_secs(2)).header(TIMEOUT, TimeoutUnit::Milliseconds))
 //!     .map_err(CallError::into_boxed)
-//!     .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()))
+//!     .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()).classify(ServerErrors::judge_boxed))
 //!     .map_err(RetryError::into_boxed)
 //!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)).when(TransientFailures::judge_boxed))
 //!     .layer(HedgeLayer::new(hedge).when(TransientFailures::judge_boxed))
@@ -110,8 +112,8 @@
 //! # }
 //! ```
 //!
-//! A timeout puts errors into boxes, which are no errors themselves. So the layers around it need `into_boxed`, and the classifier
-//! is `TransientFailures::judge_boxed`. Without such a service they need neither: the example `reqwest_client`.
+//! A timeout puts errors into boxes, which are no errors themselves. So the layers around it need `into_boxed`, and the classifiers
+//! are those for boxes: `judge_boxed`. Without such a service they need neither: the example `reqwest_client`.
 //!
 //! damper caches neither responses nor failures.
 //!

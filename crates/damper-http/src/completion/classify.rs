@@ -1,6 +1,7 @@
 //! What a response says about its server.
 
 use crate::wire;
+use alloc::boxed::Box;
 use core::error::Error;
 use damper_core::breaker::Verdict;
 use damper_core::is_refusal;
@@ -12,8 +13,7 @@ use http::{Extensions, HeaderMap, Response, StatusCode, Version};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not classify responses of a service whose error is `{E}`",
     note = "a closure has the form `|response: Result<&damper::http::ResponseHead, &{E}>| -> damper::Verdict`",
-    note = "`ServerErrors` takes errors that implement `Error`; for those in boxes: \
-    `.classify(|response: Result<&ResponseHead, &{E}>| ServerErrors::judge(response.map_err(|error| &**error as _)))`"
+    note = "`ServerErrors` takes errors that implement `Error`; for those in boxes: `.classify(ServerErrors::judge_boxed)`"
 )]
 pub trait Classify<E> {
     /// Returns the verdict.
@@ -38,24 +38,7 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict> Classify<E> for F {
 pub struct ServerErrors;
 
 impl ServerErrors {
-    /// Returns the verdict on a response, or on the error in its place.
-    ///
-    /// # Examples
-    ///
-    /// For a service whose errors are in boxes, as those of tower's timeouts are:
-    ///
-    /// ```
-    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::BreakerConfig;
-    /// use damper::http::{CircuitBreakerLayer, ResponseHead, ServerErrors};
-    /// use std::error::Error;
-    ///
-    /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default())
-    ///     .classify(|response: Result<&ResponseHead, &Box<dyn Error + Send + Sync>>| {
-    ///         ServerErrors::judge(response.map_err(|error| &**error as _))
-    ///     });
-    /// # let _ = layer;
-    /// ```
+    /// Returns the verdict on a response, or on the error in its place. For a closure of your own.
     #[inline]
     #[must_use]
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
@@ -66,9 +49,27 @@ impl ServerErrors {
             Err(_) => Verdict::Failure,
         }
     }
+
+    /// Returns the same as [`judge`](Self::judge), for a service whose errors are in boxes, as those of tower's timeouts are.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::BreakerConfig;
+    /// use damper::http::{CircuitBreakerLayer, ServerErrors};
+    ///
+    /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default()).classify(ServerErrors::judge_boxed);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    #[expect(clippy::borrowed_box, reason = "the error of a service is the box")]
+    pub fn judge_boxed(response: Result<&ResponseHead<'_>, &Box<dyn Error + Send + Sync>>) -> Verdict {
+        Self::judge(response.map_err(|error| &**error as _))
+    }
 }
 
-/// As [`ServerErrors::judge`].
+/// As [`ServerErrors::judge`]. For errors in boxes: [`ServerErrors::judge_boxed`].
 impl<E: Error + 'static> Classify<E> for ServerErrors {
     #[inline]
     fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {

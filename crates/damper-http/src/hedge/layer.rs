@@ -34,7 +34,8 @@ use damper_core::time::TokioSleep;
 /// **Deadline.** The layer around it ends the call and drops all attempts: [`RetryLayer`](crate::RetryLayer) at the
 /// [`Deadline`](damper_core::Deadline) in the request's extensions, or [`ClientDeadlineLayer`](crate::ClientDeadlineLayer).
 /// This layer drops nothing by itself. It only begins no hedge after a deadline in the extensions on the hedge's clock, or
-/// after that of the protocol (gRPC's `grpc-timeout`).
+/// after that of the protocol (gRPC's `grpc-timeout`). What is left is looked at when a hedge begins, which is before the clone
+/// of the service is ready.
 ///
 /// **Order.** Inside of the retry, so that it measures attempts and no backoff. A limit inside sees every attempt.
 ///
