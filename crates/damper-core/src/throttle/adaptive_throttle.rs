@@ -91,7 +91,8 @@ impl<C: Clock> AdaptiveThrottle<C> {
         /// other clients: a serial number, or random.
         #[must_use]
         pub const fn with_clock(clock: C, seed: u64) -> Self {
-            Self::seeded(clock, seed | 1)
+            // Serial numbers differ in few bits.
+            Self::seeded(clock, random::scatter(seed, 0) | 1)
         }
     }
 
@@ -240,7 +241,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
     pub fn status(&self) -> ThrottleStatus {
         let now = self.micros.read(&self.clock).micros;
         let sums = self.counts.sums(BucketNumber::at(now));
-        let (_, refused) = self.judge(&sums, now);
+        let (_, refused) = self.judge(self.phase.load(Ordering::Relaxed), &sums, now);
         ThrottleStatus::new(&sums, refused)
     }
 
@@ -248,24 +249,24 @@ impl<C: Clock> AdaptiveThrottle<C> {
         let now = self.micros.read(&self.clock).micros;
         let number = BucketNumber::at(now);
         let sums = self.counts.sums(number);
-        let (word, refused) = self.judge(&sums, now);
         // ORDERING: Relaxed, here and in the functions below: each word is the whole value, and nothing is published
-        // through it. A phase that another thread has found meanwhile is found again by the next call.
+        // through it. If another thread has changed the phase meanwhile, its change stays.
         let phase = self.phase.load(Ordering::Relaxed);
-        if word != phase {
-            _ = self.phase.compare_exchange(phase, word, Ordering::Relaxed, Ordering::Relaxed);
+        let (next, refused) = self.judge(phase, &sums, now);
+        if next != phase {
+            _ = self.phase.compare_exchange(phase, next, Ordering::Relaxed, Ordering::Relaxed);
         }
         if refused == 0 || self.is_sent(refused, now) {
             return Ok(number);
         }
-        self.counts.count(number, CallOutcome::Refused);
+        self.counts.count(number, number, CallOutcome::Refused);
         Err(Throttled::new(refused))
     }
 
-    /// Returns the word of the present phase, and the share that it refuses.
-    fn judge(&self, sums: &CallSums, now: u64) -> (u64, u64) {
+    /// Returns the word of the phase that follows, and the share that it refuses.
+    fn judge(&self, phase: u64, sums: &CallSums, now: u64) -> (u64, u64) {
         let multiplier = u64::from(self.multiplier);
-        let phase = Phase::from_word(self.phase.load(Ordering::Relaxed)).after(sums, multiplier, now);
+        let phase = Phase::from_word(phase).after(sums, multiplier, now);
         (phase.word(), phase.refused(sums, multiplier, now))
     }
 
@@ -296,7 +297,8 @@ impl<C: Clock> Throttle for AdaptiveThrottle<C> {
     #[allow(private_interfaces, reason = "the trait is sealed")]
     #[inline]
     fn count(&self, number: BucketNumber, outcome: CallOutcome) {
-        self.counts.count(number, outcome);
+        let now = BucketNumber::at(self.micros.read(&self.clock).micros);
+        self.counts.count(number, now, outcome);
     }
 }
 

@@ -27,10 +27,6 @@ const LENGTH: u64 = 1_250_000;
 /// The buckets of the last 5 s: the present one is not over, so 3.75 to 5 s.
 const RECENT: u64 = 4;
 
-/// The laps by which a call may come too late: an hour. A clock that steps back by less makes the throttle blind for that
-/// long, and it refuses nothing.
-const MOST_BEHIND: u64 = 120;
-
 const ACCEPTED: Field = Field::lowest(17);
 const REJECTED: Field = ACCEPTED.then(17);
 const REFUSED: Field = REJECTED.then(17);
@@ -90,14 +86,17 @@ impl CallCounts {
         }
     }
 
-    /// Counts a call that began in a bucket. It is dropped if the bucket has gone on to a later time.
-    pub(super) fn count(&self, number: BucketNumber, outcome: CallOutcome) {
+    /// Counts a call that began in a bucket, in the time of another one. It is dropped if it began before the window.
+    pub(super) fn count(&self, number: BucketNumber, now: BucketNumber, outcome: CallOutcome) {
+        if now.0.wrapping_sub(number.0) >= BUCKETS as u64 && number.0 != now.0.wrapping_add(1) {
+            return;
+        }
         let bucket = &self.buckets[number.place()];
         let spin_wait = SpinWait::new();
         // ORDERING: Relaxed, here and below: the word is all that is known of its bucket, and nothing is published through
         // it. loom-tests: adaptive_throttle::no_call_is_lost.
         let mut word = bucket.load(Ordering::Relaxed);
-        while let Some(counted) = counted(word, number.lap(), outcome) {
+        while let Some(counted) = counted(word, number, now, outcome) {
             match bucket.compare_exchange_weak(word, counted, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(present) => word = present,
@@ -131,7 +130,8 @@ impl CallCounts {
 }
 
 /// Returns the word with one more call; `None` if it is to stay.
-fn counted(word: u64, lap: u64, outcome: CallOutcome) -> Option<u64> {
+fn counted(word: u64, number: BucketNumber, now: BucketNumber, outcome: CallOutcome) -> Option<u64> {
+    let lap = number.lap();
     let field = match outcome {
         CallOutcome::Refused => REFUSED,
         CallOutcome::Accepted => ACCEPTED,
@@ -143,9 +143,9 @@ fn counted(word: u64, lap: u64, outcome: CallOutcome) -> Option<u64> {
             LAP.put(lap) | half(REFUSED) | half(REJECTED) | half(ACCEPTED)
         }
         0 => word,
-        // The call has taken long, or another thread's clock is ahead.
-        1..=MOST_BEHIND => return None,
-        // The bucket is of a time that is over. Or of one far ahead: then the clock has stepped back.
+        // Another thread's clock is a little ahead, and the bucket is that of the time which begins now.
+        1 if number.0 + BUCKETS as u64 <= now.0 + 1 => return None,
+        // The bucket is of a time that is over. Or of one that is ahead: then the clock has stepped back.
         _ => LAP.put(lap),
     };
     Some(word + field.put(1))
@@ -159,7 +159,7 @@ mod tests {
     fn calls_are_gone_after_30_seconds() {
         let counts = CallCounts::new();
         let at = |bucket: u64| BucketNumber::at(bucket * LENGTH);
-        counts.count(at(100), CallOutcome::Accepted);
+        counts.count(at(100), at(100), CallOutcome::Accepted);
         let whole = CallSums { requests: 1, accepted: 1, recent_verdicts: 1, recent_accepted: 1 };
         assert_eq!(counts.sums(at(103)), whole);
         assert_eq!(counts.sums(at(104)), CallSums { recent_verdicts: 0, recent_accepted: 0, ..whole });
@@ -169,21 +169,38 @@ mod tests {
     }
 
     #[test]
-    fn late_verdict_is_dropped_once_its_bucket_is_of_a_later_time() {
+    fn verdict_on_a_call_from_before_the_window_is_dropped() {
         let counts = CallCounts::new();
-        let (early, late) = (BucketNumber::at(0), BucketNumber::at(BUCKETS as u64 * LENGTH));
-        counts.count(late, CallOutcome::Refused);
-        counts.count(early, CallOutcome::Accepted);
-        assert_eq!(counts.sums(late), CallSums { requests: 1, ..CallSums::default() });
+        let at = |bucket: u64| BucketNumber::at(bucket * LENGTH);
+        for hours in [0, 1, 30] {
+            let now = at(24 + hours * 2_880);
+            counts.count(now, now, CallOutcome::Refused);
+            counts.count(at(0), now, CallOutcome::Accepted);
+            assert_eq!(counts.sums(now), CallSums { requests: 1, ..CallSums::default() }, "after {hours} hours");
+        }
     }
 
     #[test]
-    fn bucket_far_ahead_gives_way_to_a_clock_that_stepped_back() {
+    fn bucket_that_another_thread_has_begun_early_stays() {
         let counts = CallCounts::new();
-        let lap = BUCKETS as u64 * LENGTH;
-        counts.count(BucketNumber::at(500 * lap), CallOutcome::Rejected);
-        counts.count(BucketNumber::at(3 * lap), CallOutcome::Accepted);
-        assert_eq!(counts.sums(BucketNumber::at(3 * lap)).accepted, 1);
+        let at = |bucket: u64| BucketNumber::at(bucket * LENGTH);
+        counts.count(at(24), at(24), CallOutcome::Rejected);
+        counts.count(at(0), at(23), CallOutcome::Accepted);
+        assert_eq!(counts.sums(at(24)), CallSums { requests: 1, recent_verdicts: 1, ..CallSums::default() });
+    }
+
+    #[test]
+    fn buckets_ahead_give_way_to_a_clock_that_stepped_back() {
+        for step in [2, 24, 30, 2_880, 12_000] {
+            let counts = CallCounts::new();
+            let at = |bucket: u64| BucketNumber::at(bucket * LENGTH);
+            for bucket in 0..24 {
+                counts.count(at(50_000 + bucket), at(50_000 + bucket), CallOutcome::Rejected);
+            }
+            let now = at(50_023 - step);
+            counts.count(now, now, CallOutcome::Accepted);
+            assert_eq!(counts.sums(now).accepted, 1, "{step} buckets back");
+        }
     }
 
     #[test]
@@ -191,7 +208,7 @@ mod tests {
         let counts = CallCounts::new();
         let now = BucketNumber::at(0);
         for call in 0..400_000 {
-            counts.count(now, if call % 4 == 0 { CallOutcome::Rejected } else { CallOutcome::Accepted });
+            counts.count(now, now, if call % 4 == 0 { CallOutcome::Rejected } else { CallOutcome::Accepted });
         }
         let sums = counts.sums(now);
         let percentage = sums.accepted * 100 / sums.requests;
