@@ -7,7 +7,9 @@ use damper::concurrency::{
     WindowPlan, WindowSummary,
 };
 use damper::{AdaptiveLimit, ManualClock};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
@@ -52,6 +54,29 @@ fn a_limit_that_is_reached_shrinks_while_calls_are_slow() {
     calls(&limit, &clock, 5, 10 * MS, 5);
     calls(&limit, &clock, 500, 40 * MS, 2);
     assert!(limit.limit() < 20, "{limit:?}");
+}
+
+/// Many calls wait, and no others come: each completion starts the next one.
+#[test]
+fn queue_that_is_drained_is_a_limit_that_is_reached() {
+    let clock = ManualClock::new();
+    let limit = limit(&clock).queue(5_000);
+    let sleep = |_| std::future::pending::<()>();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waiting: Vec<_> = (0..5_000).map(|_| Box::pin(limit.acquire().sleeping_by(sleep))).collect();
+    let mut permits = VecDeque::new();
+    while !waiting.is_empty() {
+        waiting.retain_mut(|call| match call.as_mut().poll(&mut context) {
+            Poll::Ready(permit) => {
+                permits.push_back(permit.unwrap());
+                false
+            }
+            Poll::Pending => true,
+        });
+        clock.advance(10 * MS);
+        permits.drain(..).for_each(BulkheadPermit::dropped);
+    }
+    assert!(limit.limit() < 20, "all calls were dropped: {limit:?}");
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn run<A: Waiting>(input: &CrowdedInput) {
                 let was_ready = waiter.ready_at(ledger.now) == Some(ledger.now);
                 if waiter.place.cancel() {
                     assert!(!was_ready, "given back after it was ready");
-                    ledger.refund(waiter.key, waiter.n);
+                    ledger.cancelled(waiter.key, waiter.n, waiter.due);
                 }
             }
             Step::Cancel(_) => {}
@@ -223,6 +223,16 @@ struct Ledger {
     keys: Vec<Own>,
     /// What all slots together may still give; of windows, in the present one.
     left: i128,
+    /// What was taken in advance and is not due yet.
+    pending: Vec<Pending>,
+}
+
+/// Tokens that were taken in advance, in units of [`Own::level`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pending {
+    key: u8,
+    due: i128,
+    taken: i128,
 }
 
 impl Ledger {
@@ -230,7 +240,17 @@ impl Ledger {
         let tokens = if by_windows { quota.limit() } else { quota.burst_size() };
         let (full, slots) = (i128::from(tokens) * SECOND, i128::try_from(slots).expect("few"));
         let keys = vec![Own { level: full, is_exhausted: false }; KEYS.into()];
-        Self { by_windows, slots, when_full, limit: quota.limit().into(), full, now: 0, keys, left: slots * full }
+        Self {
+            by_windows,
+            slots,
+            when_full,
+            limit: quota.limit().into(),
+            full,
+            now: 0,
+            keys,
+            left: slots * full,
+            pending: Vec::new(),
+        }
     }
 
     /// What comes in so many ticks.
@@ -244,6 +264,7 @@ impl Ledger {
         self.now += ticks;
         let (produced, full) = (self.produced(ticks), self.full);
         self.left += self.slots * produced;
+        self.left -= self.pending.extract_if(.., |pending| pending.due <= self.now).map(|due| due.taken).sum::<i128>();
         for own in &mut self.keys {
             own.level = full.min(own.level + produced);
             own.is_exhausted &= ticks == 0;
@@ -294,14 +315,34 @@ impl Ledger {
         let own = &mut self.keys[usize::from(key)];
         own.level -= asked;
         own.is_exhausted |= n > 0 && due != Some(self.now);
-        self.left -= asked;
         let Some(due) = due else { return };
+        if due == self.now {
+            self.left -= asked;
+        } else {
+            self.pending.push(Pending { key, due, taken: asked });
+        }
         let come = early + (due - self.now) * self.limit;
         if self.when_full == WhenFull::EvictLeastIndebted {
-            assert!(self.left + self.slots * come >= 0, "more than all slots hold");
+            let used =
+                self.pending.iter().filter(|pending| pending.due <= due).map(|pending| pending.taken).sum::<i128>();
+            assert!(self.left + self.slots * come >= used, "more than all slots hold");
         } else {
             assert!(own.level + come >= 0 || n == 0, "{n} of {key}: ready before its tokens are there");
         }
+    }
+
+    /// `n` tokens that were to be used at `due` were given back.
+    fn cancelled(&mut self, key: u8, n: u32, due: Option<i128>) {
+        let taken = i128::from(n) * SECOND;
+        let pending = due.and_then(|due| self.pending.iter().position(|one| *one == Pending { key, due, taken }));
+        match pending {
+            // What they would have taken stays.
+            Some(index) => _ = self.pending.swap_remove(index),
+            None => self.left += taken,
+        }
+        let own = &mut self.keys[usize::from(key)];
+        own.level = self.full.min(own.level + taken);
+        own.is_exhausted = false;
     }
 
     fn refund(&mut self, key: u8, n: u32) {
@@ -313,11 +354,13 @@ impl Ledger {
 
     fn reset(&mut self, key: u8) {
         self.keys[usize::from(key)] = Own { level: self.full, is_exhausted: false };
-        self.left += self.full;
+        // The debt that waiters have made is forgotten too.
+        let owed = self.pending.iter().filter(|pending| pending.key == key).map(|pending| pending.taken).sum::<i128>();
+        self.left += self.full + owed;
     }
 
     fn clear(&mut self) {
         self.keys.fill(Own { level: self.full, is_exhausted: false });
-        self.left += self.slots * self.full;
+        self.left += self.slots * self.full + self.pending.iter().map(|pending| pending.taken).sum::<i128>();
     }
 }

@@ -296,7 +296,12 @@ impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
 
     #[cfg(feature = "alloc")]
     fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>> {
-        self.bulkhead.look(place, expiry, waker)
+        let outcome = self.bulkhead.look(place, expiry, waker);
+        if let Some(Ok(())) = outcome {
+            // A call that had to wait for its slot found the limit reached, whether or not others come.
+            self.sampler.saw(self.limit());
+        }
+        outcome
     }
 
     #[cfg(feature = "alloc")]
