@@ -1,4 +1,5 @@
 //! Refusals of damper's own, whatever they are wrapped in: breakers ignore them, and retries end with them.
+#![cfg(feature = "std")]
 
 use damper::retry::{AnyError, Failure, GaveUp};
 use damper::throttle::{AdaptiveThrottle, ThrottleError};
