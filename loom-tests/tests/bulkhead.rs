@@ -123,7 +123,7 @@ fn limited_model() {
 }
 
 /// A thread blocks for the slot of a call that ends: it is woken, whatever it was about to do. [A call that queues without another
-/// look at the word; a slot freed past the queue; a grant that wakes nobody; wake-ups counted after the look.]
+/// look at the word; a slot freed past the queue; a grant without a wake-up; wake-ups counted after the look.]
 #[test]
 fn end_of_a_call_wakes_a_waiter() {
     check_preemptions(3, || {

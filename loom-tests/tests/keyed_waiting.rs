@@ -124,8 +124,8 @@ fn concurrent_first_waiters_have_a_place_each() {
     });
 }
 
-/// A key without a slot gives up its place in the shared bucket, while another key takes one there: nobody has the place of
-/// another. [A cancel without the bucket's lock.]
+/// A key without a slot gives up its place in the shared bucket, while another key takes one there: each keeps a place of
+/// its own. [A cancel without the bucket's lock.]
 #[test]
 fn cancel_in_a_shared_bucket_keeps_others_in_place() {
     check_preemptions(2, || {

@@ -24,7 +24,7 @@ fn adaptive_limit_ignored() -> Call {
     Box::new(move || limit.try_acquire().map(BulkheadPermit::ignore).is_ok())
 }
 
-/// What a success costs, beside the permit.
+/// The cost of recording a success, without that of the permit.
 fn adaptive_limit_sample() -> Call {
     adaptive_limit_call()
 }

@@ -25,7 +25,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
     },
     // The next wait of a backoff that goes on without an end: at the longest delay from the ninth wait on.
     Contest { name: "retry_delay", damper: delay, peer: Some(Peer { name: "backon", side: backon::delay, bar: None }) },
-    // What every call costs, whether or not it is retried.
+    // The cost of each call, retried or not.
     Contest {
         name: "retry_budget_deposit",
         damper: deposit,

@@ -172,7 +172,7 @@ impl<K, V, S> LruStore<K, V, S> {
     /// use damper::LruStore;
     /// use std::sync::atomic::{AtomicUsize, Ordering};
     ///
-    /// // How many calls each tenant has in flight: who has some is not forgotten.
+    /// // The calls that each tenant has in flight: a tenant with some is not evicted.
     /// let tenants = LruStore::<u32, AtomicUsize>::new(2)?.keep_if(|in_flight| in_flight.load(Ordering::Relaxed) > 0);
     /// tenants.get_or_insert_with(&1, AtomicUsize::default).fetch_add(1, Ordering::Relaxed);
     /// tenants.get_or_insert_with(&2, AtomicUsize::default);
@@ -285,7 +285,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         self.insert(Entry::new(hash, key, value))
     }
 
-    /// Inserts an entry, unless somebody was faster.
+    /// Inserts an entry, unless another thread was faster.
     #[cold]
     fn insert(&self, entry: Entry<K, V>) -> Arc<V> {
         // What comes out is dropped after the lock was released: the entry that was evicted, or this one.
@@ -300,7 +300,8 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         value
     }
 
-    /// As [`get_or_insert_with`](Self::get_or_insert_with), but evicts no value that somebody holds. `None` if there is none else.
+    /// As [`get_or_insert_with`](Self::get_or_insert_with), but evicts no value that a caller holds. `None` if all that
+    /// it looked at are held.
     ///
     /// In a shard of more than 64 entries it does not look at all of them: see [`SecondChance`].
     #[inline]
@@ -316,14 +317,14 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         self.insert_beside_held(Entry::new(hash, key.to_owned(), Arc::new(make())))
     }
 
-    /// Inserts an entry, unless somebody was faster, or all others are held.
+    /// Inserts an entry, unless another thread was faster or all others are held.
     #[cold]
     fn insert_beside_held(&self, entry: Entry<K, V>) -> Option<Arc<V>> {
         let (value, _dropped) = self.shard(entry.hash()).write(|ring| {
             if let Some(earlier) = ring.get(entry.hash(), entry.key()) {
                 return (Some(Arc::clone(earlier)), Some(entry));
             }
-            // Under the exclusive lock nobody clones the store's own, so one that nobody holds stays so.
+            // Under the exclusive lock no thread clones the store's own `Arc`, so a value that no caller holds stays so.
             let victim = ring.victim(|value| Arc::strong_count(value) > 1);
             if let Some(held) = victim.filter(|victim| victim.is_kept()) {
                 ring.spare(held);

@@ -2,7 +2,7 @@
 
 use super::{LimitBounds, LimitRule, WindowPlan, WindowSummary};
 
-/// What is left of the limit after a window with drops.
+/// The factor on the limit after a window with drops.
 const DECREASE: f64 = 0.9;
 
 /// Additive increase, multiplicative decrease, as TCP Reno does and `AIMDLimit` of Netflix's concurrency-limits: one more

@@ -15,7 +15,7 @@ const QUEUE: f64 = 4.0;
 /// How much of a window's result enters the limit.
 const SMOOTHING: f64 = 0.2;
 
-/// What is left of the limit after a window in which more than a tenth of the calls were dropped or timed out.
+/// The factor on the limit after a window in which more than a tenth of the calls were dropped or timed out.
 const AFTER_DROPS: f64 = 0.9;
 
 /// Multiplies the limit by the ratio of the unloaded latency and the present one (0.5 to 1, after a tolerance of 1.5) and

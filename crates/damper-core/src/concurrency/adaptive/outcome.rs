@@ -1,11 +1,11 @@
-//! What the end of a call says about the service's load.
+//! The outcome of a call, as a sign of the service's load.
 
 use super::{AdaptiveLimit, LimitRule};
 use crate::concurrency::BulkheadPermit;
 use crate::time::Clock;
 use core::ops::Deref;
 
-/// What the end of a call says about the service's load, for an [`AdaptiveLimit`].
+/// The outcome of a call, as a sign of the service's load, for an [`AdaptiveLimit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

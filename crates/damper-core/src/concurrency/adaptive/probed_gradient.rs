@@ -17,7 +17,7 @@ const CONFIRMED_BELOW: f64 = 0.263_034_405_833_794;
 const MOST_DOWN: f64 = -1.0;
 const MOST_UP: f64 = 0.584_962_500_721_156;
 
-/// What is left of the limit after a window in which more than a tenth of the calls were dropped or timed out.
+/// The factor on the limit after a window in which more than a tenth of the calls were dropped or timed out.
 const AFTER_DROPS: f64 = 0.9;
 
 /// How much of a baseline is kept when a reading of few calls in flight is learnt.
@@ -208,7 +208,7 @@ impl ProbedGradient {
         WindowPlan::new(self.limit as u32).after(f64::from(probe.limit), self.limit, window.in_flight)
     }
 
-    /// Ends a probe that says nothing, because nobody was refused or no call succeeded.
+    /// Ends a probe without a result: no call was refused, or none succeeded.
     fn drop_probe(&mut self, probe: Probe, window: &WindowSummary) -> WindowPlan {
         let share = if window.is_failing() { AFTER_DROPS } else { 1.0 };
         self.limit = self.bounds.hold(probe.limit_before * share);

@@ -1,4 +1,4 @@
-//! What a rule sees of the calls, and what it decides.
+//! The rule of a limit: the summary of a window that it gets, and the plan that it returns.
 
 use super::LimitBounds;
 use super::log2::exp2;

@@ -205,7 +205,7 @@ fn every_probe_shrinks_a_polluted_baseline() {
 }
 
 #[test]
-fn a_probe_that_refuses_nobody_is_dropped() {
+fn probe_without_refusals_is_abandoned() {
     let mut rule = taught();
     let plan = until_probe(&mut rule, 14.0 * MS);
     assert_eq!(plan.unless_full, Some(Duration::from_secs(60)));

@@ -28,9 +28,9 @@ use core::time::Duration;
 
 /// Limits how many calls are in flight at once.
 ///
-/// Each call takes a permit first, and drops it when it has ended. There are never more permits than the limit says. What is
-/// behind the bulkhead, a pool of connections or a slow service, gets no more calls than it can take, and while it stalls, no more
-/// threads, tasks and memory are held up than that.
+/// Each call takes a permit first, and drops it when it has ended. There are never more permits than the limit says. The
+/// service behind the bulkhead, a pool of connections say, gets no more calls than it can take, and while it stalls, it holds up no
+/// more threads, tasks and memory than that.
 ///
 /// A call that finds no slot free is refused, or waits in a [`queue`](Self::queue) that is as long as you say. The queue is served
 /// in the order of arrival, [or the newest first](Self::newest_first), and newcomers never overtake it. A short queue evens out
@@ -63,7 +63,7 @@ pub struct Bulkhead<C = DefaultClock> {
     slots: Slots,
     #[cfg(feature = "alloc")]
     queue: Guarded<Queue>,
-    /// The places of the queue. Without any, its lock is never taken.
+    /// The places of the queue. Without any, only `set_limit` takes its lock.
     #[cfg(feature = "alloc")]
     places: u16,
     clock: C,

@@ -42,7 +42,7 @@ pub enum FullCause {
     TimedOut,
     /// A newer call took its place in the queue, because that is served newest first.
     Displaced,
-    /// The key had no bulkhead, and all of the store's were in use.
+    /// The key had no bulkhead, and all that the store looked at were in use.
     StoreFull,
 }
 

@@ -12,11 +12,12 @@ use core::hash::{BuildHasher, Hash};
 
 /// One [`Bulkhead`] per key, of the keys that were used last: an [`LruStore`] of bulkheads that are all alike.
 ///
-/// A bulkhead in use is never evicted: one with calls in flight or queued, or one that you hold. So a key never has more calls in
-/// flight than the limit, however many keys there are. If no other bulkhead can make room, a call for a new key is refused with
+/// A bulkhead in use is not evicted: one with calls in flight or queued, or one whose `Arc` you hold. So a key has no more calls in
+/// flight than the limit, however many keys there are. (A [`Weak`](alloc::sync::Weak) of yours does not count as holding it: one that is
+/// upgraded just as its bulkhead is evicted stands beside the key's new bulkhead.) If no other bulkhead can make room, a call for a new key is refused with
 /// [`FullCause::StoreFull`].
 ///
-/// The search for one that can looks at some 130 bulkheads of a shard at most, and the next search goes on from there. So a large
+/// The search for one that can looks at a part of one shard only, and the next search goes on from there. So a large
 /// store that is almost all in use may refuse a new key, although it has an idle bulkhead. Choose a capacity well above the number
 /// of calls that can be in flight at once.
 ///

@@ -110,7 +110,7 @@ impl<B: BulkheadRef> BulkheadPermit<B> {
         Self { bulkhead, ticket }
     }
 
-    /// What has given the permit, and what it has given with it.
+    /// Returns the limit that gave the permit, and the ticket that it gave with it.
     #[inline]
     pub(in crate::concurrency) fn parts(&self) -> (&B::Target, <B::Target as Slotted>::Ticket) {
         (&self.bulkhead, self.ticket)

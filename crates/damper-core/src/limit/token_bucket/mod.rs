@@ -138,7 +138,7 @@ impl TokenBucket {
         })
     }
 
-    /// Gives back `n` tokens that were taken and held, and that nobody used, as far as there is room for them.
+    /// Gives back `n` tokens that were taken and held but not used, as far as there is room for them.
     pub(crate) fn give_back(&self, n: u32, clock: &impl Clock) {
         self.word.decide(clock, |&Observed { ref line, word, at, .. }| match line.give_back(word, at, n) {
             (_, same) if same == word => Step::Keep(()),
