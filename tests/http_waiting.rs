@@ -6,7 +6,7 @@ mod models {
 }
 
 use damper::http::{Answer, Decision, Detail, Head, Headers, Limit, LimitError, RateLimitLayer, Refusal};
-use damper::{ManualClock, Quota, RateLimiter};
+use damper::{Deadline, ManualClock, Quota, RateLimiter};
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body_util::{BodyExt, Empty};
 use models::tokio_clock::TokioClock;
@@ -66,6 +66,23 @@ async fn too_long_a_wait_is_refused_at_once() {
     for call in waiting {
         assert_eq!(call.await.unwrap().unwrap().status(), StatusCode::OK);
     }
+}
+
+/// A request waits no longer than its deadline leaves, and takes no token then.
+#[tokio::test(start_paused = true)]
+async fn a_wait_past_the_deadline_is_refused_at_once() {
+    let start = Instant::now();
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_hour(1), TokioClock(start)));
+    limiter.check().unwrap();
+    let mut client = RateLimitLayer::new(Arc::clone(&limiter)).wait(Duration::from_secs(7200)).layer(server(start));
+    let mut request = Request::new(());
+    request.extensions_mut().insert(Deadline::after(Duration::from_secs(60)));
+    let refused = client.call(request).await.unwrap();
+    assert_eq!((start.elapsed(), refused.status()), (Duration::ZERO, StatusCode::TOO_MANY_REQUESTS));
+    let retry_after: u64 = refused.headers()[RETRY_AFTER].to_str().unwrap().parse().unwrap();
+    assert!((3_540..=3_541).contains(&retry_after), "the wait beyond the deadline, {retry_after} s");
+    assert_eq!(limiter.debt(), 0);
+    assert_eq!(client.call(Request::new(())).await.unwrap().headers()["at"], "3600000", "without a deadline it waits");
 }
 
 /// The layer calls a clone of a hyper service.

@@ -9,6 +9,7 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
+use damper_core::Deadline;
 use damper_core::limit::{RateLimiter, TokenBucket};
 use damper_core::time::{Clock, DefaultClock};
 
@@ -28,23 +29,23 @@ impl<C> Wait<C> {
 impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
     type Future = WaitFuture;
 
-    fn decide(&self, _: &Head<'_>, detail: Detail) -> Decision<WaitFuture> {
+    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<WaitFuture> {
         // This overtakes no waiter: while there are some, no token is available.
         if let Ok(allowed) = self.limiter.check() {
             return Decision::Now(Ok(detail.then(|| standing_after(&self.limiter, allowed))));
         }
-        let (limiter, longest) = (Arc::clone(&self.limiter), self.longest);
+        let limiter = Arc::clone(&self.limiter);
+        // A token that comes after the call's deadline would be spent on a response that is too late.
+        let longest =
+            head.extensions.get::<Deadline>().map_or(self.longest, |deadline| self.longest.min(deadline.remaining()));
         Decision::Later(WaitFuture(Box::pin(async move {
             let waited = limiter.acquire(1).within(longest).await;
             let usage = limiter.peek();
             let quota = reported_quota(usage);
             match waited {
                 Ok(()) => Ok(detail.then(|| Standing::new(quota, usage.remaining(), usage.resets_in()))),
-                // This layer would wait for `longest` itself, so the client need not.
-                Err(denied) => Err(Refusal::Limited(Limited {
-                    retry_after: denied.retry_after().map(|wait| wait.saturating_sub(longest)),
-                    ..Limited::by(denied, quota)
-                })),
+                // The wait of a refusal is what exceeds `longest`: after it the same call succeeds.
+                Err(denied) => Err(Refusal::Limited(Limited::by(denied, quota))),
             }
         })))
     }

@@ -204,7 +204,8 @@ impl<C: damper_core::Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBuc
     /// Makes requests wait for a token, first come first served, for `longest` at most: for clients that keep to a
     /// limit.
     ///
-    /// A request that would have to wait longer is refused at once. Requests wait in their future, by tokio's timer.
+    /// A request that would have to wait longer, or past the [`Deadline`](damper_core::Deadline) in its extensions, is refused
+    /// at once and takes no token. Requests wait in their future, by tokio's timer.
     /// [`Quota::max_debt`] bounds how many can wait. A future
     /// that is dropped gives its place back unless another request waits behind it.
     #[must_use]
