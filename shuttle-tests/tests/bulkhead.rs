@@ -206,7 +206,10 @@ impl Tenants {
         let key = random(KEYS as u64) as usize;
         let permit = match random(6) {
             0 => return self.bulkheads.iter().for_each(|(_, status)| assert!(status.in_flight() <= 1)),
-            1 => return _ = self.bulkheads.status(&key),
+            1 => {
+                let _seen = self.bulkheads.status(&key);
+                return;
+            }
             2 => {
                 let weak = self.bulkheads.get_or_create(&key).map(|bulkhead| Arc::downgrade(&bulkhead));
                 thread::yield_now();
