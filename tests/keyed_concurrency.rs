@@ -220,14 +220,18 @@ fn adaptive_limits_of_keys_do_not_mix() {
     fn saturate(hosts: &Limits<'_>, clock: &ManualClock, host: &'static str, latency: Duration) {
         let permits: Vec<_> = std::iter::from_fn(|| hosts.try_acquire(&host).ok()).collect();
         clock.advance(latency);
-        permits.into_iter().for_each(|permit| permit.success());
+        for permit in permits {
+            permit.success();
+        }
     }
     let limits_after = |hosts: &[(&'static str, Duration)]| {
         let clock = ManualClock::new();
         let bounds = LimitBounds::new(1, 40).unwrap();
         let limits = Limits::with_rule(ProbedGradient::new(bounds), 16, &clock).unwrap();
         for _ in 0..500 {
-            hosts.iter().for_each(|&(host, latency)| saturate(&limits, &clock, host, latency));
+            for &(host, latency) in hosts {
+                saturate(&limits, &clock, host, latency);
+            }
         }
         ["fast", "slow"].map(|host| limits.baseline(host).map(|baseline| (baseline.as_secs_f64() * 1_000.0).round()))
     };
