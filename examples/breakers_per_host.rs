@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             match hosts.call(host, || fetch(host)) {
                 Ok(answer) => println!("{round}: {host}: {answer}"),
                 Err(CallError::Failed(error)) => println!("{round}: {host}: failed: {error}"),
-                Err(CallError::Open(open)) => println!("{round}: {host}: not called: {open}"),
+                Err(CallError::Refused(open)) => println!("{round}: {host}: not called: {open}"),
             }
         }
     }

@@ -17,7 +17,7 @@ fn main() -> Result<(), BreakerConfigError> {
         match breaker.call(|| database(up)) {
             Ok(rows) => println!("  {rows}"),
             Err(CallError::Failed(error)) => println!("  failed: {error}"),
-            Err(CallError::Open(open)) => println!("  not called: {open}"),
+            Err(CallError::Refused(open)) => println!("  not called: {open}"),
         }
         breaker.state()
     };

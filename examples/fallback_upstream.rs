@@ -57,7 +57,7 @@ impl Upstreams {
         };
         match called {
             Ok(response) => Ok(("primary", response.status())),
-            Err(CallError::Open(_)) => Ok(("backup", self.http.get(&self.backup_url).send().await?.status())),
+            Err(CallError::Refused(_)) => Ok(("backup", self.http.get(&self.backup_url).send().await?.status())),
             Err(CallError::Failed(error)) => Err(error),
         }
     }

@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             let request = http.get(format!("http://127.0.0.1:{port}/")).build()?;
             match client.ready().await?.call(request).await {
                 Ok(response) => println!("{attempt}: {port}: {}", response.status()),
-                Err(CallError::Open(open)) => println!("{attempt}: {port}: not called: {open}"),
+                Err(CallError::Refused(open)) => println!("{attempt}: {port}: not called: {open}"),
                 Err(CallError::Failed(error)) => println!("{attempt}: {port}: failed: {error}"),
             }
         }

@@ -6,13 +6,14 @@ mod models {
 }
 
 use damper::concurrency::{AcquirePermitFuture, BulkheadPermit, FullCause};
-use damper::{Bulkhead, BulkheadFull, Clock, Deadline, KeyedBulkhead, ManualClock};
+use damper::{Bulkhead, BulkheadFull, CallError, Clock, Deadline, ManualClock};
 use models::bulkhead::{BulkheadModel, Standing};
 use proptest::prelude::*;
-use std::future::{Pending, pending};
+use std::future::{Pending, Ready, pending, ready};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -187,7 +188,9 @@ fn static_bulkhead_admits_up_to_its_limit() {
     let full = POOL.try_acquire().unwrap_err();
     assert_eq!((full.limit(), full.cause()), (2, FullCause::NoSlot));
     // Without a queue no call waits.
-    assert_eq!(POOL.acquire().wait().unwrap_err().cause(), FullCause::NoSlot);
+    let full = POOL.acquire().within(SECOND).wait().unwrap_err();
+    assert_eq!(full.cause(), FullCause::NoQueue);
+    assert_eq!(full.to_string(), "bulkhead full, limit 2, no queue to wait in");
     drop(permits);
     assert!(POOL.acquire().wait().is_ok());
     assert_eq!(POOL.in_flight(), 0);
@@ -249,6 +252,13 @@ fn wait_ends_by_the_deadline_or_within_its_time() {
     let deadline = Deadline::with_clock(2 * SECOND, &clock);
     assert_eq!(ends_after(acquire().within(5 * SECOND).by(&deadline)), Some(2));
     assert_eq!(ends_after(acquire().by(&Deadline::never(&clock))), None);
+    // Of two deadlines the earlier one counts, in either order.
+    for [first, second] in [[2, 5], [5, 2]] {
+        let [first, second] = [first, second].map(|seconds| Deadline::with_clock(seconds * SECOND, &clock));
+        assert_eq!(ends_after(acquire().by(&first).by(&second)), Some(2));
+    }
+    let deadline = Deadline::with_clock(2 * SECOND, &clock);
+    assert_eq!(ends_after(acquire().by(&deadline).by(&Deadline::never(&clock))), Some(2));
     // A slot that is free is taken, whatever time is left.
     bulkhead.set_limit(1);
     assert_eq!(ends_after(acquire().within(Duration::ZERO)), Some(0));
@@ -313,10 +323,10 @@ fn blocked_thread_gives_up_when_its_time_is_over() {
 
 #[cfg(feature = "tokio")]
 #[tokio::test(start_paused = true)]
-async fn future_waits_by_the_runtimes_timer() {
+async fn future_has_its_slot_before_its_timer_ends() {
     let bulkhead = Arc::new(Bulkhead::with_clock(1, damper::StdClock::default()).queue(2));
     let permit = bulkhead.try_acquire_owned().unwrap();
-    let waiter = tokio::spawn(bulkhead.acquire_owned().into_future());
+    let waiter = tokio::spawn(bulkhead.acquire_owned().within(SECOND).into_future());
     tokio::task::yield_now().await;
     assert_eq!(bulkhead.queued(), 1);
     drop(permit);
@@ -332,47 +342,180 @@ async fn future_times_out() {
     assert_eq!((full.cause(), bulkhead.queued()), (FullCause::TimedOut, 0));
 }
 
+/// A sleep that ends at once never ends the wait, and does not keep the thread either: each poll returns.
 #[test]
-fn keys_have_a_bulkhead_each() {
-    let tenants = KeyedBulkhead::<String>::new(1, 16).unwrap().queue(1);
-    let permit = tenants.try_acquire("acme").unwrap();
-    assert_eq!(tenants.try_acquire("acme").unwrap_err().cause(), FullCause::NoSlot);
-    assert!(tenants.try_acquire("initech").is_ok());
-    let full = tenants.acquire("acme").within(Duration::ZERO).wait().unwrap_err();
-    assert_eq!(full.cause(), FullCause::TimedOut, "it has a queue");
-    drop(permit);
-    assert!(tenants.acquire("acme").wait().is_ok());
-    assert_eq!(tenants.get("acme").unwrap().in_flight(), 0);
-}
-
-#[test]
-fn bulkhead_in_use_is_never_evicted() {
-    const CAPACITY: u32 = 60;
-    let tenants = KeyedBulkhead::<u32>::new(1, CAPACITY as usize).unwrap();
-    let mut permits: Vec<_> = (0..CAPACITY).map(|key| tenants.try_acquire(&key).unwrap()).collect();
-    for key in CAPACITY..1_000 {
-        let full = tenants.try_acquire(&key).unwrap_err();
-        assert_eq!(full.cause(), FullCause::StoreFull);
-        assert_eq!(full.to_string(), "no bulkhead for another key, all are in use");
-        assert_eq!(tenants.acquire(&key).wait().unwrap_err(), full);
+fn sleep_that_ends_at_once_only_wakes_its_task() {
+    let (bulkhead, clock) = on_manual_clock(0, 1);
+    let mut future = Box::pin(bulkhead.acquire_owned().within(SECOND).sleeping_by(|_| ready(()) as Ready<()>));
+    let wake_ups = Arc::new(WakeUps::default());
+    let waker = Waker::from(Arc::clone(&wake_ups));
+    for polls in 1..5 {
+        assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(wake_ups.0.load(Ordering::Relaxed), polls);
     }
-    assert_eq!((tenants.len(), tenants.evictions()), (60, 0));
-    assert!((0..CAPACITY).all(|key| tenants.try_acquire(&key).is_err()), "all of them are the same ones");
-    // One is idle, and makes room.
-    drop(permits.swap_remove(17));
-    assert!(tenants.try_acquire(&1_000).is_ok());
+    clock.advance(SECOND);
+    let Poll::Ready(Err(full)) = future.as_mut().poll(&mut Context::from_waker(&waker)) else {
+        panic!("its time is over")
+    };
+    assert_eq!(full.cause(), FullCause::TimedOut);
 }
 
-/// In a larger store an idle bulkhead is found in the end, however many others are in use.
 #[test]
-fn idle_bulkhead_makes_room_in_the_end() {
-    const CAPACITY: u32 = 10_000;
-    let tenants = KeyedBulkhead::<u32>::new(1, CAPACITY as usize).unwrap();
-    let mut permits: Vec<_> =
-        (0..2 * CAPACITY).filter_map(|key| Some((key, tenants.try_acquire(&key).ok()?))).collect();
-    assert_eq!(tenants.len(), CAPACITY as usize, "all are in use");
-    let idle = permits.swap_remove(1_234);
-    drop(idle);
-    let attempts = (2 * CAPACITY..).take(100_000).position(|key| tenants.try_acquire(&key).is_ok());
-    assert!(attempts.is_some());
+fn call_holds_a_slot_while_it_is_made() {
+    let pool = Bulkhead::new(1).queue(1);
+    assert_eq!(pool.call(|| Ok::<_, &str>(pool.in_flight())), Ok(1));
+    assert_eq!(pool.call(|| Err::<(), _>("down")), Err(CallError::Failed("down")));
+    let refused = pool.call(|| pool.call(|| Ok::<_, &str>(())).map_err(|error| error.refusal().copied()));
+    let Err(CallError::Failed(Some(full))) = refused else { panic!("{refused:?}") };
+    assert_eq!((full.cause(), pool.queued()), (FullCause::NoSlot, 0), "it never waits");
+    let panicked = catch_unwind(AssertUnwindSafe(|| pool.call(|| -> Result<(), &str> { panic!("in the call") })));
+    assert!(panicked.is_err());
+    assert_eq!(pool.in_flight(), 0);
+}
+
+#[test]
+fn future_holds_a_slot_while_it_runs() {
+    let pool = Bulkhead::new(1);
+    let mut first = Box::pin(pool.run(pending::<Result<(), &str>>()));
+    let mut second = Box::pin(pool.run(async { Ok::<_, &str>(pool.in_flight()) }));
+    assert_eq!(pool.in_flight(), 0, "nothing was polled");
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    let Poll::Ready(Err(error)) = second.as_mut().poll(&mut context) else { panic!("the slot is taken") };
+    assert_eq!(error.refusal().map(BulkheadFull::cause), Some(FullCause::NoSlot));
+    drop(first);
+    let mut third = Box::pin(pool.run(async { Err::<(), _>(pool.in_flight()) }));
+    assert_eq!(third.as_mut().poll(&mut context), Poll::Ready(Err(CallError::Failed(1))));
+    drop(third);
+    assert_eq!(pool.in_flight(), 0);
+}
+
+#[test]
+fn status_is_of_one_moment() {
+    let (bulkhead, _) = on_manual_clock(1, 2);
+    let permit = bulkhead.try_acquire().unwrap();
+    let mut queued = future(&bulkhead, None);
+    assert!(poll(&mut queued, Waker::noop()).is_pending());
+    let status = bulkhead.status();
+    assert_eq!((status.limit(), status.in_flight(), status.queued()), (1, 1, 1));
+    assert_eq!(status.to_string(), "1 of 1 in flight, 1 queued");
+    drop(permit);
+}
+
+/// Panics when it wakes a call.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("in the waker");
+    }
+}
+
+fn panics(act: impl FnOnce()) {
+    let payload = catch_unwind(AssertUnwindSafe(act)).expect_err("it panics");
+    assert_eq!(payload.downcast_ref(), Some(&"in the waker"));
+}
+
+/// One waker panics, among more than are taken under one lock: all other calls are woken, and no slot is lost.
+#[test]
+fn panicking_waker_keeps_no_other_call_asleep() {
+    for at in [0, 3, 7, 8, 19] {
+        let (bulkhead, _) = on_manual_clock(0, 20);
+        let wake_ups = Arc::new(WakeUps::default());
+        let mut calls: Vec<_> = (0..20).map(|_| future(&bulkhead, None)).collect();
+        for (index, call) in calls.iter_mut().enumerate() {
+            let waker = if index == at { Waker::from(Arc::new(Panics)) } else { Arc::clone(&wake_ups).into() };
+            assert!(poll(call, &waker).is_pending());
+        }
+        panics(|| bulkhead.set_limit(20));
+        assert_eq!(wake_ups.0.load(Ordering::Relaxed), 19, "all others are woken");
+        let permits: Vec<_> = calls.iter_mut().map(|call| poll(call, Waker::noop())).collect();
+        assert!(permits.iter().all(|permit| matches!(permit, Poll::Ready(Ok(_)))));
+        drop(permits);
+        assert_eq!((bulkhead.in_flight(), bulkhead.queued()), (0, 0));
+    }
+}
+
+/// The call whose place a newcomer took has a waker that panics: the newcomer's call is not left in the queue.
+#[test]
+fn newcomer_that_a_waker_unwinds_leaves_the_queue() {
+    let pool = Arc::new(Bulkhead::new(1).queue(1).newest_first());
+    let oldest = || {
+        let mut oldest = Box::pin(pool.acquire_owned().sleeping_by(|_| pending::<()>()));
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(oldest.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        oldest
+    };
+    let permit = pool.try_acquire().unwrap();
+    let displaced = oldest();
+    let mut newcomer = Box::pin(pool.acquire_owned().sleeping_by(|_| pending::<()>()));
+    panics(|| _ = newcomer.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+    assert_eq!(pool.queued(), 1, "the future is still in the queue");
+    drop((newcomer, displaced));
+    assert_eq!(pool.queued(), 0);
+
+    let displaced = oldest();
+    panics(|| _ = pool.acquire().wait());
+    assert_eq!(pool.queued(), 0, "the thread is not");
+    drop((displaced, permit));
+    assert_eq!(pool.in_flight(), 0);
+    assert!(pool.try_acquire().is_ok(), "no slot went to a call that is gone");
+}
+
+/// Polls a call when it is woken.
+struct Polls(Mutex<Option<Future>>);
+
+impl Wake for Polls {
+    fn wake(self: Arc<Self>) {
+        let mut future = self.0.lock().unwrap().take().unwrap();
+        _ = poll(&mut future, Waker::noop());
+    }
+}
+
+/// A call comes for its permit while calls behind it are to be woken, and the waker of one of these panics: its slot is not lost.
+#[test]
+fn granted_call_that_a_waker_unwinds_frees_its_slot() {
+    let (bulkhead, _) = on_manual_clock(0, 20);
+    let mut calls: Vec<_> = (0..20).map(|_| future(&bulkhead, None)).collect();
+    let polls = Arc::new(Polls(Mutex::default()));
+    for (index, call) in calls.iter_mut().enumerate() {
+        let waker = match index {
+            0 => Waker::from(Arc::clone(&polls)),
+            12 => Waker::from(Arc::new(Panics)),
+            _ => Waker::noop().clone(),
+        };
+        assert!(poll(call, &waker).is_pending());
+    }
+    *polls.0.lock().unwrap() = Some(calls.remove(9));
+    panics(|| bulkhead.set_limit(20));
+    drop(calls);
+    assert_eq!((bulkhead.in_flight(), bulkhead.queued()), (0, 0));
+}
+
+/// Panics when it is dropped.
+struct Sleeping;
+
+impl core::future::Future for Sleeping {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleeping {
+    fn drop(&mut self) {
+        panic!("in the waker");
+    }
+}
+
+#[test]
+fn granted_call_whose_sleep_panics_frees_its_slot() {
+    let (bulkhead, _) = on_manual_clock(1, 1);
+    let permit = bulkhead.try_acquire().unwrap();
+    let mut call = Box::pin(bulkhead.acquire_owned().within(SECOND).sleeping_by(|_| Sleeping));
+    assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(permit);
+    panics(|| _ = call.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+    assert_eq!((bulkhead.in_flight(), bulkhead.queued()), (0, 0));
 }

@@ -79,7 +79,7 @@ async fn server_errors_trip_and_probe_closes() {
         assert_eq!(status(&mut client, &upstream).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE, "unchanged");
     }
     for left in [COOLDOWN, Duration::from_secs(1)] {
-        let CallError::Open(open) = status(&mut client, &upstream).await.unwrap_err() else { panic!("let pass") };
+        let CallError::Refused(open) = status(&mut client, &upstream).await.unwrap_err() else { panic!("let pass") };
         assert_eq!(open.retry_after(), Some(left));
         assert_eq!(upstream.hits(), 5, "not called");
         clock.advance(left.min(Duration::from_secs(29)));
@@ -129,7 +129,7 @@ async fn transport_errors_trip_and_reach_the_caller() {
         let CallError::Failed(error) = get().await.unwrap_err() else { panic!("not called") };
         assert!(error.is_connect(), "unchanged");
     }
-    assert!(matches!(get().await, Err(CallError::Open(_))));
+    assert!(matches!(get().await, Err(CallError::Refused(_))));
 }
 
 /// A failing host does not shut off others.
@@ -167,7 +167,7 @@ async fn settings_of_a_layer_keep_its_breaker() {
     failing.call(empty::<()>()).await.unwrap();
     let judge = |_: Result<&ResponseHead, &Infallible>| Verdict::Success;
     let mut set_later = layer.when_body_ends().classify(judge).completion(AtHead::new()).layer(client());
-    assert!(matches!(set_later.call(empty()).await, Err(CallError::Open(_))));
+    assert!(matches!(set_later.call(empty()).await, Err(CallError::Refused(_))));
 }
 
 /// The layer creates breakers in the caller's store by canonical host, from the target or from `Host`.
@@ -497,7 +497,7 @@ async fn hyper_connection_is_a_service() {
     for _ in 0..2 {
         assert_eq!(client.call(upstream.request()).await.unwrap().status(), StatusCode::BAD_GATEWAY);
     }
-    assert!(matches!(client.call(upstream.request()).await, Err(CallError::Open(_))));
+    assert!(matches!(client.call(upstream.request()).await, Err(CallError::Refused(_))));
     assert_eq!(upstream.hits(), 2);
 }
 

@@ -469,7 +469,7 @@ async fn own_refusals_are_never_retried() {
     let server = Server::new(|_| {
         let breaker = CircuitBreaker::default();
         breaker.force_open();
-        Some(Err(io::Error::other(CallError::<io::Error>::Open(breaker.try_acquire().unwrap_err()))))
+        Some(Err(io::Error::other(CallError::<io::Error>::Refused(breaker.try_acquire().unwrap_err()))))
     });
     let error = sent(&server, request(Method::GET)).await.unwrap_err();
     assert_eq!((error.reason(), server.calls()), (GaveUp::NotRetryable, 1));
@@ -783,7 +783,7 @@ mod sockets {
         }
         let mut refused = std::pin::pin!(client.ready().await.unwrap().call(upstream.request()));
         let polled = refused.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()));
-        assert!(matches!(polled, Poll::Ready(Err(CallError::Open(_)))));
+        assert!(matches!(polled, Poll::Ready(Err(CallError::Refused(_)))));
         assert_eq!(upstream.hits(), 6);
     }
 

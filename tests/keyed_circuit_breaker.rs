@@ -32,7 +32,7 @@ fn every_key_has_its_own_breaker() {
     let clock = ManualClock::new();
     let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 16, &clock).unwrap();
     fail(&hosts, "one");
-    assert!(matches!(hosts.call("one", || Ok::<_, ()>(1)), Err(CallError::Open(_))));
+    assert!(matches!(hosts.call("one", || Ok::<_, ()>(1)), Err(CallError::Refused(_))));
     assert_eq!(hosts.call("two", || Ok::<_, ()>(2)), Ok(2));
     assert!(Arc::ptr_eq(&hosts.get_or_create("one"), &hosts.get_or_create("one")));
     assert_eq!(hosts.get_or_create("one").try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(30)));
@@ -204,7 +204,7 @@ fn open_breaker_in_use_survives_a_flood_of_open_ones() {
     let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 1_000, &clock).unwrap();
     fail(&hosts, "down");
     for round in 0..1_000 {
-        assert!(matches!(hosts.call("down", || Ok::<_, ()>(())), Err(CallError::Open(_))), "in round {round}");
+        assert!(matches!(hosts.call("down", || Ok::<_, ()>(())), Err(CallError::Refused(_))), "in round {round}");
         flood(&hosts, 10 * round..10 * (round + 1));
     }
     assert!(hosts.store().kept_evictions() > 8_000);
@@ -217,7 +217,7 @@ fn futures_and_permits_work_on_keyed_breakers() {
     permit.failure();
     assert_eq!(hosts.get_or_create("one").state(), State::Open);
     let refused = block_on(hosts.run("one", async { Ok::<_, ()>(1) }));
-    assert!(refused.unwrap_err().is_open());
+    assert!(refused.unwrap_err().is_refused());
     // It borrows neither the breakers nor the key.
     let future = hosts.run(&"two".to_owned(), async { Err::<(), _>("down") });
     let task = std::thread::spawn(|| block_on(future));
@@ -238,9 +238,9 @@ fn verdicts_of_ones_own_decide_per_key() {
     assert_eq!(block_on(hosts.run_with("one", async { Err(404) }, unless_missing)), Err(CallError::Failed(404)));
     assert_eq!(hosts.get_or_create("one").state(), State::Closed);
     assert_eq!(hosts.call_with("one", || Err(500), unless_missing), Err(CallError::Failed(500)));
-    assert!(hosts.call_with("one", || Ok(()), unless_missing).unwrap_err().is_open());
+    assert!(hosts.call_with("one", || Ok(()), unless_missing).unwrap_err().is_refused());
     assert_eq!(block_on(hosts.run_with("two", async { Err(500) }, unless_missing)), Err(CallError::Failed(500)));
-    assert!(block_on(hosts.run_with("two", async { Ok(()) }, unless_missing)).unwrap_err().is_open());
+    assert!(block_on(hosts.run_with("two", async { Ok(()) }, unless_missing)).unwrap_err().is_refused());
     let long = |_: &Result<(), &str>| Verdict::RetryAfter(Duration::from_secs(60));
     _ = hosts.call_with("three", || Err("busy"), long);
     let open = hosts.get_or_create("three").try_acquire().unwrap_err();

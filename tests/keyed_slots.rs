@@ -110,7 +110,7 @@ fn breakers_accept_a_seed() {
     let config = damper::BreakerConfig::builder().failure_threshold(1).build().unwrap();
     let hosts = damper::KeyedCircuitBreaker::<String, _, _>::with_clock_and_hasher(config, 10, &clock, SEED).unwrap();
     assert!(hosts.call("down", || Err::<(), _>("timed out")).is_err());
-    assert!(hosts.call("down", || Ok::<_, &str>(())).unwrap_err().is_open());
+    assert!(hosts.call("down", || Ok::<_, &str>(())).unwrap_err().is_refused());
     assert_eq!(hosts.call("up", || Ok::<_, &str>(7)), Ok(7));
 }
 

@@ -152,6 +152,8 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
     table! {
         Bulkhead: shared,
         KeyedBulkhead<String>: shared,
+        KeyedAdaptiveLimit<String>: shared,
+        BulkheadStatus: key,
         BulkheadPermit<&'static Bulkhead>: shared,
         AcquirePermit<&'static Bulkhead>: shared,
         BulkheadFull: key error,

@@ -34,9 +34,9 @@ fn refusals() -> Vec<(&'static str, BoxError)> {
         ("set of limits", LimitSet::with_clock([Quota::per_hour(1)], &clock).check_n(2).unwrap_err().into()),
         ("throttle", throttled.into()),
         ("bulkhead", Bulkhead::new(0).try_acquire().unwrap_err().into()),
-        ("call of a breaker", CallError::<io::Error>::Open(open).into()),
+        ("call of a breaker", CallError::<io::Error>::Refused(open).into()),
         ("call of a throttle", ThrottleError::<io::Error>::Throttled(throttled).into()),
-        ("call of a layer", CallError::Failed(CallError::<io::Error>::Open(open)).into()),
+        ("call of a layer", CallError::<CallError<io::Error>>::Failed(CallError::Refused(open)).into()),
         ("i/o", io::Error::other(denied).into()),
         ("retry", RetryError::new(GaveUp::NotRetryable, 1, Duration::ZERO, Some(denied)).into()),
     ]
@@ -55,7 +55,7 @@ fn other_errors_are_no_refusals() {
     let exceeded = Deadline::after(Duration::ZERO).check().unwrap_err();
     assert!(!is_refusal(&exceeded), "a server may have taken too long");
     assert_eq!(AnyError::judge(&exceeded), Failure::FATAL);
-    let failed = CallError::Failed(io::Error::other("down"));
+    let failed = CallError::<io::Error>::Failed(io::Error::other("down"));
     assert!(!is_refusal(&failed));
     assert_eq!(AnyError::judge(&failed), Failure::TRANSIENT);
 }

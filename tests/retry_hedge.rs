@@ -161,7 +161,7 @@ async fn refusals_of_our_own_are_not_hedged() {
             breaker.run(async { Ok::<(), io::Error>(()) })
         })
         .await;
-    assert!(refused.unwrap_err().is_open());
+    assert!(refused.unwrap_err().is_refused());
     assert_eq!(attempts.get(), 1);
 }
 

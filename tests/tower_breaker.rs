@@ -73,7 +73,7 @@ fn call<S: Service<R>, R>(service: &mut S, request: R) -> Result<S::Response, S:
 }
 
 fn refusal<T, E>(result: Result<T, CallError<E>>) -> Option<CircuitOpen> {
-    result.err().and_then(|error| error.open().copied())
+    result.err().and_then(|error| error.refusal().copied())
 }
 
 #[test]

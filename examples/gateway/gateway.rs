@@ -93,7 +93,7 @@ impl Gateway {
                 text(StatusCode::BAD_GATEWAY, format!("upstream answered {}\n", answer.status()))
             }
             Ok(answer) => answer.map(Either::Left),
-            Err(CallError::Open(open)) => unavailable(open),
+            Err(CallError::Refused(open)) => unavailable(open),
             Err(CallError::Failed(error @ UpstreamError::Unreachable(_))) => {
                 text(StatusCode::BAD_GATEWAY, format!("{error}\n"))
             }

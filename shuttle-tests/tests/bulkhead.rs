@@ -1,8 +1,8 @@
 //! Bulkheads: threads that take slots, wait for them, give up and change the limit.
 #![cfg(shuttle)]
 
-use damper_core::concurrency::{AcquirePermitFuture, Bulkhead, BulkheadPermit, FullCause};
-use damper_core::time::Sleep;
+use damper_core::concurrency::{AcquirePermitFuture, Bulkhead, BulkheadPermit, FullCause, KeyedBulkhead};
+use damper_core::time::{Seed, Sleep};
 use damper_shuttle_tests::{Time, check, check_flawed, random, time, together};
 use shuttle::thread;
 use std::future::{poll_fn, ready};
@@ -75,7 +75,7 @@ impl Pool {
                 let acquire = self.bulkhead.acquire_owned().within(Duration::from_secs(1));
                 self.comes_and_goes(Box::pin(acquire.sleeping_by(sleep)));
             }
-            // Blocks until somebody makes room: all those that have a slot go on.
+            // Blocks until another call makes room: each thread that has a slot goes on.
             _ => match self.bulkhead.acquire_owned().wait() {
                 Ok(permit) => self.work(permit),
                 Err(full) => assert!(matches!(full.cause(), FullCause::QueueFull | FullCause::Displaced)),
@@ -172,6 +172,59 @@ impl Line {
         }));
         if let Some(_permit) = permit {
             self.served.lock().unwrap().push(Served { came, at: self.step() });
+        }
+    }
+}
+
+/// There is room for two of these keys.
+const KEYS: usize = 3;
+
+struct Tenants {
+    bulkheads: KeyedBulkhead<usize, Time>,
+    /// The calls of each key that are made, which is no step of the model.
+    calls: [AtomicU32; KEYS],
+}
+
+/// Four threads make calls of more keys than there is room for, wait for slots and keep `Weak`s, while dashboards read all counts:
+/// a key never has more calls than slots, and in the end all slots are free. [A bulkhead evicted while it is held.]
+#[test]
+fn keys_never_exceed_their_limit() {
+    check(20_000, || {
+        let bulkheads = KeyedBulkhead::with_clock_and_hasher(1, 2, time(), Seed::new(1, 2)).unwrap().queue(1);
+        let tenants = Arc::new(Tenants { bulkheads, calls: Default::default() });
+        together(4, 4, &tenants, |tenants, _| tenants.acts());
+        assert!(
+            tenants.bulkheads.iter().all(|(_, status)| (status.in_flight(), status.queued()) == (0, 0)),
+            "nothing is left over"
+        );
+        assert!((0..KEYS).all(|key| tenants.bulkheads.try_acquire(&key).is_ok()), "no key is held");
+    });
+}
+
+impl Tenants {
+    fn acts(&self) {
+        let key = random(KEYS as u64) as usize;
+        let permit = match random(6) {
+            0 => return self.bulkheads.iter().for_each(|(_, status)| assert!(status.in_flight() <= 1)),
+            1 => {
+                let _seen = self.bulkheads.status(&key);
+                return;
+            }
+            2 => {
+                let weak = self.bulkheads.get_or_create(&key).map(|bulkhead| Arc::downgrade(&bulkhead));
+                thread::yield_now();
+                let Some(revived) = weak.ok().and_then(|weak| weak.upgrade()) else { return };
+                revived.try_acquire_owned()
+            }
+            3 => self.bulkheads.acquire(&key).wait(),
+            _ => self.bulkheads.try_acquire(&key),
+        };
+        if let Ok(_permit) = permit {
+            assert!(self.calls[key].fetch_add(1, Ordering::Relaxed) < 1, "no more calls of a key than slots");
+            for _ in 0..random(3) {
+                thread::yield_now();
+            }
+            self.calls[key].fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

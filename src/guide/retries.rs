@@ -235,7 +235,7 @@
 //! let second = CircuitBreaker::default();
 //! first.force_open();
 //! let answer = match first.call(from_first) {
-//!     Err(CallError::Open(_)) => second.call(from_second),
+//!     Err(CallError::Refused(_)) => second.call(from_second),
 //!     answer => answer,
 //! };
 //! assert_eq!(answer, Ok("second"));

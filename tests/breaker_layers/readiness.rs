@@ -294,7 +294,7 @@ fn single_breaker_of_a_layer_refuses_within_one_poll() {
         layer.layer(tower::service_fn(|_: Asked| ready(Err::<Response<()>, _>(io::Error::other("down")))));
     polled(failing.call(request())).unwrap_err();
     let Err(error) = polled(layer.layer(Limited::new(0)).oneshot(request())) else { panic!("let pass") };
-    assert!(error.is_open());
+    assert!(error.is_refused());
 }
 
 /// Only the request selects one of several breakers, so the service is polled first.

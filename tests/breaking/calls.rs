@@ -80,9 +80,9 @@ fn future_is_admitted_when_polled_and_records_its_outcome() {
         polled.set(true);
         Poll::Ready(Ok::<(), ()>(()))
     })));
-    assert!(matches!(refused, Err(CallError::Open(open)) if open.retry_after() == Some(COOLDOWN)));
+    assert!(matches!(refused, Err(CallError::Refused(open)) if open.retry_after() == Some(COOLDOWN)));
     assert!(!polled.get());
-    assert!(matches!(block_on(early), Err(CallError::Open(_))), "made before the trip, polled after it");
+    assert!(matches!(block_on(early), Err(CallError::Refused(_))), "made before the trip, polled after it");
     clock.advance(COOLDOWN);
     assert_eq!(block_on(breaker.run(ready(Ok::<_, ()>(7)))), Ok(7));
     assert_eq!(breaker.state(), State::Closed);
@@ -173,13 +173,13 @@ fn refusal_is_found_in_a_chain_of_sources() {
     assert_eq!((failed.to_string(), failed.source().unwrap().to_string()), ("call failed".into(), "down".into()));
     assert_eq!(CircuitOpen::find_in(&failed), None);
     let refused = breaker.call(|| Err::<(), _>(io::Error::other("down"))).unwrap_err();
-    assert_eq!(refused.to_string(), "call refused by the circuit breaker");
+    assert_eq!(refused.to_string(), "call refused");
     assert_eq!(refused.source().unwrap().to_string(), "circuit open, next probe in 30 s");
     let open = CircuitOpen::find_in(&refused).copied().unwrap();
     assert_eq!(open.retry_after(), Some(COOLDOWN));
     assert_eq!(CircuitOpen::find_in(&open), Some(&open), "itself");
     // A call behind two breakers, in an error of another library.
-    let wrapped = io::Error::other(CallError::Failed(io::Error::other(refused)));
+    let wrapped = io::Error::other(CallError::<io::Error>::Failed(io::Error::other(refused)));
     assert_eq!(CircuitOpen::find_in(&wrapped), Some(&open));
 }
 
@@ -188,10 +188,10 @@ fn call_error_returns_the_error_of_the_call() {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::with_clock(once(), &clock);
     let failed = breaker.call(|| Err::<(), _>("down")).unwrap_err();
-    assert_eq!((failed.is_open(), failed.open(), failed.into_failed()), (false, None, Some("down")));
+    assert_eq!((failed.is_refused(), failed.refusal(), failed.into_failed()), (false, None, Some("down")));
     let refused = breaker.call(|| Err::<(), _>("down")).unwrap_err();
-    assert_eq!(refused.open().and_then(CircuitOpen::retry_after), Some(COOLDOWN));
-    assert_eq!((refused.is_open(), refused.into_failed()), (true, None));
+    assert_eq!(refused.refusal().and_then(CircuitOpen::retry_after), Some(COOLDOWN));
+    assert_eq!((refused.is_refused(), refused.into_failed()), (true, None));
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn open_refuses_calls_until_the_cooldown_ends() {
     let breaker = CircuitBreaker::with_clock(build(|config| config.failure_threshold(1)), &clock);
     trip(&breaker);
     let refused = breaker.call(|| -> Result<(), ()> { panic!("called") }).unwrap_err();
-    let CallError::Open(open) = refused else { panic!("{refused:?}") };
+    let CallError::Refused(open) = refused else { panic!("{refused:?}") };
     assert_eq!(open.retry_after(), Some(COOLDOWN));
     assert_eq!(open.to_string(), "circuit open, next probe in 30 s");
     clock.advance(micros(29_999_999));

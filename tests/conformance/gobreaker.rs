@@ -167,7 +167,7 @@ fn call<L: damper::breaker::OnStateChange>(
     };
     let classify = |_: &Result<(), ()>| if config.classify.is_some() { Verdict::Success } else { verdict(outcome) };
     match catch_unwind(AssertUnwindSafe(|| breaker.call_with(call, classify))) {
-        Ok(Err(CallError::Open(open))) => {
+        Ok(Err(CallError::Refused(open))) => {
             Some(if open.retry_after().is_some() { Error::Open } else { Error::TooManyRequests })
         }
         Ok(_) => {

@@ -56,7 +56,7 @@ impl BulkheadModel {
             return Standing::Granted;
         }
         if self.places == 0 {
-            return Standing::Refused(FullCause::NoSlot);
+            return Standing::Refused(FullCause::NoQueue);
         }
         if expiry.is_some_and(|expiry| expiry <= now) {
             return Standing::Refused(FullCause::TimedOut);

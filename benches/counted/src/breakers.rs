@@ -60,7 +60,7 @@ fn breaker_failure() -> Call {
 
 fn breaker_open() -> Call {
     let breaker = CircuitBreaker::with_clock(in_a_row(1), still!());
-    prepared(Box::new(move || matches!(breaker.call(fail), Err(CallError::Open(_)))))
+    prepared(Box::new(move || matches!(breaker.call(fail), Err(CallError::Refused(_)))))
 }
 
 fn last_48() -> Window {
@@ -129,5 +129,5 @@ fn breaker32_failure() -> Call {
 
 fn breaker32_open() -> Call {
     let breaker = small(1, still!());
-    prepared(Box::new(move || matches!(breaker.call(fail), Err(CallError::Open(_)))))
+    prepared(Box::new(move || matches!(breaker.call(fail), Err(CallError::Refused(_)))))
 }

@@ -159,7 +159,7 @@ where
 
     fn not_called(&self, error: CallError<E>) -> Status {
         match error {
-            CallError::Open(open) => open.into_status(),
+            CallError::Refused(open) => open.into_status(),
             CallError::Failed(error) => Status::from_error(error.into()),
         }
     }

@@ -87,10 +87,10 @@ impl IntoStatus for DeadlineExceeded {
     }
 }
 
-impl<E: Into<Status>> IntoStatus for CallError<E> {
+impl<E: Into<Status>, R: IntoStatus> IntoStatus for CallError<E, R> {
     fn into_status(self) -> Status {
         match self {
-            Self::Open(open) => open.into_status(),
+            Self::Refused(refusal) => refusal.into_status(),
             Self::Failed(error) => error.into(),
         }
     }

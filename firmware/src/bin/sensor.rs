@@ -96,7 +96,7 @@ impl Sensor {
         match BUS.call(|| if OUTAGE.contains(&now) { Err(()) } else { Ok(21) }) {
             Ok(_celsius) => self.read += 1,
             Err(CallError::Failed(())) => self.failed += 1,
-            Err(CallError::Open(_)) => self.left_alone += 1,
+            Err(CallError::Refused(_)) => self.left_alone += 1,
         }
     }
 }

@@ -36,7 +36,7 @@ use core::fmt;
 /// let breaker = CircuitBreaker::default(); // 5 failures, 30 s, 1 probe
 /// match breaker.call(|| "42".parse::<u32>()) {
 ///     Ok(number) => assert_eq!(number, 42),
-///     Err(CallError::Open(open)) => println!("{open}"), // circuit open, next probe in 28 s
+///     Err(CallError::Refused(open)) => println!("{open}"), // circuit open, next probe in 28 s
 ///     Err(CallError::Failed(error)) => println!("{error}"),
 /// }
 /// ```
@@ -129,7 +129,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     ///
     /// # Errors
     ///
-    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was.
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was.
     #[inline]
     pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>> {
         self.call_with(call, Verdict::of)
@@ -139,7 +139,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     ///
     /// # Errors
     ///
-    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever the
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever the
     /// verdict.
     ///
     /// # Examples
@@ -183,7 +183,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     ///
     /// # Errors
     ///
-    /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was.
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was.
     ///
     /// # Examples
     ///

@@ -1,8 +1,6 @@
-//! Why a call did not succeed.
+//! Why a breaker refused a call.
 
 use crate::time::Human;
-#[cfg(feature = "alloc")]
-use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
@@ -107,91 +105,3 @@ impl defmt::Format for CircuitOpen {
 }
 
 impl core::error::Error for CircuitOpen {}
-
-/// Why a call through a breaker did not succeed: it was refused, or made and failed.
-///
-/// Displayed, it says which of the two it was; why is its `source()`, the [`CircuitOpen`] or the call's own error. So
-/// a chain of sources, as `{:#}` of `anyhow` prints it, says everything once (`call refused by the circuit breaker:
-/// circuit open, next probe in 28 s`), and [`CircuitOpen`] is found in it, whatever the error is wrapped in.
-///
-/// # Examples
-///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
-/// # extern crate damper_core as damper;
-/// let breaker = damper::CircuitBreaker::default();
-/// breaker.force_open();
-/// let error = breaker.call(|| "42".parse::<u32>()).unwrap_err();
-/// assert_eq!(error.to_string(), "call refused by the circuit breaker");
-/// assert_eq!(error.open().unwrap().to_string(), "circuit forced open");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum CallError<E> {
-    /// The breaker refused the call.
-    Open(CircuitOpen),
-    /// The call was made and returned this error.
-    Failed(E),
-}
-
-impl<E> CallError<E> {
-    /// Whether the call was refused, and so not made.
-    #[must_use]
-    pub const fn is_open(&self) -> bool {
-        matches!(self, Self::Open(_))
-    }
-
-    /// The refusal, if the call was not made.
-    #[must_use]
-    pub const fn open(&self) -> Option<&CircuitOpen> {
-        match self {
-            Self::Open(open) => Some(open),
-            Self::Failed(_) => None,
-        }
-    }
-
-    /// The error that the call returned, if it was made.
-    #[must_use]
-    pub fn into_failed(self) -> Option<E> {
-        match self {
-            Self::Open(_) => None,
-            Self::Failed(error) => Some(error),
-        }
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<E: Into<Box<dyn core::error::Error + Send + Sync>>> CallError<E> {
-    /// In a box, for services whose errors are in boxes already, and so are no errors themselves: the refusal, or the
-    /// error of the call as it is.
-    pub fn into_boxed(self) -> Box<dyn core::error::Error + Send + Sync> {
-        match self {
-            Self::Open(open) => Box::new(open),
-            Self::Failed(error) => error.into(),
-        }
-    }
-}
-
-impl<E> fmt::Display for CallError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Open(_) => "call refused by the circuit breaker",
-            Self::Failed(_) => "call failed",
-        })
-    }
-}
-
-impl<E: core::error::Error + 'static> core::error::Error for CallError<E> {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Open(open) => Some(open),
-            Self::Failed(error) => Some(error),
-        }
-    }
-}
-
-impl<E> From<CircuitOpen> for CallError<E> {
-    fn from(open: CircuitOpen) -> Self {
-        Self::Open(open)
-    }
-}

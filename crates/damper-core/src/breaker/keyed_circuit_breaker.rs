@@ -42,7 +42,7 @@ use core::hash::{BuildHasher, Hash};
 /// for _ in 0..2 {
 ///     assert_eq!(hosts.call("down.example.com", || Err::<(), _>("timed out")), Err(CallError::Failed("timed out")));
 /// }
-/// assert!(matches!(hosts.call("down.example.com", || Ok::<_, &str>(())), Err(CallError::Open(_))));
+/// assert!(matches!(hosts.call("down.example.com", || Ok::<_, &str>(())), Err(CallError::Refused(_))));
 /// assert_eq!(hosts.call("api.example.com", || Ok::<_, &str>("pong")), Ok("pong"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -194,7 +194,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
     ///
     /// # Errors
     ///
-    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was.
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was.
     #[inline]
     pub fn call<Q, T, E>(&self, key: &Q, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>>
     where
@@ -209,7 +209,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
     ///
     /// # Errors
     ///
-    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever the
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever the
     /// verdict.
     #[inline]
     pub fn call_with<Q, T, E>(
@@ -230,7 +230,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
     ///
     /// # Errors
     ///
-    /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was.
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was.
     pub fn run<Q, T, E, F>(&self, key: &Q, future: F) -> Run<Arc<CircuitBreaker<C, L>>, F, ClassifyFn<T, E>>
     where
         K: Borrow<Q>,
@@ -245,7 +245,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
     ///
     /// # Errors
     ///
-    /// [`CallError::Open`] if the future was not polled, [`CallError::Failed`] with its error if it was, whatever the
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was, whatever the
     /// verdict.
     ///
     /// # Examples

@@ -24,7 +24,7 @@
 // | `status` | `BreakerStatus` |
 // | `state_change` | `StateChange`, `Cause`, `OnStateChange` |
 // | `config` | `BreakerConfig`, its builder and its error |
-// | `error` | `CircuitOpen` and `CallError` |
+// | `error` | `CircuitOpen` |
 // | `keyed_circuit_breaker` | `KeyedCircuitBreaker`: one breaker per key; `KeyListener`, which knows the key |
 
 // First, so that the documentation begins with how to create a breaker.
@@ -47,10 +47,11 @@ pub(crate) mod transitions;
 mod window;
 mod wrapping_micros;
 
+pub use crate::call_error::CallError;
 pub use circuit_breaker::CircuitBreaker;
 pub use config::{BreakerConfig, BreakerConfigBuilder, BreakerConfigError};
+pub use error::CircuitOpen;
 pub(crate) use error::source_of;
-pub use error::{CallError, CircuitOpen};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed_circuit_breaker::{KeyListener, KeyedCircuitBreaker};
 pub use permit::{BreakerRef, Permit, Verdict};

@@ -1,5 +1,5 @@
-//! Limits on how many calls are in flight at once: [`Bulkhead`]; `KeyedBulkhead`, which is one per key; and [`AdaptiveLimit`], which
-//! finds out itself how many the service can take.
+//! Limits on how many calls are in flight at once: [`Bulkhead`]; [`AdaptiveLimit`], which finds out itself how many the service
+//! can take; and `KeyedBulkhead` and `KeyedAdaptiveLimit`, which are one per key.
 //!
 //! A rate limit says how many calls may begin in a second; this says how many may be under way. It holds whatever each of them
 //! takes: when a service slows down, callers are refused, or wait in a short queue, and do not pile up.
@@ -7,19 +7,22 @@
 // | file | type |
 // |---|---|
 // | `slots` | `Slots`, the word of a bulkhead: its limit, the calls in flight, the calls queued |
-// | `bulkhead` | `Bulkhead`: a limit that you choose; its permits and its queue; `KeyedBulkhead` |
+// | `bulkhead` | `Bulkhead`: a limit that you choose; its permits and its queue |
 // | `adaptive` | `AdaptiveLimit`: a limit that follows the latency of calls; rules |
+// | `keyed` | `KeyedBulkhead` and `KeyedAdaptiveLimit`: a limit of either kind per key |
 
 mod adaptive;
 mod bulkhead;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+mod keyed;
 mod slots;
 
 pub use adaptive::{
     AdaptiveLimit, Aimd, Gradient2, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient, Vegas,
     WindowPlan, WindowSummary,
 };
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use bulkhead::KeyedBulkhead;
 #[cfg(feature = "alloc")]
 pub use bulkhead::{AcquirePermit, AcquirePermitFuture};
-pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, FullCause};
+pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, BulkheadStatus, FullCause};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use keyed::{KeyedAdaptiveLimit, KeyedBulkhead, KeyedConcurrencyLimit};

@@ -36,7 +36,7 @@ const ONE_QUEUED: u64 = QUEUED.put(1);
 /// The highest limit: 2^24 - 1.
 pub(crate) const MAX_LIMIT: u32 = LIMIT.max() as u32;
 
-/// What the word says at one moment.
+/// A reading of the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Occupancy(u64);
 
@@ -125,7 +125,7 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// What the word said when there was none.
+    /// The reading that had no room.
     #[inline]
     pub(crate) fn take(&self) -> Result<u32, Occupancy> {
         let spin_wait = SpinWait::new();
@@ -133,7 +133,7 @@ impl Slots {
         while current.has_room() {
             let next = current.entered();
             // ORDERING: Acquire pairs with the Release of the swap that freed a slot, in `give_back` or `replace`: the caller
-            // sees what was done with the slot before. All swaps of the word continue those release sequences. loom-tests:
+            // sees all that happened under the slot's last permit. All swaps of the word continue those release sequences. loom-tests:
             // bulkhead::permit_sees_what_was_done_under_the_one_before.
             match self.0.compare_exchange_weak(current.0, next.0, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(next.in_flight()),
@@ -148,7 +148,7 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// What the word said when calls were queued. Then the slot is to be freed under the queue's lock, for one of them.
+    /// The reading that had calls queued. Then the slot is to be freed under the queue's lock, for one of them.
     #[inline]
     pub(crate) fn give_back(&self) -> Result<(), Occupancy> {
         let spin_wait = SpinWait::new();
@@ -174,11 +174,11 @@ impl Slots {
         }
     }
 
-    /// Replaces what the word said by `next`, if it says `current` still. If that has calls queued, it does.
+    /// Swaps the word from `current` to `next`. With calls queued in `current` that succeeds.
     ///
     /// # Errors
     ///
-    /// What it says now.
+    /// The word as it is now, if it is no longer `current`.
     pub(crate) fn replace(&self, current: Occupancy, next: Occupancy) -> Result<(), Occupancy> {
         // ORDERING: AcqRel, as in `take` and `give_back`: the holder of the queue's lock takes and frees slots at once.
         // loom-tests: bulkhead::queued_permit_sees_what_was_done_under_the_one_before.

@@ -1,6 +1,6 @@
 //! A bounded store of values of any kind.
 
-use super::second_chance::{Entry, SecondChance};
+use super::second_chance::{Entry, SecondChance, Victim};
 use crate::capacity::{CapacityError, MAX_CAPACITY, capacity_within};
 use crate::sync::Guarded;
 use crate::time::Seed;
@@ -13,7 +13,7 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use crossbeam_utils::CachePadded;
 
-/// The entries that a store has room for unless told otherwise.
+/// The entries that a store has room for by default.
 #[cfg(feature = "std")]
 const DEFAULT_CAPACITY: usize = 1_024;
 
@@ -32,23 +32,23 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 
 /// A value per key, of the keys that were used last, in memory that is bounded whatever the keys.
 ///
-/// For what is worth one of its own for each: a [circuit breaker](crate::CircuitBreaker) per host (ready made as
+/// For values that each key should have one of: a [circuit breaker](crate::CircuitBreaker) per host (ready made as
 /// [`KeyedCircuitBreaker`](crate::KeyedCircuitBreaker)), a bulkhead per tenant, a throttle per API. Keys are kept and compared,
-/// so no key ever gets another's value. Values are handed out as [`Arc`]s: who holds one keeps it, evicted or not, but
-/// then the next who asks for its key gets a new one.
+/// so no key ever gets another's value. Values are handed out as [`Arc`]s: a caller that holds one keeps it, evicted or not.
+/// After an eviction, the next caller that asks for the key gets a new value.
 ///
 /// # Memory
 ///
-/// There are never more entries than the [`capacity`](Self::capacity). What finds them is allocated at construction: 35
-/// to 47 bytes an entry, and the size of a key. An insertion allocates the value's `Arc`, and what the key's `to_owned`
-/// does; a hit allocates nothing.
+/// There are never more entries than the [`capacity`](Self::capacity). The table that finds them is allocated at construction:
+/// 35 to 47 bytes an entry, and the size of a key. An insertion allocates the value's `Arc`, and whatever the key's `to_owned`
+/// allocates; a hit allocates nothing.
 ///
 /// Entries are spread by their hashes over shards, at least 64 entries each and no more shards than four times the
 /// threads that can run (rounded up to a power of two). Each shard has its part of the capacity, so that the first
 /// evictions come before all of them are full: with a capacity of 1,024 in 8 shards mostly after some 910 keys, with
 /// 10,000 after 9,600. Below a capacity of 128 there is one shard.
 ///
-/// # What is evicted
+/// # Eviction
 ///
 /// A hit relinks no list, it only counts up how often its entry was used; eviction is by CLOCK with counts up to 3,
 /// where an exact LRU would keep a list. On random keys by Zipf's law, ten times as many as fit, an exact LRU hits less
@@ -65,12 +65,12 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// A hit holds its shard's lock shared, while it looks the key up and clones the `Arc`: hits do not wait for one
 /// another, but for insertions into the same shard. Insertions, removals and evictions hold it exclusively. Of your
 /// code, only the key's `Eq` runs under a lock, the predicate of [`keep_if`](Self::keep_if), and the key's `Clone` in
-/// [`iter`](Self::iter): these must not use the store. Values are made and dropped outside, and a lock is not poisoned
-/// by what unwinds.
+/// [`iter`](Self::iter): these must not use the store. Values are made and dropped outside, and a panic does not poison a
+/// lock.
 ///
 /// # Memory ordering
 ///
-/// What a thread did before it inserted a value is seen by those that get it.
+/// All that a thread did before it inserted a value happens before another thread gets it.
 ///
 /// # Examples
 ///
@@ -133,8 +133,8 @@ impl<K, V> Default for LruStore<K, V> {
 impl<K, V, S> LruStore<K, V, S> {
     /// As [`new`](LruStore::new), with a hasher of your own instead of std's, which is seeded at random.
     ///
-    /// It decides who can choose keys that collide, and should spread keys over all 64 bits. std's takes some 20 ns of
-    /// a hit's 50 for a host's name: where nobody hostile chooses the keys, a faster one is worth it.
+    /// It should spread keys over all 64 bits. A client that knows the hasher can choose keys that collide. std's takes some
+    /// 20 ns of a hit's 50 for a host's name: where all keys come from yourself, a faster one is worth it.
     ///
     /// # Errors
     ///
@@ -207,12 +207,12 @@ impl<K, V, S> LruStore<K, V, S> {
 
     /// Returns how many of the [`evictions`](Self::evictions) hit a value that [`keep_if`](Self::keep_if) wanted kept.
     ///
-    /// They happen when all values of a shard are to be kept: the capacity is too small, or somebody floods the store.
+    /// They happen when all values of a shard are to be kept: the capacity is too small, or a flood of new keys fills the store.
     pub fn kept_evictions(&self) -> u64 {
         self.shards.iter().map(|shard| shard.read(SecondChance::kept_evictions)).sum()
     }
 
-    /// Removes all entries. What holds them until they are dropped, outside of the locks, is allocated here.
+    /// Removes all entries. Allocates a list of them, because they are dropped outside of the locks.
     pub fn clear(&self) {
         for shard in &self.shards {
             let mut removed = Vec::with_capacity(shard.read(SecondChance::capacity));
@@ -223,15 +223,22 @@ impl<K, V, S> LruStore<K, V, S> {
     /// The entries, without counting as a use of them.
     ///
     /// They are copied shard by shard, each when the iterator comes to it, and no lock is held in between: an entry
-    /// that stays is there once, one that comes or goes meanwhile may be there or not. What holds a shard's copies is
-    /// allocated here.
+    /// that stays is there once, one that comes or goes meanwhile may be there or not. Allocates a list of each shard's copies.
     pub fn iter(&self) -> impl Iterator<Item = (K, Arc<V>)>
     where
         K: Clone,
     {
-        self.shards.iter().flat_map(|shard| {
+        self.copies(Arc::clone)
+    }
+
+    /// The entries as [`iter`](Self::iter) returns them, each with a copy of its value, or of a part of it. Holds no value.
+    pub(crate) fn copies<T>(&self, copy: impl Fn(&Arc<V>) -> T) -> impl Iterator<Item = (K, T)>
+    where
+        K: Clone,
+    {
+        self.shards.iter().flat_map(move |shard| {
             let mut copies = Vec::with_capacity(shard.read(SecondChance::capacity));
-            let copy = |entry: &Entry<K, V>| (entry.key().clone(), Arc::clone(entry.value()));
+            let copy = |entry: &Entry<K, V>| (entry.key().clone(), copy(entry.value()));
             shard.read(|ring| copies.extend(ring.entries().iter().map(copy)));
             copies
         })
@@ -288,7 +295,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
     /// Inserts an entry, unless another thread was faster.
     #[cold]
     fn insert(&self, entry: Entry<K, V>) -> Arc<V> {
-        // What comes out is dropped after the lock was released: the entry that was evicted, or this one.
+        // The entry that was evicted, or this one, is dropped after the lock was released.
         let (value, _dropped) = self.shard(entry.hash()).write(|ring| {
             if let Some(earlier) = ring.get(entry.hash(), entry.key()) {
                 return (Arc::clone(earlier), Some(entry));
@@ -300,8 +307,17 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         value
     }
 
-    /// As [`get_or_insert_with`](Self::get_or_insert_with), but evicts no value that a caller holds. `None` if all that
-    /// it looked at are held.
+    /// Looks at the value of this key under the shard's lock, if there is one. Neither holds it nor counts as a use.
+    pub(crate) fn inspect<Q: Hash + Eq + ?Sized, T>(&self, key: &Q, look: impl FnOnce(&V) -> T) -> Option<T>
+    where
+        K: Borrow<Q>,
+    {
+        let hash = self.hasher.hash_one(key);
+        self.shard(hash).read(|ring| ring.peek(hash, key).map(look))
+    }
+
+    /// As [`get_or_insert_with`](Self::get_or_insert_with), but evicts no value that a caller holds, by an `Arc` or a `Weak`.
+    /// `None` if all that it looked at are held; then nothing was allocated, unless other threads took the room meanwhile.
     ///
     /// In a shard of more than 64 entries it does not look at all of them: see [`SecondChance`].
     #[inline]
@@ -314,22 +330,30 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         if let Some(value) = self.shard(hash).read(|ring| ring.get(hash, key).map(Arc::clone)) {
             return Some(value);
         }
-        self.insert_beside_held(Entry::new(hash, key.to_owned(), Arc::new(make())))
+        self.insert_beside_held(hash, key, make)
     }
 
     /// Inserts an entry, unless another thread was faster or all others are held.
     #[cold]
-    fn insert_beside_held(&self, entry: Entry<K, V>) -> Option<Arc<V>> {
-        let (value, _dropped) = self.shard(entry.hash()).write(|ring| {
-            if let Some(earlier) = ring.get(entry.hash(), entry.key()) {
+    fn insert_beside_held<Q>(&self, hash: u64, key: &Q, make: impl FnOnce() -> V) -> Option<Arc<V>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        // A flood of new keys is refused before anything is allocated.
+        let earlier = self.shard(hash).write(|ring| match ring.get(hash, key) {
+            Some(earlier) => Ok(Some(Arc::clone(earlier))),
+            None => idle_victim(ring).map(|_| None),
+        });
+        if let Some(earlier) = earlier.ok()? {
+            return Some(earlier);
+        }
+        let entry = Entry::new(hash, key.to_owned(), Arc::new(make()));
+        let (value, _dropped) = self.shard(hash).write(|ring| {
+            if let Some(earlier) = ring.get(hash, key) {
                 return (Some(Arc::clone(earlier)), Some(entry));
             }
-            // Under the exclusive lock no thread clones the store's own `Arc`, so a value that no caller holds stays so.
-            let victim = ring.victim(|value| Arc::strong_count(value) > 1);
-            if let Some(held) = victim.filter(|victim| victim.is_kept()) {
-                ring.spare(held);
-                return (None, Some(entry));
-            }
+            let Ok(victim) = idle_victim(ring) else { return (None, Some(entry)) };
             let value = Arc::clone(entry.value());
             (Some(value), ring.insert(entry, victim))
         });
@@ -352,6 +376,21 @@ impl<K, V, S> fmt::Debug for LruStore<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LruStore").field("capacity", &self.capacity).finish_non_exhaustive()
     }
+}
+
+/// All values that a search looked at are held.
+struct AllHeld;
+
+/// Returns the entry that has to make room, of those that no caller holds; `None` while there is room.
+fn idle_victim<K, V>(ring: &mut SecondChance<K, V>) -> Result<Option<Victim>, AllHeld> {
+    // `get_mut` succeeds if there is neither another `Arc` nor a `Weak`, and then all that the last holder did has happened before.
+    // Under the exclusive lock no thread clones the store's own `Arc`, so a value that no caller holds stays so.
+    let victim = ring.victim(|value| Arc::get_mut(value).is_none());
+    if let Some(held) = victim.filter(|victim| victim.is_kept()) {
+        ring.spare(held);
+        return Err(AllHeld);
+    }
+    Ok(victim)
 }
 
 /// The number of shards, a power of two.

@@ -43,7 +43,7 @@ impl Parker {
         PARKER.try_with(Clone::clone).unwrap_or_else(|_| Self::new())
     }
 
-    /// What wakes the thread.
+    /// Returns a waker that wakes the thread.
     pub(crate) fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.0))
     }

@@ -69,7 +69,7 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
     ///
     /// # Errors
     ///
-    /// [`CallError::Open`] if the call was not made, [`CallError::Failed`] with its error if it was.
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was.
     #[inline]
     pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>> {
         self.guarded(call, Verdict::of)

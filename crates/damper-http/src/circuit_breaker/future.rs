@@ -58,7 +58,7 @@ where
         match self.project().state.project() {
             BreakerCallProjection::Permitted { call } => call.poll(context),
             BreakerCallProjection::Refused { open, completion } => {
-                Poll::Ready(Err(completion.not_called(CallError::Open(*open))))
+                Poll::Ready(Err(completion.not_called(CallError::Refused(*open))))
             }
         }
     }

@@ -11,7 +11,7 @@ use damper_core::breaker::{BreakerConfig, Verdict};
 ///
 /// Errors and answers with a status of 5xx are failures; every other answer is a success, 429 included. An error that is
 /// a [refusal](damper_core::is_refusal) of a layer of damper inside is ignored. All reach the caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError). An open breaker is
-/// [`CallError::Open`](damper_core::CallError), which [`CircuitOpen::find_in`](damper_core::CircuitOpen::find_in) finds
+/// [`CallError::Refused`](damper_core::CallError), which [`CircuitOpen::find_in`](damper_core::CircuitOpen::find_in) finds
 /// in whatever it is wrapped; no answer is invented.
 ///
 /// | for | write |
@@ -57,7 +57,7 @@ use damper_core::breaker::{BreakerConfig, Verdict};
 /// let request = http::Request::get("http://localhost/").body(Empty::<bytes::Bytes>::new())?;
 /// match client.ready().await?.call(request).await {
 ///     Ok(response) => println!("{}", response.status()),
-///     Err(CallError::Open(open)) => println!("{open}"), // circuit open, next probe in 28 s
+///     Err(CallError::Refused(open)) => println!("{open}"), // circuit open, next probe in 28 s
 ///     Err(CallError::Failed(error)) => println!("{error}"),
 /// }
 /// # Ok(())

@@ -70,7 +70,7 @@ where
         let this = self.project();
         let future = match this.call.project() {
             BreakerCallProjection::Permitted { future } => future,
-            BreakerCallProjection::Refused { open } => return Poll::Ready(Err(CallError::Open(*open))),
+            BreakerCallProjection::Refused { open } => return Poll::Ready(Err(CallError::Refused(*open))),
         };
         *this.is_polled = true;
         let polled = future.poll(context);

@@ -10,7 +10,7 @@ use damper_core::breaker::{KeyedCircuitBreaker, Verdict};
 ///
 /// Every `Err` of the service is a failure, unless it is a [refusal](damper_core::is_refusal) of a layer of damper inside,
 /// or [`classify`](Self::classify) says otherwise. The caller gets
-/// [`CallError::Failed`](damper_core::CallError) with it, or [`CallError::Open`](damper_core::CallError) where the breaker
+/// [`CallError::Failed`](damper_core::CallError) with it, or [`CallError::Refused`](damper_core::CallError) where the breaker
 /// refused the call. Responses reach the caller unchanged.
 ///
 /// Clones, and all services that one makes, share the breakers. Permits are taken in `call`, never in `poll_ready`: a
@@ -39,7 +39,7 @@ use damper_core::breaker::{KeyedCircuitBreaker, Verdict};
 /// assert_eq!(database.ready().await.unwrap().call("42").await, Ok(42));
 /// DATABASE.force_open();
 /// let refused = database.ready().await.unwrap().call("42").await;
-/// assert!(matches!(refused, Err(CallError::Open(_))));
+/// assert!(matches!(refused, Err(CallError::Refused(_))));
 /// # }
 /// ```
 ///

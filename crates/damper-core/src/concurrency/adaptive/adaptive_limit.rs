@@ -2,6 +2,7 @@
 
 use super::sampler::{Gate, Sampler};
 use super::{LimitBounds, LimitRule, Outcome, ProbedGradient};
+use crate::CallError;
 #[cfg(feature = "alloc")]
 use crate::concurrency::AcquirePermit;
 use crate::concurrency::bulkhead::permit::sealed::Slotted;
@@ -11,7 +12,7 @@ use crate::concurrency::bulkhead::{
     patience::Patience,
     queue::{Entry, Place},
 };
-use crate::concurrency::{Bulkhead, BulkheadFull, BulkheadPermit};
+use crate::concurrency::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadStatus};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -207,6 +208,96 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         AcquirePermit::of(Ok(Arc::clone(self)))
     }
 
+    /// Makes one call if a slot is free and no call waits for it, and records how it ended: `Ok` is a
+    /// [success](Outcome::Success), and its time counts. `Err` is [ignored](Outcome::Ignored), because an error that comes fast says
+    /// nothing about the service's load. So is a panic.
+    ///
+    /// Errors that overload causes, such as timeouts and 503, do say something: name them by [`call_with`](Self::call_with). Never
+    /// waits, whether or not there is a queue.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was.
+    #[inline]
+    pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E, BulkheadFull>> {
+        self.call_with(call, Outcome::of)
+    }
+
+    /// Makes one call as [`call`](Self::call) does; `classify` gives the outcome.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever the outcome.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::AdaptiveLimit;
+    /// use damper::concurrency::Outcome;
+    /// use std::io::ErrorKind;
+    ///
+    /// let limit = AdaptiveLimit::default();
+    /// let page = limit.call_with(
+    ///     || std::fs::read_to_string("/no/such/page"),
+    ///     |result| match result {
+    ///         Err(error) if error.kind() == ErrorKind::TimedOut => Outcome::Dropped,
+    ///         result => Outcome::of(result),
+    ///     },
+    /// );
+    /// assert!(page.is_err());
+    /// ```
+    #[inline]
+    pub fn call_with<T, E>(
+        &self,
+        call: impl FnOnce() -> Result<T, E>,
+        classify: impl FnOnce(&Result<T, E>) -> Outcome,
+    ) -> Result<T, CallError<E, BulkheadFull>> {
+        let permit = self.try_acquire()?;
+        let result = call();
+        permit.record(classify(&result));
+        result.map_err(CallError::Failed)
+    }
+
+    /// Awaits a future if a slot is free and no call waits for it, and records how it ended, as [`call`](Self::call) does.
+    ///
+    /// The slot is taken when the returned future is first polled, and the call is timed from then on. Dropped before it ended, it
+    /// records nothing: put a timeout *into* the future, and name its error an overload by [`run_with`](Self::run_with).
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was.
+    pub async fn run<T, E>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, CallError<E, BulkheadFull>> {
+        self.run_with(future, Outcome::of).await
+    }
+
+    /// Awaits a future as [`run`](Self::run) does; `classify` gives the outcome.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was, whatever the outcome.
+    pub async fn run_with<T, E>(
+        &self,
+        future: impl Future<Output = Result<T, E>>,
+        classify: impl FnOnce(&Result<T, E>) -> Outcome,
+    ) -> Result<T, CallError<E, BulkheadFull>> {
+        let permit = self.try_acquire()?;
+        let result = future.await;
+        permit.record(classify(&result));
+        result.map_err(CallError::Failed)
+    }
+
+    /// Returns an unused limit with the settings of this one, which is unused too.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub(in crate::concurrency) fn alike(&self) -> Self
+    where
+        C: Clone,
+    {
+        let rule = self.sampler.rule();
+        Self { bulkhead: self.bulkhead.alike(), sampler: Sampler::new(rule, rule.first().held()) }
+    }
+
     /// Returns the latency of the unloaded service, as far as the rule has found it out.
     #[must_use]
     pub fn baseline(&self) -> Option<Duration> {
@@ -265,6 +356,12 @@ impl<R, C> AdaptiveLimit<R, C> {
     #[must_use]
     pub fn queued(&self) -> u32 {
         self.bulkhead.queued()
+    }
+
+    /// Returns the limit and both counts, of one moment. Changes nothing.
+    #[must_use]
+    pub fn status(&self) -> BulkheadStatus {
+        self.bulkhead.status()
     }
 }
 

@@ -18,6 +18,17 @@ pub enum Outcome {
     Ignored,
 }
 
+impl Outcome {
+    /// Returns the outcome of a call without a closer look: `Ok` is a success, and `Err` is ignored, because an error that comes
+    /// fast says nothing about the service's load.
+    pub const fn of<T, E>(result: &Result<T, E>) -> Self {
+        match result {
+            Ok(_) => Self::Success,
+            Err(_) => Self::Ignored,
+        }
+    }
+}
+
 /// How the call of an [`AdaptiveLimit`]'s permit ended. A permit that is dropped says nothing.
 impl<L, R, C> BulkheadPermit<L>
 where

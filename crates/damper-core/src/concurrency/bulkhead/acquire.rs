@@ -5,7 +5,7 @@ use super::BulkheadPermit;
 use super::patience::Patience;
 use super::permit::sealed::Slotted;
 #[cfg(feature = "std")]
-use super::queue::Entry;
+use super::queue::{Entry, Place, Queued};
 use super::{AcquirePermitFuture, BulkheadFull, BulkheadRef};
 use crate::Deadline;
 #[cfg(feature = "std")]
@@ -14,6 +14,8 @@ use crate::sync::Parker;
 use crate::time::TokioSleep;
 use crate::time::{Clock, Sleep};
 use core::fmt;
+#[cfg(feature = "std")]
+use core::task::Waker;
 use core::time::Duration;
 
 /// How to wait for a permit: for how long at most. Made by [`Bulkhead::acquire`](super::Bulkhead::acquire).
@@ -21,8 +23,11 @@ use core::time::Duration;
 /// Nothing is taken before [`wait`](Self::wait) is called, or a future of it is polled. With the feature `tokio` it can be awaited as
 /// it is; [`sleeping_by`](Self::sleeping_by) makes a future for any other runtime.
 ///
-/// A call that finds a slot free takes it, whatever time it has. Otherwise it waits in the bulkhead's queue, and is refused where
-/// that is full, or where there is none.
+/// A call that finds a slot free takes it, whatever time it has. Otherwise it waits in the bulkhead's queue, and is refused if that
+/// is full.
+///
+/// **Without a [`queue`](super::Bulkhead::queue) it never waits**, whatever time it has: it is refused at once, with
+/// [`FullCause::NoQueue`](super::FullCause::NoQueue).
 #[must_use = "nothing waits before `wait` is called or the future is awaited"]
 pub struct AcquirePermit<B> {
     /// A key may have none.
@@ -41,7 +46,8 @@ impl<B: BulkheadRef> AcquirePermit<B> {
         self
     }
 
-    /// Sets the deadline by which to have a permit. Default: none. The time that is left of it is read now.
+    /// Sets the deadline by which to have a permit. Default: none. The time that is left of it is read now. Of several deadlines the
+    /// earliest counts.
     ///
     /// # Examples
     ///
@@ -62,18 +68,19 @@ impl<B: BulkheadRef> AcquirePermit<B> {
         if let Ok(bulkhead) = &self.bulkhead
             && !deadline.is_never()
         {
-            self.patience.until = Some(bulkhead.expiry_after(deadline.remaining()));
+            let until = bulkhead.expiry_after(deadline.remaining());
+            self.patience.until = Some(self.patience.until.map_or(until, |earlier| earlier.earlier(until)));
         }
         self
     }
 
     /// Blocks the thread until there is a permit.
     ///
-    /// The first wait of a thread allocates what it is woken by.
+    /// The first wait of a thread allocates its waker.
     ///
     /// # Errors
     ///
-    /// [`BulkheadFull`]: at once if there is no place in the queue, later if the time is over or a newer call took the place.
+    /// [`BulkheadFull`]: at once if there is no queue, or no place in it; later if the time is over or a newer call took the place.
     #[cfg(feature = "std")]
     pub fn wait(self) -> Result<BulkheadPermit<B>, BulkheadFull> {
         let bulkhead = self.bulkhead?;
@@ -81,21 +88,27 @@ impl<B: BulkheadRef> AcquirePermit<B> {
             let parker = Parker::of_this_thread();
             // The wake-ups are counted before each look, so that none is lost between a look and the wait.
             let mut seen = parker.wake_ups();
-            if let Entry::Queued(place, expiry) = bulkhead.join(self.patience, parker.waker())? {
-                loop {
+            if let Entry::Queued(Queued { place, expiry, displaced }) = bulkhead.join(self.patience, parker.waker())? {
+                let stay = Stay { limit: &*bulkhead, place };
+                displaced.into_iter().for_each(Waker::wake);
+                let fate = loop {
                     parker.wait(seen, expiry.map(|expiry| bulkhead.remaining(expiry)));
                     seen = parker.wake_ups();
                     if let Some(fate) = bulkhead.look(place, expiry, parker.waker()) {
-                        fate?;
-                        break;
+                        break fate;
                     }
-                }
+                };
+                core::mem::forget(stay);
+                fate?;
             }
         }
         Ok(BulkheadPermit::of_slot(bulkhead))
     }
 
     /// Returns a future that waits for a permit, on any runtime. It sleeps by `sleep` only if its wait has an end.
+    ///
+    /// A sleep that ends too early is begun again. One that is ready whenever it is polled, like `|_| ready(())`, keeps its task
+    /// busy until the time is over: each poll returns, and wakes the task at once.
     ///
     /// # Examples
     ///
@@ -116,6 +129,20 @@ impl<B: BulkheadRef> AcquirePermit<B> {
     /// ```
     pub fn sleeping_by<S: Sleep>(self, sleep: S) -> AcquirePermitFuture<B, S> {
         AcquirePermitFuture::new(self, sleep)
+    }
+}
+
+/// A thread's stay in the queue. It ends when a waker that panics unwinds the thread: otherwise a slot would go to a call that is gone.
+#[cfg(feature = "std")]
+struct Stay<'a, L: Slotted + ?Sized> {
+    limit: &'a L,
+    place: Place,
+}
+
+#[cfg(feature = "std")]
+impl<L: Slotted + ?Sized> Drop for Stay<'_, L> {
+    fn drop(&mut self) {
+        self.limit.leave(self.place);
     }
 }
 

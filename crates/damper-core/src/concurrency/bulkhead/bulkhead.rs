@@ -6,9 +6,10 @@ use super::{
     AcquirePermit,
     expiry::Expiry,
     patience::Patience,
-    queue::{Entry, Fate, Order, Place, Queue, Wakers},
+    queue::{Entry, Fate, Order, Place, Queue, Queued, Wakers},
 };
-use super::{BulkheadFull, BulkheadPermit, FullCause};
+use super::{BulkheadFull, BulkheadPermit, BulkheadStatus, FullCause};
+use crate::CallError;
 #[cfg(feature = "alloc")]
 use crate::concurrency::slots::Occupancy;
 use crate::concurrency::slots::Slots;
@@ -32,9 +33,10 @@ use core::time::Duration;
 /// service behind the bulkhead, a pool of connections say, gets no more calls than it can take, and while it stalls, it holds up no
 /// more threads, tasks and memory than that.
 ///
-/// A call that finds no slot free is refused, or waits in a [`queue`](Self::queue) that is as long as you say. The queue is served
-/// in the order of arrival, [or the newest first](Self::newest_first), and newcomers never overtake it. A short queue evens out
-/// bursts; in a long one, calls time out that could have been refused at once.
+/// A call that finds no slot free is refused, or waits in a [`queue`](Self::queue) that is as long as you say. There is none by
+/// default, so [`acquire`](Self::acquire) refuses at once. The queue is served in the order of arrival, [or the newest
+/// first](Self::newest_first), and newcomers never overtake it. A short queue evens out bursts; in a long one, calls time out that
+/// could have been refused at once.
 ///
 /// Share it by reference, in a `static` or an `Arc`. While no call waits, to take a permit is one compare-and-swap, and to drop it
 /// another. Nothing is allocated after the construction of the queue, except by the first [`wait`](AcquirePermit::wait) of each
@@ -57,6 +59,9 @@ use core::time::Duration;
 /// assert_eq!(POOL.in_flight(), 1);
 /// drop(permit);
 /// assert_eq!(POOL.in_flight(), 0);
+///
+/// let answer = POOL.call(|| "42".parse::<u32>()); // a permit for as long as the call takes
+/// assert_eq!(answer, Ok(42));
 /// # Ok::<(), BulkheadFull>(())
 /// ```
 pub struct Bulkhead<C = DefaultClock> {
@@ -119,6 +124,12 @@ impl<C> Bulkhead<C> {
         self.slots.load().queued()
     }
 
+    /// Returns the limit and both counts, of one moment. Changes nothing.
+    #[must_use]
+    pub fn status(&self) -> BulkheadStatus {
+        BulkheadStatus::new(self.slots.load())
+    }
+
     #[inline]
     pub(in crate::concurrency) const fn clock(&self) -> &C {
         &self.clock
@@ -134,7 +145,8 @@ impl<C: Clock> Bulkhead<C> {
         }
     }
 
-    /// Gives the bulkhead a queue of so many places; to be called before the first use. Default: none.
+    /// Gives the bulkhead a queue of so many places; to be called before the first use. Default: none, and then
+    /// [`acquire`](Self::acquire) never waits.
     ///
     /// A call has its place until [`acquire`](Self::acquire) returns. The places are allocated here, 52 bytes each on targets of 64 bits.
     ///
@@ -202,6 +214,50 @@ impl<C: QueueClock> Bulkhead<C> {
         Ok(BulkheadPermit::of_slot(Arc::clone(self)))
     }
 
+    /// Makes one call if a slot is free and no call waits for it. The slot is held until the call has ended, also by a panic.
+    ///
+    /// Never waits, whether or not there is a queue: to wait, take a permit by [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::{Bulkhead, CallError};
+    ///
+    /// let pool = Bulkhead::new(1);
+    /// assert_eq!(pool.call(|| "42".parse::<u32>()), Ok(42));
+    ///
+    /// let _permit = pool.try_acquire()?;
+    /// match pool.call(|| "42".parse::<u32>()) {
+    ///     Err(CallError::Refused(full)) => assert_eq!(full.to_string(), "bulkhead full, limit 1"),
+    ///     result => panic!("{result:?}"),
+    /// }
+    /// # Ok::<(), damper::BulkheadFull>(())
+    /// ```
+    #[inline]
+    pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E, BulkheadFull>> {
+        let _permit = self.try_acquire()?;
+        call().map_err(CallError::Failed)
+    }
+
+    /// Awaits a future if a slot is free and no call waits for it. The slot is held until the future has ended or is dropped.
+    ///
+    /// The slot is taken when the returned future is first polled. Never waits for one, as [`call`](Self::call). A future that works
+    /// before it is polled, such as a spawned task, is not held back; give an `async` block.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was.
+    pub async fn run<T, E>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, CallError<E, BulkheadFull>> {
+        let _permit = self.try_acquire()?;
+        future.await.map_err(CallError::Failed)
+    }
+
     /// Changes the limit, while the bulkhead is used. At most 2^24 - 1, as for [`new`](Bulkhead::new).
     ///
     /// A higher limit lets queued calls in at once. Under a lower one calls in flight go on, and no other begins until enough of
@@ -224,7 +280,7 @@ impl<C: QueueClock> Bulkhead<C> {
     /// ```
     pub fn set_limit(&self, limit: u32) {
         #[cfg(feature = "alloc")]
-        self.with_queue(|queue, now| self.settle(queue, now, |occupancy| occupancy.limited_to(limit)));
+        self.with_queue(|queue, now| self.settle(queue, now, |occupancy| occupancy.limited_to(limit))).1.wake();
         #[cfg(not(feature = "alloc"))]
         self.slots.set_limit(limit);
     }
@@ -239,7 +295,8 @@ impl<C: QueueClock> Bulkhead<C> {
 #[cfg(feature = "alloc")]
 impl<C: Clock> Bulkhead<C> {
     /// Waits for a permit, in the [`queue`](Self::queue): `pool.acquire().wait()?` blocks the thread, and `pool.acquire().await?` does
-    /// not. [`within`](AcquirePermit::within) and [`by`](AcquirePermit::by) bound the wait.
+    /// not. [`within`](AcquirePermit::within) and [`by`](AcquirePermit::by) bound the wait. Without a queue it never waits: a call that
+    /// finds no slot free is refused at once, with [`FullCause::NoQueue`].
     ///
     /// # Examples
     ///
@@ -268,29 +325,34 @@ impl<C: Clock> Bulkhead<C> {
     }
 }
 
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+impl<C: Clone> Bulkhead<C> {
+    /// Returns an unused bulkhead with the settings of this one.
+    pub(in crate::concurrency) fn alike(&self) -> Self {
+        let order = self.queue.read(Queue::order);
+        Self {
+            slots: Slots::new(self.limit()),
+            queue: Guarded::new(Queue::new(self.places, order)),
+            places: self.places,
+            clock: self.clock.clone(),
+        }
+    }
+}
+
 #[cfg(feature = "alloc")]
 impl<C: QueueClock> Bulkhead<C> {
     fn full(&self, cause: FullCause) -> BulkheadFull {
         BulkheadFull::new(self.limit(), cause)
     }
 
-    /// Uses the queue at the present time, under its lock. Wakes the calls whose fate was decided, afterwards.
-    fn with_queue<R>(&self, act: impl FnOnce(&mut Queue, u64) -> R) -> R {
+    /// Uses the queue at the present time, under its lock. Returns the calls whose fate was decided, to be woken.
+    fn with_queue<R>(&self, act: impl FnOnce(&mut Queue, u64) -> R) -> (R, Waking<'_>) {
         let now = self.clock.tick();
         let (result, wakers) = self.queue.write(|queue| (act(queue, now), queue.take_wakers()));
-        self.wake(wakers);
-        result
+        (result, Waking { queue: &self.queue, wakers })
     }
 
-    fn wake(&self, mut wakers: Wakers) {
-        while wakers.is_full {
-            wakers.wake();
-            wakers = self.queue.write(Queue::take_wakers);
-        }
-        wakers.wake();
-    }
-
-    /// Changes the word, and gives the slots that are free then to queued calls: in one swap, so that no newcomer comes in between.
+    /// Changes the word and grants the slots that are free then to queued calls, in one swap, so that no newcomer overtakes them.
     /// Under the queue's lock.
     fn settle(&self, queue: &mut Queue, now: u64, change: impl Fn(Occupancy) -> Occupancy) {
         let mut current = self.slots.load();
@@ -307,17 +369,16 @@ impl<C: QueueClock> Bulkhead<C> {
 
     #[cold]
     fn release_to_queue(&self) {
-        self.with_queue(|queue, now| self.settle(queue, now, Occupancy::left));
+        self.with_queue(|queue, now| self.settle(queue, now, Occupancy::left)).1.wake();
     }
 
-    /// Takes a slot, or a place in the queue; and returns the waker of the call whose place that was, if it was displaced. Under the
-    /// queue's lock.
+    /// Takes a slot, or a place in the queue. Under the queue's lock.
     fn enter_or_queue(
         &self,
         queue: &mut Queue,
         expiry: Option<Expiry>,
         waker: &mut Option<Waker>,
-    ) -> Result<(Entry, Option<Waker>), FullCause> {
+    ) -> Result<Entry, FullCause> {
         let mut current = self.slots.load();
         let displaced = loop {
             let has_room = current.has_room();
@@ -327,13 +388,51 @@ impl<C: QueueClock> Bulkhead<C> {
                 break Some(queue.displace().ok_or(FullCause::QueueFull)?);
             }
             match self.slots.replace(current, next) {
-                Ok(()) if has_room => return Ok((Entry::Entered, None)),
+                Ok(()) if has_room => return Ok(Entry::Entered),
                 Ok(()) => break None,
                 Err(newer) => current = newer,
             }
         };
         let place = queue.join(expiry, waker.take()).ok_or(FullCause::QueueFull)?;
-        Ok((Entry::Queued(place, expiry), displaced))
+        Ok(Entry::Queued(Queued { place, expiry, displaced }))
+    }
+
+    /// Does what may run user code for a call that has got a slot: if that panics, the slot is freed.
+    fn with_slot(&self, has_slot: bool, act: impl FnOnce()) {
+        let slot = has_slot.then(|| BulkheadPermit::of_slot(self));
+        act();
+        core::mem::forget(slot);
+    }
+}
+
+/// Calls to be woken, outside the lock. If a waker panics, those behind it are woken while the panic unwinds: each may have a slot,
+/// which would be lost.
+#[cfg(feature = "alloc")]
+struct Waking<'a> {
+    queue: &'a Guarded<Queue>,
+    wakers: Wakers,
+}
+
+#[cfg(feature = "alloc")]
+impl Waking<'_> {
+    /// Wakes them, and those for which there was no room under the last lock.
+    fn wake(mut self) {
+        self.wake_all();
+    }
+
+    fn wake_all(&mut self) {
+        self.wakers.wake();
+        while self.wakers.is_full {
+            self.wakers = self.queue.write(Queue::take_wakers);
+            self.wakers.wake();
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        self.wake_all();
     }
 }
 
@@ -363,41 +462,45 @@ impl<C: QueueClock> Slotted for Bulkhead<C> {
     #[cfg(feature = "alloc")]
     fn join(&self, patience: Patience, waker: Waker) -> Result<Entry, BulkheadFull> {
         if self.places == 0 {
-            return Err(self.full(FullCause::NoSlot));
+            return Err(self.full(FullCause::NoQueue));
         }
         let expiry = patience.expiry(&self.clock);
         if expiry.is_some_and(|expiry| expiry.has_passed(self.clock.tick())) {
             return Err(self.full(FullCause::TimedOut));
         }
-        // What is not taken of it is dropped outside the lock.
         let mut waker = Some(waker);
         let entry = self.queue.write(|queue| self.enter_or_queue(queue, expiry, &mut waker));
-        let (entry, displaced) = entry.map_err(|cause| self.full(cause))?;
-        displaced.into_iter().for_each(Waker::wake);
-        Ok(entry)
+        // The waker of a call that was not queued is dropped here, outside the lock.
+        self.with_slot(matches!(entry, Ok(Entry::Entered)), || drop(waker));
+        entry.map_err(|cause| self.full(cause))
     }
 
     #[cfg(feature = "alloc")]
     fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>> {
         let mut waker = Some(waker);
-        let (withdrawn, is_displaced) = self.with_queue(|queue, now| {
+        let (withdrawn, waking) = self.with_queue(|queue, now| {
             let withdrawn = queue.look(place, now, &mut waker)?;
             if withdrawn.fate == Fate::Waiting {
                 self.settle(queue, now, Occupancy::dequeued);
             }
             let is_over = expiry.is_some_and(|expiry| expiry.has_passed(now));
             Some((withdrawn, queue.order() == Order::NewestFirst && !is_over))
-        })?;
-        Some(match withdrawn.fate {
-            Fate::Granted => Ok(()),
-            Fate::Refused if is_displaced => Err(self.full(FullCause::Displaced)),
-            Fate::Refused | Fate::Waiting => Err(self.full(FullCause::TimedOut)),
+        });
+        let fate = withdrawn.as_ref().map(|(withdrawn, is_displaced)| (withdrawn.fate, *is_displaced));
+        self.with_slot(matches!(fate, Some((Fate::Granted, _))), || {
+            waking.wake();
+            drop((withdrawn, waker));
+        });
+        Some(match fate? {
+            (Fate::Granted, _) => Ok(()),
+            (Fate::Refused, true) => Err(self.full(FullCause::Displaced)),
+            (Fate::Refused | Fate::Waiting, _) => Err(self.full(FullCause::TimedOut)),
         })
     }
 
     #[cfg(feature = "alloc")]
     fn leave(&self, place: Place) {
-        let _dropped_outside_the_lock = self.with_queue(|queue, now| {
+        let (_dropped_outside_the_lock, waking) = self.with_queue(|queue, now| {
             let withdrawn = queue.withdraw(place);
             match withdrawn.fate {
                 Fate::Waiting => self.settle(queue, now, Occupancy::dequeued),
@@ -406,6 +509,7 @@ impl<C: QueueClock> Slotted for Bulkhead<C> {
             }
             withdrawn
         });
+        waking.wake();
     }
 
     #[cfg(feature = "alloc")]

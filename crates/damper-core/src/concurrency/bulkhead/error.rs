@@ -34,20 +34,22 @@ pub struct BulkheadFull {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum FullCause {
-    /// All slots were taken, and the call did not wait: by `try_acquire`, or because there is no queue.
+    /// All slots were taken, and the call was not to wait: `try_acquire`, `call` and `run` never do.
     NoSlot,
+    /// All slots were taken, and the call could not wait, because there is no [`queue`](super::Bulkhead::queue).
+    NoQueue,
     /// All places of the queue were taken too.
     QueueFull,
     /// The call got no slot in the time that it was to wait.
     TimedOut,
     /// A newer call took its place in the queue, because that is served newest first.
     Displaced,
-    /// The key had no bulkhead, and all that the store looked at were in use.
+    /// The key had no limit of its own yet, and all that the store looked at were in use.
     StoreFull,
 }
 
 impl BulkheadFull {
-    pub(super) const fn new(limit: u32, cause: FullCause) -> Self {
+    pub(in crate::concurrency) const fn new(limit: u32, cause: FullCause) -> Self {
         Self { limit, cause }
     }
 
@@ -87,10 +89,11 @@ impl fmt::Display for BulkheadFull {
         let limit = self.limit;
         match self.cause {
             FullCause::NoSlot => write!(f, "bulkhead full, limit {limit}"),
+            FullCause::NoQueue => write!(f, "bulkhead full, limit {limit}, no queue to wait in"),
             FullCause::QueueFull => write!(f, "bulkhead full, limit {limit}, queue full"),
             FullCause::TimedOut => write!(f, "bulkhead full, limit {limit}, no slot in time"),
             FullCause::Displaced => write!(f, "bulkhead full, limit {limit}, displaced by a newer call"),
-            FullCause::StoreFull => f.write_str("no bulkhead for another key, all are in use"),
+            FullCause::StoreFull => f.write_str("no room for another key, those that were looked at are in use"),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::permit::sealed::QueueClock;
 use crate::time::{Frequency, Ticks};
 use core::time::Duration;
 
-/// The farthest that it lies ahead, in ticks: whether it has passed is told by the sign of a difference. In nanoseconds that is
+/// The farthest that it lies ahead, in ticks: the sign of a difference shows whether it has passed. In nanoseconds that is
 /// 146 years.
 const FARTHEST: u64 = 1 << 62;
 

@@ -2,12 +2,12 @@
 
 use super::expiry::Expiry;
 use super::permit::sealed::Slotted;
-use super::queue::{Entry, Place};
+use super::queue::{Entry, Place, Queued};
 use super::{AcquirePermit, BulkheadFull, BulkheadPermit, BulkheadRef};
 use crate::time::Sleep;
 use core::fmt;
 use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll, Waker, ready};
 use pin_project_lite::pin_project;
 
 pin_project! {
@@ -17,8 +17,8 @@ pin_project! {
     ///
     /// # Errors
     ///
-    /// [`BulkheadFull`]: when first polled if there is no place in the queue, later if the time is over or a newer call took the
-    /// place.
+    /// [`BulkheadFull`]: when first polled if there is no queue, or no place in it; later if the time is over or a newer call took
+    /// the place.
     ///
     /// # Cancel safety
     ///
@@ -72,14 +72,16 @@ impl<B: BulkheadRef, S: Sleep> AcquirePermitFuture<B, S> {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(_) => match bulkhead.join(acquire.patience, context.waker().clone())? {
                     Entry::Entered => return Poll::Ready(Ok(())),
-                    Entry::Queued(place, expiry) => {
+                    Entry::Queued(Queued { place, expiry, displaced }) => {
                         (*this.place, *this.expiry) = (Some(place), expiry);
+                        displaced.into_iter().for_each(Waker::wake);
                         place
                     }
                 },
             },
         };
         let Some(expiry) = *this.expiry else { return Poll::Pending };
+        let mut is_begun_again = false;
         loop {
             if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
                 ready!(sleeping.poll(context));
@@ -88,8 +90,15 @@ impl<B: BulkheadRef, S: Sleep> AcquirePermitFuture<B, S> {
                     *this.place = None;
                     return Poll::Ready(fate);
                 }
+                if is_begun_again {
+                    // A sleep that is ready at once would keep the thread here until the time is over.
+                    this.sleeping.set(None);
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
             }
             this.sleeping.set(Some(this.sleep.sleep(bulkhead.remaining(expiry))));
+            is_begun_again = true;
         }
     }
 }
@@ -100,9 +109,11 @@ impl<B: BulkheadRef, S: Sleep> Future for AcquirePermitFuture<B, S> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let slot = ready!(self.as_mut().poll_slot(context));
         let mut this = self.project();
-        this.sleeping.set(None);
         let Some(acquire) = this.acquire.take() else { return Poll::Pending };
-        Poll::Ready(slot.and(acquire.bulkhead).map(BulkheadPermit::of_slot))
+        let permit = slot.and(acquire.bulkhead).map(BulkheadPermit::of_slot);
+        // After the permit was made, so that it frees the slot if the drop of a sleep panics.
+        this.sleeping.set(None);
+        Poll::Ready(permit)
     }
 }
 

@@ -2,7 +2,7 @@
 
 // | file | type |
 // |---|---|
-// | `bulkhead` | `Bulkhead`: constructors, permits, the limit, counts; what is done under the queue's lock |
+// | `bulkhead` | `Bulkhead`: constructors, permits, the limit; changes under the queue's lock |
 // | `queue` | `Queue`: the calls that wait, in a slab of places |
 // | `list` | `List`: doubly linked lists through the slab |
 // | `permit` | `BulkheadPermit`, `BulkheadRef` |
@@ -10,8 +10,8 @@
 // | `future` | `AcquirePermitFuture`: waiting in a future |
 // | `patience` | `Patience`: for how long a call waits |
 // | `expiry` | `Expiry`: when a wait ends, in ticks |
+// | `status` | `BulkheadStatus`: the limit and the counts of one moment |
 // | `error` | `BulkheadFull` and `FullCause` |
-// | `keyed_bulkhead` | `KeyedBulkhead`: one bulkhead per key |
 
 // First, so that the documentation begins with how to create a bulkhead.
 mod bulkhead;
@@ -23,8 +23,6 @@ mod error;
 pub(super) mod expiry;
 #[cfg(feature = "alloc")]
 mod future;
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-mod keyed_bulkhead;
 #[cfg(feature = "alloc")]
 mod list;
 #[cfg(feature = "alloc")]
@@ -32,6 +30,7 @@ pub(super) mod patience;
 pub(super) mod permit;
 #[cfg(feature = "alloc")]
 pub(super) mod queue;
+mod status;
 
 #[cfg(feature = "alloc")]
 pub use acquire::AcquirePermit;
@@ -39,6 +38,5 @@ pub use bulkhead::Bulkhead;
 pub use error::{BulkheadFull, FullCause};
 #[cfg(feature = "alloc")]
 pub use future::AcquirePermitFuture;
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use keyed_bulkhead::KeyedBulkhead;
 pub use permit::{BulkheadPermit, BulkheadRef};
+pub use status::BulkheadStatus;

@@ -53,7 +53,7 @@ pub(crate) mod sealed {
 
     /// The methods of a bulkhead that its permits, and calls that wait for one, use.
     pub trait Slotted: fmt::Debug {
-        /// What a permit remembers of its beginning.
+        /// Marks the beginning of a permit: a time, or nothing.
         type Ticket: Copy + Send + Sync + Unpin + 'static;
 
         /// Returns the ticket of a call that has got its slot.
@@ -66,12 +66,12 @@ pub(crate) mod sealed {
         #[cfg(feature = "alloc")]
         fn enter(&self) -> Result<(), BulkheadFull>;
 
-        /// Takes a slot or a place in the queue, where `waker` wakes the call.
+        /// Takes a slot or a place in the queue, where `waker` wakes the call. The caller wakes the call that it displaced.
         #[cfg(feature = "alloc")]
         fn join(&self, patience: Patience, waker: Waker) -> Result<Entry, BulkheadFull>;
 
-        /// Returns what has become of a call in the queue, which it waits in until `expiry`; `None` if it still does, and then
-        /// `waker` wakes it.
+        /// Returns the fate of a call that waits in the queue until `expiry`; `None` if it still waits, and then `waker` wakes it.
+        /// If a waker panics, its slot is freed.
         #[cfg(feature = "alloc")]
         fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>>;
 

@@ -1,6 +1,6 @@
 //! The calls that wait for a slot, in a slab of places that is allocated at construction.
 //!
-//! A place is a call's from its arrival until it has learnt its fate or has given up. It is in one of three lists, or in none:
+//! A place belongs to a call from its arrival until the call has learnt its fate or has given up. It is in one of three lists, or in none:
 //!
 //! | state of the place | list | |
 //! |---|---|---|
@@ -12,8 +12,8 @@
 //! A call that finds its place vacant, or taken by another call, was refused. So refused calls keep no places, however many of them
 //! have not been polled yet. A granted call keeps its place until it comes for its permit, because it may pass the slot on instead.
 //!
-//! Nothing here is atomic and nothing locks: the bulkhead holds its lock around all of it. User code never runs in here:
-//! wakers come in and go out by value, and are cloned, woken and dropped outside.
+//! The bulkhead holds its lock around all of this, so it needs neither atomics nor locks of its own. User code runs outside:
+//! wakers come in and go out by value, and are cloned, woken and dropped by the bulkhead after it has released the lock.
 
 use super::expiry::Expiry;
 use super::list::{Link, List};
@@ -33,9 +33,9 @@ pub(super) struct Wakers {
 }
 
 impl Wakers {
-    /// Wakes them all.
-    pub(super) fn wake(self) {
-        self.wakers.into_iter().flatten().for_each(Waker::wake);
+    /// Wakes them all. If one panics, those behind it are still there.
+    pub(super) fn wake(&mut self) {
+        self.wakers.iter_mut().filter_map(Option::take).for_each(Waker::wake);
     }
 }
 
@@ -50,20 +50,30 @@ pub(super) enum Order {
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     index: u16,
-    /// Tells the calls apart that have had the place one after another.
+    /// Differs between calls that have had the place one after another.
     ticket: u64,
 }
 
 /// How a call came in.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Entry {
     /// It has a slot.
     Entered,
-    /// It has a place in the queue, until this time at most.
-    Queued(Place, Option<Expiry>),
+    /// It has a place in the queue.
+    Queued(Queued),
 }
 
-/// What had become of a call when it was taken out of the queue.
+/// A call that has just joined the queue.
+#[derive(Debug)]
+pub struct Queued {
+    pub(super) place: Place,
+    /// When its wait ends.
+    pub(super) expiry: Option<Expiry>,
+    /// The waker of the call that lost its place to this one. It is woken when `place` is where a panic leaves the queue.
+    pub(super) displaced: Option<Waker>,
+}
+
+/// The fate of a call at the moment it was taken out of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Waiting,
@@ -158,7 +168,7 @@ impl Queue {
         self.vacate(oldest)
     }
 
-    /// Gives free slots to calls that wait, and refuses those whose time is over instead. Returns what the word has to say then.
+    /// Gives free slots to calls that wait, and refuses those whose time is over instead. Returns the word that follows.
     pub(super) fn grant(&mut self, mut occupancy: Occupancy, now: u64) -> Occupancy {
         while occupancy.has_slot_for_queued()
             && let Some(next) = self.next()
@@ -189,8 +199,8 @@ impl Queue {
         taken
     }
 
-    /// Looks what has become of a call. If it is to go on waiting, that is `None`, and the call is woken by `waker` from now on;
-    /// its earlier waker is in there afterwards. Else its place is vacant now, as after [`withdraw`](Self::withdraw).
+    /// Looks up the fate of a call. If it is to go on waiting, that is `None`, and the call is woken by `waker` from now on;
+    /// its earlier waker is in there afterwards. Otherwise its place is vacant now, as after [`withdraw`](Self::withdraw).
     pub(super) fn look(&mut self, place: Place, now: u64, waker: &mut Option<Waker>) -> Option<Withdrawn> {
         match self.call(place) {
             Some(call) if call.state == State::Waiting && !call.expiry.is_some_and(|expiry| expiry.has_passed(now)) => {

@@ -162,6 +162,14 @@ impl<K, V> SecondChance<K, V> {
         self.table.find(hash, is_it).map(|&index| index as usize)
     }
 
+    /// The value of a key, without counting a use of it.
+    pub(super) fn peek<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.index(hash, key).map(|index| &*self.entries[index].value)
+    }
+
     /// The value of a key, which counts as a use of it.
     #[inline]
     pub(super) fn get<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<&Arc<V>>
@@ -176,7 +184,7 @@ impl<K, V> SecondChance<K, V> {
     /// The entry that has to make room for the next one; `None` while there is room.
     ///
     /// If `is_kept` unwinds, only uses and marks have changed.
-    pub(super) fn victim(&mut self, is_kept: impl Fn(&Arc<V>) -> bool) -> Option<Victim> {
+    pub(super) fn victim(&mut self, is_kept: impl Fn(&mut Arc<V>) -> bool) -> Option<Victim> {
         (self.entries.len() == self.capacity).then(|| self.find_victim(is_kept))
     }
 
@@ -239,7 +247,7 @@ impl<K, V> SecondChance<K, V> {
     }
 
     /// The next entry without uses that is not kept; else the next one that is not kept; else one that is.
-    fn find_victim(&mut self, is_kept: impl Fn(&Arc<V>) -> bool) -> Victim {
+    fn find_victim(&mut self, is_kept: impl Fn(&mut Arc<V>) -> bool) -> Victim {
         // While there was room the hand stayed, and entries may have been removed under it.
         if self.hand >= self.entries.len() {
             self.hand = 0;
@@ -248,9 +256,9 @@ impl<K, V> SecondChance<K, V> {
         let mut looks = 0;
         // This ends, because beyond `LOOKS` every step marks another entry or finds the victim.
         while let Some(index) = self.kept.next_unmarked(self.hand) {
-            let entry = &self.entries[index];
+            let entry = &mut self.entries[index];
             if looks >= LOOKS || !entry.forget_use() {
-                if !is_kept(&entry.value) {
+                if !is_kept(&mut entry.value) {
                     return Victim { index, is_kept: false };
                 }
                 self.kept.mark(index);
@@ -262,11 +270,11 @@ impl<K, V> SecondChance<K, V> {
     }
 
     /// Takes the mark from those entries, of the next marked ones, that need not be kept any more.
-    fn review_marks(&mut self, is_kept: &impl Fn(&Arc<V>) -> bool) {
+    fn review_marks(&mut self, is_kept: &impl Fn(&mut Arc<V>) -> bool) {
         for _ in 0..REVIEWS.min(self.kept.count()) {
             if let Some(index) = self.kept.next_marked(self.review) {
                 self.review = self.after(index);
-                if !is_kept(&self.entries[index].value) {
+                if !is_kept(&mut self.entries[index].value) {
                     self.kept.unmark(index);
                 }
             }
@@ -275,11 +283,11 @@ impl<K, V> SecondChance<K, V> {
 
     /// Where all are marked: the next entry that need not be kept any more; else the next one without uses.
     #[cold]
-    fn find_victim_among_kept(&mut self, is_kept: &impl Fn(&Arc<V>) -> bool) -> Victim {
+    fn find_victim_among_kept(&mut self, is_kept: &impl Fn(&mut Arc<V>) -> bool) -> Victim {
         let (mut index, mut unused) = (self.hand, None);
         for _ in 0..LOOKS.min(self.entries.len()) {
-            let entry = &self.entries[index];
-            if !is_kept(&entry.value) {
+            let entry = &mut self.entries[index];
+            if !is_kept(&mut entry.value) {
                 return Victim { index, is_kept: false };
             }
             if unused.is_none() && !entry.forget_use() {

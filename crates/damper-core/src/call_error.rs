@@ -1,0 +1,101 @@
+//! Why a call did not succeed.
+
+use crate::breaker::CircuitOpen;
+#[cfg(feature = "alloc")]
+use alloc::boxed::Box;
+use core::fmt;
+
+/// Why a call did not succeed: it was refused and not made, or it was made and failed.
+///
+/// `R` is the refusal: [`CircuitOpen`] of a [`CircuitBreaker`](crate::CircuitBreaker), [`BulkheadFull`](crate::BulkheadFull) of a
+/// [`Bulkhead`](crate::Bulkhead) or an [`AdaptiveLimit`](crate::AdaptiveLimit).
+///
+/// Displayed, it says which of the two it was; its `source()` says why, and is the refusal or the call's own error. So
+/// a chain of sources, as `{:#}` of `anyhow` prints it, says everything once (`call refused: circuit open, next probe in 28 s`),
+/// and the refusal is found in it, whatever the error is wrapped in.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// let breaker = damper::CircuitBreaker::default();
+/// breaker.force_open();
+/// let error = breaker.call(|| "42".parse::<u32>()).unwrap_err();
+/// assert_eq!(error.to_string(), "call refused");
+/// assert_eq!(error.refusal().unwrap().to_string(), "circuit forced open");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum CallError<E, R = CircuitOpen> {
+    /// The call was not made.
+    Refused(R),
+    /// The call was made and returned this error.
+    Failed(E),
+}
+
+impl<E, R> CallError<E, R> {
+    /// Returns whether the call was refused, and so not made.
+    #[must_use]
+    pub const fn is_refused(&self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
+
+    /// Returns the refusal, if the call was not made.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<&R> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// Returns the error that the call returned, if it was made.
+    #[must_use]
+    pub fn into_failed(self) -> Option<E> {
+        match self {
+            Self::Refused(_) => None,
+            Self::Failed(error) => Some(error),
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<E, R> CallError<E, R>
+where
+    E: Into<Box<dyn core::error::Error + Send + Sync>>,
+    R: core::error::Error + Send + Sync + 'static,
+{
+    /// Puts it into a box, for services whose errors are in boxes already, and so are no errors themselves: the refusal, or
+    /// the error of the call as it is.
+    pub fn into_boxed(self) -> Box<dyn core::error::Error + Send + Sync> {
+        match self {
+            Self::Refused(refusal) => Box::new(refusal),
+            Self::Failed(error) => error.into(),
+        }
+    }
+}
+
+impl<E, R> fmt::Display for CallError<E, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refused(_) => "call refused",
+            Self::Failed(_) => "call failed",
+        })
+    }
+}
+
+impl<E: core::error::Error + 'static, R: core::error::Error + 'static> core::error::Error for CallError<E, R> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            Self::Failed(error) => Some(error),
+        }
+    }
+}
+
+impl<E, R> From<R> for CallError<E, R> {
+    fn from(refusal: R) -> Self {
+        Self::Refused(refusal)
+    }
+}

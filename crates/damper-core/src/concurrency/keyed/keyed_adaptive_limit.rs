@@ -1,0 +1,180 @@
+//! An adaptive limit for every key.
+
+use super::KeyedConcurrencyLimit;
+use super::sealed::PerKey;
+use crate::CallError;
+use crate::capacity::CapacityError;
+#[cfg(feature = "std")]
+use crate::concurrency::LimitBounds;
+use crate::concurrency::{AdaptiveLimit, BulkheadFull, BulkheadStatus, LimitRule, Outcome, ProbedGradient};
+use crate::time::{Clock, DefaultClock, Seed};
+use alloc::borrow::ToOwned;
+use core::borrow::Borrow;
+use core::hash::{BuildHasher, Hash};
+use core::time::Duration;
+
+/// One [`AdaptiveLimit`] per key, of the keys that were used last: each follows the calls of its own key, a host or a route.
+///
+/// Calls of different services must not share a limit: the fast ones would set the latency that the slow ones are compared with.
+///
+/// See [`KeyedConcurrencyLimit`] for when a limit is evicted, and for floods of keys. A limit that was evicted has forgotten
+/// what it measured, so give the store room for more keys than you call.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::KeyedAdaptiveLimit;
+/// use damper::concurrency::LimitBounds;
+///
+/// let hosts = KeyedAdaptiveLimit::<String>::new(LimitBounds::DEFAULT, 1024)?;
+/// let answer = hosts.call("api.example.com", || "42".parse::<u32>());
+/// assert_eq!(answer, Ok(42));
+///
+/// let permit = hosts.try_acquire("www.example.com")?;
+/// permit.success();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type KeyedAdaptiveLimit<K, R = ProbedGradient, C = DefaultClock, S = Seed> =
+    KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>, S>;
+
+#[cfg(feature = "std")]
+impl<K> KeyedConcurrencyLimit<K, AdaptiveLimit> {
+    /// Creates limits that move within these bounds, for at most `capacity` keys, on the [default clock](DefaultClock).
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
+    pub fn new(bounds: LimitBounds, capacity: usize) -> Result<Self, CapacityError> {
+        Self::with_rule(ProbedGradient::new(bounds), capacity, crate::time::Monotonic)
+    }
+}
+
+#[cfg(feature = "std")]
+impl<K, R: LimitRule, C: Clock> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>> {
+    /// Creates limits that each follow a copy of this rule, on a clock of your own. A reference to a clock is a clock too.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] as for [`new`](KeyedAdaptiveLimit::new).
+    pub fn with_rule(rule: R, capacity: usize, clock: C) -> Result<Self, CapacityError> {
+        Self::with_rule_and_hasher(rule, capacity, clock, Seed::random())
+    }
+}
+
+impl<K, R: LimitRule, C: Clock, S> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>, S> {
+    /// As `with_rule`, with a hasher of your own, as [`LruStore::with_hasher`](crate::LruStore::with_hasher) has it: for where there
+    /// is no `std`.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    pub fn with_rule_and_hasher(rule: R, capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
+        Self::of(AdaptiveLimit::with_rule(rule, clock), capacity, hasher)
+    }
+}
+
+impl<K: Hash + Eq, R: LimitRule, C: Clock + Clone, S: BuildHasher> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>, S> {
+    /// Makes one call if this key has a slot free and no call waits for it, as [`AdaptiveLimit::call`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was.
+    #[inline]
+    pub fn call<Q, T, E>(&self, key: &Q, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E, BulkheadFull>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.get_or_create(key)?.call(call)
+    }
+
+    /// Makes one call as [`call`](Self::call) does; `classify` gives the outcome. As [`AdaptiveLimit::call_with`].
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever the outcome.
+    #[inline]
+    pub fn call_with<Q, T, E>(
+        &self,
+        key: &Q,
+        call: impl FnOnce() -> Result<T, E>,
+        classify: impl FnOnce(&Result<T, E>) -> Outcome,
+    ) -> Result<T, CallError<E, BulkheadFull>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.get_or_create(key)?.call_with(call, classify)
+    }
+
+    /// Awaits a future if this key has a slot free and no call waits for it, as [`AdaptiveLimit::run`] does. Borrows nothing, so
+    /// that it can be spawned. The key's limit is in use from this call on.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was.
+    pub fn run<Q, T, E, F>(
+        &self,
+        key: &Q,
+        future: F,
+    ) -> impl Future<Output = Result<T, CallError<E, BulkheadFull>>> + use<K, R, C, S, Q, T, E, F>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        F: Future<Output = Result<T, E>>,
+    {
+        let limit = self.get_or_create(key);
+        async move { limit?.run(future).await }
+    }
+
+    /// Awaits a future as [`run`](Self::run) does; `classify` gives the outcome. As [`AdaptiveLimit::run_with`], and it borrows
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was, whatever the outcome.
+    pub fn run_with<Q, T, E, F, O>(
+        &self,
+        key: &Q,
+        future: F,
+        classify: O,
+    ) -> impl Future<Output = Result<T, CallError<E, BulkheadFull>>> + use<K, R, C, S, Q, T, E, F, O>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        F: Future<Output = Result<T, E>>,
+        O: FnOnce(&Result<T, E>) -> Outcome,
+    {
+        let limit = self.get_or_create(key);
+        async move { limit?.run_with(future, classify).await }
+    }
+
+    /// Returns the latency of this key's unloaded service, as [`AdaptiveLimit::baseline`] does; without any effect, as
+    /// [`status`](Self::status).
+    pub fn baseline<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Duration>
+    where
+        K: Borrow<Q>,
+    {
+        self.inspect(key, AdaptiveLimit::baseline).flatten()
+    }
+}
+
+impl<R: LimitRule, C: Clock + Clone> PerKey for AdaptiveLimit<R, C> {
+    fn alike(&self) -> Self {
+        AdaptiveLimit::alike(self)
+    }
+
+    fn with_queue(self, places: u16) -> Self {
+        self.queue(places)
+    }
+
+    fn with_newest_first(self) -> Self {
+        self.newest_first()
+    }
+
+    fn current_status(&self) -> BulkheadStatus {
+        self.status()
+    }
+}

@@ -1,0 +1,121 @@
+//! A bulkhead for every key.
+
+use super::KeyedConcurrencyLimit;
+use super::sealed::PerKey;
+use crate::CallError;
+use crate::capacity::CapacityError;
+use crate::concurrency::{Bulkhead, BulkheadFull, BulkheadStatus};
+use crate::time::{Clock, DefaultClock, Seed};
+use alloc::borrow::ToOwned;
+use core::borrow::Borrow;
+use core::hash::{BuildHasher, Hash};
+
+/// One [`Bulkhead`] per key, of the keys that were used last: bulkheads that are all alike, in a bounded store.
+///
+/// See [`KeyedConcurrencyLimit`] for when a bulkhead is evicted, and for floods of keys.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::KeyedBulkhead;
+///
+/// let tenants = KeyedBulkhead::<String>::new(2, 1024)?.queue(4);
+/// let first = tenants.try_acquire("acme")?;
+/// let second = tenants.acquire("acme").wait()?;
+/// assert!(tenants.try_acquire("acme").is_err());
+/// assert!(tenants.try_acquire("initech").is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type KeyedBulkhead<K, C = DefaultClock, S = Seed> = KeyedConcurrencyLimit<K, Bulkhead<C>, S>;
+
+#[cfg(feature = "std")]
+impl<K> KeyedConcurrencyLimit<K, Bulkhead> {
+    /// Creates bulkheads for so many calls in flight per key, for at most `capacity` keys, on the [default clock](DefaultClock).
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
+    pub fn new(limit: u32, capacity: usize) -> Result<Self, CapacityError> {
+        Self::with_clock(limit, capacity, crate::time::Monotonic)
+    }
+}
+
+#[cfg(feature = "std")]
+impl<K, C: Clock> KeyedConcurrencyLimit<K, Bulkhead<C>> {
+    /// As [`new`](KeyedBulkhead::new), on a clock of your own, by which calls wait. A reference to a clock is a clock too.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] as for [`new`](KeyedBulkhead::new).
+    pub fn with_clock(limit: u32, capacity: usize, clock: C) -> Result<Self, CapacityError> {
+        Self::with_clock_and_hasher(limit, capacity, clock, Seed::random())
+    }
+}
+
+impl<K, C: Clock, S> KeyedConcurrencyLimit<K, Bulkhead<C>, S> {
+    /// As `with_clock`, with a hasher of your own, as [`LruStore::with_hasher`](crate::LruStore::with_hasher) has it: for where there
+    /// is no `std`.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    pub fn with_clock_and_hasher(limit: u32, capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
+        Self::of(Bulkhead::with_clock(limit, clock), capacity, hasher)
+    }
+}
+
+impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedConcurrencyLimit<K, Bulkhead<C>, S> {
+    /// Makes one call if this key has a slot free and no call waits for it, as [`Bulkhead::call`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was.
+    #[inline]
+    pub fn call<Q, T, E>(&self, key: &Q, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E, BulkheadFull>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.get_or_create(key)?.call(call)
+    }
+
+    /// Awaits a future if this key has a slot free and no call waits for it, as [`Bulkhead::run`] does. Borrows nothing, so that
+    /// it can be spawned. The key's bulkhead is in use from this call on.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was.
+    pub fn run<Q, T, E, F>(
+        &self,
+        key: &Q,
+        future: F,
+    ) -> impl Future<Output = Result<T, CallError<E, BulkheadFull>>> + use<K, C, S, Q, T, E, F>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        F: Future<Output = Result<T, E>>,
+    {
+        let bulkhead = self.get_or_create(key);
+        async move { bulkhead?.run(future).await }
+    }
+}
+
+impl<C: Clock + Clone> PerKey for Bulkhead<C> {
+    fn alike(&self) -> Self {
+        Bulkhead::alike(self)
+    }
+
+    fn with_queue(self, places: u16) -> Self {
+        self.queue(places)
+    }
+
+    fn with_newest_first(self) -> Self {
+        self.newest_first()
+    }
+
+    fn current_status(&self) -> BulkheadStatus {
+        self.status()
+    }
+}
