@@ -74,9 +74,9 @@ fn queue_that_is_drained_is_a_limit_that_is_reached() {
             Poll::Pending => true,
         });
         clock.advance(10 * MS);
-        permits.drain(..).for_each(BulkheadPermit::dropped);
+        permits.drain(..).for_each(BulkheadPermit::overloaded);
     }
-    assert!(limit.limit() < 20, "all calls were dropped: {limit:?}");
+    assert!(limit.limit() < 20, "all calls were overloaded: {limit:?}");
 }
 
 #[test]
@@ -108,14 +108,14 @@ fn looking_changes_nothing() {
 }
 
 #[test]
-fn dropped_calls_lower_a_limit_that_is_reached() {
+fn overloaded_calls_lower_a_limit_that_is_reached() {
     let clock = ManualClock::new();
     let limit = limit(&clock);
     for _ in 0..40 {
         let permits: Vec<_> = std::iter::from_fn(|| limit.try_acquire().ok()).collect();
         clock.advance(100 * MS);
         for permit in permits {
-            permit.record(Outcome::Dropped);
+            permit.record(Outcome::Overloaded);
         }
     }
     assert!(limit.limit() < 15, "{limit:?}");
@@ -138,7 +138,7 @@ fn owned_permits_outlive_their_borrow() {
     let permit = limit.try_acquire_owned().unwrap();
     let also = limit.acquire_owned().wait().unwrap();
     assert_eq!(limit.in_flight(), 2);
-    std::thread::spawn(move || (permit.success(), also.dropped())).join().unwrap();
+    std::thread::spawn(move || (permit.success(), also.overloaded())).join().unwrap();
     assert_eq!(limit.in_flight(), 0);
 }
 
@@ -217,7 +217,7 @@ fn rules_stay_near_what_a_service_can_take() {
     let bounds = LimitBounds::new(1, 1_000).unwrap();
     let limits = [settled(ProbedGradient::new(bounds)), settled(Vegas::new(bounds)), settled(Gradient2::new(bounds))];
     assert!(limits.iter().all(|limit| (7..=40).contains(limit)), "{limits:?}");
-    assert_eq!(settled(Aimd::new(bounds)), 1_000, "nothing was dropped");
+    assert_eq!(settled(Aimd::new(bounds)), 1_000, "no call was overloaded");
 }
 
 #[test]

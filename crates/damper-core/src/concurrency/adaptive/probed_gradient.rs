@@ -17,8 +17,8 @@ const CONFIRMED_BELOW: f64 = 0.263_034_405_833_794;
 const MOST_DOWN: f64 = -1.0;
 const MOST_UP: f64 = 0.584_962_500_721_156;
 
-/// The factor on the limit after a window in which more than a tenth of the calls were dropped or timed out.
-const AFTER_DROPS: f64 = 0.9;
+/// The factor on the limit after a window in which more than a tenth of the calls were overloaded or timed out.
+const AFTER_OVERLOAD: f64 = 0.9;
 
 /// How much of a baseline is kept when a reading of few calls in flight is learnt.
 const KEPT: f64 = 0.8;
@@ -134,7 +134,7 @@ impl ProbedGradient {
             }
         }
         if window.is_failing() {
-            self.limit = self.limit.min(old * AFTER_DROPS);
+            self.limit = self.limit.min(old * AFTER_OVERLOAD);
         }
         self.limit = self.bounds.hold(self.limit);
         if let Some(reading) = window.log2_latency
@@ -173,7 +173,8 @@ impl ProbedGradient {
     /// Takes in a window of a probe: ends the probe, or halves the limit again.
     fn probe(&mut self, mut probe: Probe, window: &WindowSummary) -> WindowPlan {
         probe.length = probe.length.saturating_add(window.since_plan);
-        let Some(reading) = window.log2_latency.filter(|_| window.successes + window.drops >= PROBE_SAMPLES) else {
+        let Some(reading) = window.log2_latency.filter(|_| window.successes + window.overloaded >= PROBE_SAMPLES)
+        else {
             return self.drop_probe(probe, window);
         };
         let fell = match (probe.last, self.baseline) {
@@ -210,7 +211,7 @@ impl ProbedGradient {
 
     /// Ends a probe without a result: no call was refused, or none succeeded.
     fn drop_probe(&mut self, probe: Probe, window: &WindowSummary) -> WindowPlan {
-        let share = if window.is_failing() { AFTER_DROPS } else { 1.0 };
+        let share = if window.is_failing() { AFTER_OVERLOAD } else { 1.0 };
         self.limit = self.bounds.hold(probe.limit_before * share);
         // The next one comes after another interval.
         self.since_learnt = Duration::ZERO;

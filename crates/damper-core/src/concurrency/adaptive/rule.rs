@@ -48,8 +48,8 @@ pub trait LimitRule: Copy {
 pub struct WindowSummary {
     /// The calls that succeeded.
     pub successes: u32,
-    /// The calls that were dropped or timed out.
-    pub drops: u32,
+    /// The calls that the service refused because it was overloaded, and those that timed out.
+    pub overloaded: u32,
     /// The mean of the binary logarithms of the successful calls' latencies in microseconds, which is the logarithm of
     /// their geometric mean; `None` without a success. To be multiplied with, it is added to.
     pub log2_latency: Option<f64>,
@@ -77,11 +77,11 @@ impl WindowSummary {
         self.peak_in_flight >= limit
     }
 
-    /// Returns whether more than a tenth of the calls were dropped or timed out.
+    /// Returns whether more than a tenth of the calls were overloaded or timed out.
     #[must_use]
     pub const fn is_failing(&self) -> bool {
         // A tenth of both together is a ninth of the successes.
-        self.drops as u64 * 9 > self.successes as u64
+        self.overloaded as u64 * 9 > self.successes as u64
     }
 }
 

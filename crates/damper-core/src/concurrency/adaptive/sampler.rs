@@ -56,13 +56,13 @@ const LONGEST: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct Bank {
     successes: AtomicU64,
-    drops: AtomicU32,
+    overloaded: AtomicU32,
 }
 
 impl Bank {
     const_unless_loom! {
         const fn new() -> Self {
-            Self { successes: AtomicU64::new(0), drops: AtomicU32::new(0) }
+            Self { successes: AtomicU64::new(0), overloaded: AtomicU32::new(0) }
         }
     }
 }
@@ -162,13 +162,13 @@ impl<R: LimitRule> Sampler<R> {
         }
     }
 
-    /// Records a call that was dropped or timed out.
+    /// Records a call that the service refused as overloaded, or that timed out.
     #[cold]
-    pub(super) fn dropped(&self, clock: &impl Clock, gate: &impl Gate) {
+    pub(super) fn overloaded(&self, clock: &impl Clock, gate: &impl Gate) {
         let now = clock.now();
         // ORDERING: Relaxed, as in `succeeded`.
         let header = self.header.load(Ordering::Relaxed);
-        self.bank(header).drops.fetch_add(1, Ordering::Relaxed);
+        self.bank(header).overloaded.fetch_add(1, Ordering::Relaxed);
         if self.may_end(header, now) {
             self.end_if_due(now, clock, gate);
         }
@@ -238,10 +238,10 @@ impl<R: LimitRule> Sampler<R> {
     fn end(&self, mut state: State<R>, now: u64, ticks: Ticks, gate: &impl Gate) {
         // The other threads go on in the next window meanwhile, of the old plan. That it is if the rule panics.
         let header = self.advance(now, ticks.in_window(state.plan.length), gate);
-        let (successes, log2_sum, drops) = self.bank(header).take();
+        let (successes, log2_sum, overloaded) = self.bank(header).take();
         let window = WindowSummary {
             successes,
-            drops,
+            overloaded,
             log2_latency: (successes > 0).then(|| mean(log2_sum, successes) - ticks.log2_per_micro()),
             peak_in_flight: PEAK.get(header) as u32,
             in_flight: gate.in_flight(),
@@ -307,7 +307,7 @@ impl<R: LimitRule> Sampler<R> {
     fn calls(&self, header: u64) -> u32 {
         let bank = self.bank(header);
         let successes = CALLS.get(bank.successes.load(Ordering::Relaxed)) as u32;
-        successes.saturating_add(bank.drops.load(Ordering::Relaxed))
+        successes.saturating_add(bank.overloaded.load(Ordering::Relaxed))
     }
 }
 
@@ -323,12 +323,12 @@ const fn ending(now: u64, ticks: u64) -> u64 {
 }
 
 impl Bank {
-    /// Empties the bank, and returns its successes, the sum of their logarithms, and its drops.
+    /// Empties the bank, and returns its successes, the sum of their logarithms, and its overloaded calls.
     fn take(&self) -> (u32, u64, u32) {
         // ORDERING: Relaxed: the swap takes what is there, once. A load and a store would lose what comes in between. loom-tests:
         // adaptive::every_sample_is_counted_once.
         let successes = self.successes.swap(0, Ordering::Relaxed);
-        (CALLS.get(successes) as u32, LOG2_SUM.get(successes), self.drops.swap(0, Ordering::Relaxed))
+        (CALLS.get(successes) as u32, LOG2_SUM.get(successes), self.overloaded.swap(0, Ordering::Relaxed))
     }
 }
 

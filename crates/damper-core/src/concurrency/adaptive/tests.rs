@@ -10,7 +10,7 @@ const MS: f64 = 1_000.0;
 fn window(peak: u32, micros: f64) -> WindowSummary {
     WindowSummary {
         successes: 50,
-        drops: 0,
+        overloaded: 0,
         log2_latency: Some(micros.log2()),
         peak_in_flight: peak,
         in_flight: peak,
@@ -57,7 +57,7 @@ fn only_a_full_window_changes_the_limit() {
     let limit_after = |summary| taught().next(&summary).limit;
     assert_eq!(limit_after(window(19, 1.0 * MS)), 20, "fast, but one below the limit");
     assert_eq!(limit_after(window(19, 90.0 * MS)), 20, "slow, but one below the limit");
-    let failing = WindowSummary { drops: 50, ..window(19, 10.0 * MS) };
+    let failing = WindowSummary { overloaded: 50, ..window(19, 10.0 * MS) };
     assert_eq!(limit_after(failing), 20, "failing, but one below the limit");
     assert_eq!(limit_after(window(20, 9.9 * MS)), 28, "full: 1.4 times");
 }
@@ -81,14 +81,14 @@ fn a_large_change_skips_the_calls_in_flight() {
 }
 
 #[test]
-fn drops_lower_a_full_limit_once_a_window() {
+fn overload_lowers_a_full_limit_once_a_window() {
     let mut rule = taught();
-    let failing = WindowSummary { successes: 44, drops: 6, ..window(20, 5.0 * MS) };
+    let failing = WindowSummary { successes: 44, overloaded: 6, ..window(20, 5.0 * MS) };
     assert_eq!(rule.next(&failing).limit, 18);
-    let tolerable = WindowSummary { successes: 45, drops: 5, ..window(18, 14.0 * MS) };
+    let tolerable = WindowSummary { successes: 45, overloaded: 5, ..window(18, 14.0 * MS) };
     assert_eq!(rule.next(&tolerable).limit, 18, "a tenth is not more than a tenth");
-    let only_drops = WindowSummary { successes: 0, drops: 50, log2_latency: None, ..window(18, 1.0) };
-    assert_eq!(rule.next(&only_drops).limit, 16);
+    let only_overloaded = WindowSummary { successes: 0, overloaded: 50, log2_latency: None, ..window(18, 1.0) };
+    assert_eq!(rule.next(&only_overloaded).limit, 16);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn stays_in(bounds: LimitBounds, mut rule: impl LimitRule) {
         let dice = random >> 33;
         let summary = WindowSummary {
             successes: if dice.is_multiple_of(7) { 0 } else { 100 },
-            drops: if dice.is_multiple_of(5) { 90 } else { 0 },
+            overloaded: if dice.is_multiple_of(5) { 90 } else { 0 },
             log2_latency: (!dice.is_multiple_of(7)).then_some(f64::from((dice % 6_400) as u32) / 100.0),
             peak_in_flight: if dice.is_multiple_of(3) { limit / 3 } else { limit },
             ..window(limit, 1.0)
@@ -248,7 +248,7 @@ fn aimd_adds_one_and_takes_a_tenth() {
     let mut rule = Aimd::new(LimitBounds::DEFAULT);
     assert_eq!(rule.next(&window(10, MS)).limit, 21, "half of it was in flight");
     assert_eq!(rule.next(&window(10, MS)).limit, 21, "less than half");
-    let plan = rule.next(&WindowSummary { drops: 1, ..window(21, MS) });
+    let plan = rule.next(&WindowSummary { overloaded: 1, ..window(21, MS) });
     assert_eq!((plan.limit, plan.skip, plan.samples), (18, 21, 18));
 }
 

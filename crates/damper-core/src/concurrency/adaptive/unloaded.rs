@@ -33,7 +33,7 @@ impl Unloaded {
     /// Takes in a window under `limit`. Returns what its latency is to be compared with; `None` if it says nothing
     /// about the limit.
     pub(super) fn learn(&mut self, window: &WindowSummary, limit: f64) -> Option<f64> {
-        // First, because a window of drops alone has no reading, and the next one is not that measurement.
+        // First, because a window of overloaded calls alone has no reading, and the next one is not that measurement.
         let was_measuring = core::mem::take(&mut self.is_measuring);
         let reading = window.log2_latency?;
         if was_measuring || f64::from(window.peak_in_flight) <= limit / CUT {

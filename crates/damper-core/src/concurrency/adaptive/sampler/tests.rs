@@ -67,7 +67,7 @@ fn a_window_has_its_calls_and_its_length() {
     assert_eq!(seen(), []);
     calls(1, 40 * MS, &all);
     let [window] = seen()[..] else { panic!("one") };
-    assert_eq!((window.successes, window.drops, window.length), (50, 0, 2_000 * MS));
+    assert_eq!((window.successes, window.overloaded, window.length), (50, 0, 2_000 * MS));
     let latency = window.latency().unwrap().as_secs_f64();
     assert!((latency / 0.04 - 1.0).abs() < 0.006, "{latency}");
 
@@ -86,7 +86,7 @@ fn drops_count_as_calls_that_have_ended() {
     for _ in 0..10 {
         assert_eq!(seen(), []);
         all.1.advance(20 * MS);
-        all.0.dropped(&all.1, &all.2);
+        all.0.overloaded(&all.1, &all.2);
     }
     assert_eq!((seen()[0].successes, seen().len()), (40, 0));
 }
