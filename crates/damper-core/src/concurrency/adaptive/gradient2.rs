@@ -55,7 +55,7 @@ impl LimitRule for Gradient2 {
             let gradient = exp2((TOLERANCE + unloaded - reading).clamp(-1.0, 0.0));
             self.limit = self.bounds.hold(old * (1.0 - SMOOTHING) + (old * gradient + QUEUE) * SMOOTHING);
         }
-        self.unloaded.plan(window, old, self.limit, &self.bounds)
+        self.unloaded.plan(window, old, self.limit)
     }
 
     fn baseline(&self) -> Option<Duration> {

@@ -101,10 +101,10 @@ pub struct WindowPlan {
 }
 
 impl WindowPlan {
-    /// Returns the plan of an ordinary window: 50 calls and 500 ms, without skipping any.
+    /// Returns the plan of an ordinary window: 100 calls and 500 ms, without skipping any.
     #[must_use]
     pub const fn new(limit: u32) -> Self {
-        Self { limit, skip: 0, samples: 50, length: Duration::from_millis(500), unless_full: None }
+        Self { limit, skip: 0, samples: 100, length: Duration::from_millis(500), unless_full: None }
     }
 
     /// The plan with a limit that an [`AdaptiveLimit`](super::AdaptiveLimit) can have: at 0 no call would ever end again.
