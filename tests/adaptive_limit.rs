@@ -44,7 +44,7 @@ fn a_limit_that_is_reached_grows_while_calls_are_fast() {
     let baseline = limit.baseline().unwrap().as_secs_f64();
     assert!((baseline / 0.01 - 1.0).abs() < 0.01, "{baseline}");
     calls(&limit, &clock, 500, 10 * MS, 10);
-    assert!(limit.limit() > 300, "{limit:?}");
+    assert!(limit.limit() > 200, "{limit:?}");
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_limit_that_is_reached_shrinks_while_calls_are_slow() {
     let clock = ManualClock::new();
     let limit = limit(&clock);
     calls(&limit, &clock, 5, 10 * MS, 5);
-    calls(&limit, &clock, 500, 40 * MS, 2);
+    calls(&limit, &clock, 500, 18 * MS, 2);
     assert!(limit.limit() < 20, "{limit:?}");
 }
 
@@ -216,7 +216,8 @@ fn rules_stay_near_what_a_service_can_take() {
     }
     let bounds = LimitBounds::new(1, 1_000).unwrap();
     let limits = [settled(ProbedGradient::new(bounds)), settled(Vegas::new(bounds)), settled(Gradient2::new(bounds))];
-    assert!(limits.iter().all(|limit| (7..=40).contains(limit)), "{limits:?}");
+    // One of them may be measuring at half of its limit.
+    assert!(limits.iter().all(|limit| (4..=40).contains(limit)), "{limits:?}");
     assert_eq!(settled(Aimd::new(bounds)), 1_000, "no call was overloaded");
 }
 

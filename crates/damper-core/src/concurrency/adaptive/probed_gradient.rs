@@ -14,9 +14,9 @@ const TARGET: f64 = 0.485_426_827_170_242;
 /// 1.2. A lower one may be chance, or the baseline may hold a part of a queue still.
 const CONFIRMED_BELOW: f64 = 0.263_034_405_833_794;
 
-/// How far a reading may be from the target before it puts the baseline in doubt, as logarithms: up to 1.4 times the target,
-/// and down to the baseline by 1.4.
-const MOST_DOWN: f64 = -TARGET;
+/// The factors from a reading to the target between which the reading does not put the baseline in doubt, as logarithms:
+/// 1.4 / 2.3, for calls of 2.3 times the baseline, and 1.96, for calls of the baseline by 1.4.
+const MOST_DOWN: f64 = -0.716_207_033_999_408;
 const MOST_UP: f64 = 2.0 * TARGET;
 
 /// The factor on the limit after a window in which more than a tenth of the calls were overloaded or timed out.
@@ -43,8 +43,8 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 /// - Only a window that was full (a call was refused or had to wait, or as many were in flight as allowed) changes the
 ///   limit: by the square root of 1.4 times the baseline by the reading. So a limit does not grow while the callers are
 ///   what limits the calls.
-/// - A reading below 1/1.4 of the baseline, or above twice the baseline (1.96 times), changes nothing. A second one in succession
-///   begins a probe.
+/// - A reading below the baseline by 1.4, or above 2.3 times the baseline, changes nothing. A second one in succession begins
+///   a probe.
 /// - The baseline is learnt where at most half of the limit was in flight, and in probes.
 /// - Under a limit that stays full nothing is learnt, so a probe begins after 2 s. It begins also when the limit would fall
 ///   below half of its highest value since the baseline was learnt.

@@ -67,12 +67,12 @@ fn limit_follows_the_root_of_the_latency() {
     assert_eq!(step(7.2), 27, "the root of 1.96, nearly");
     assert_eq!(step(13.9), 20, "at the target");
     assert_eq!(step(16.8), 18, "the root of 1 / 1.2");
-    assert_eq!(step(19.5), 16, "the root of 1 / 1.4, nearly");
+    assert_eq!(step(22.9), 15, "the root of 14 / 23, nearly");
 }
 
 #[test]
 fn reading_that_contradicts_the_baseline_is_checked_by_another_before_a_probe() {
-    for latency in [7.1, 1.0, 19.7, 90.0] {
+    for latency in [7.1, 1.0, 23.1, 90.0] {
         let mut rule = taught();
         let plan = rule.next(&window(20, latency * MS));
         assert_eq!((plan.limit, is_probe(plan)), (20, false), "{latency} ms: wait for the next reading");
