@@ -44,7 +44,7 @@ fn a_limit_that_is_reached_grows_while_calls_are_fast() {
     let baseline = limit.baseline().unwrap().as_secs_f64();
     assert!((baseline / 0.01 - 1.0).abs() < 0.01, "{baseline}");
     calls(&limit, &clock, 500, 10 * MS, 10);
-    assert!(limit.limit() > 300, "{limit:?}");
+    assert!(limit.limit() > 200, "{limit:?}");
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_limit_that_is_reached_shrinks_while_calls_are_slow() {
     let clock = ManualClock::new();
     let limit = limit(&clock);
     calls(&limit, &clock, 5, 10 * MS, 5);
-    calls(&limit, &clock, 500, 40 * MS, 2);
+    calls(&limit, &clock, 500, 18 * MS, 2);
     assert!(limit.limit() < 20, "{limit:?}");
 }
 
@@ -74,9 +74,9 @@ fn queue_that_is_drained_is_a_limit_that_is_reached() {
             Poll::Pending => true,
         });
         clock.advance(10 * MS);
-        permits.drain(..).for_each(BulkheadPermit::dropped);
+        permits.drain(..).for_each(BulkheadPermit::overloaded);
     }
-    assert!(limit.limit() < 20, "all calls were dropped: {limit:?}");
+    assert!(limit.limit() < 20, "all calls were overloaded: {limit:?}");
 }
 
 #[test]
@@ -108,14 +108,14 @@ fn looking_changes_nothing() {
 }
 
 #[test]
-fn dropped_calls_lower_a_limit_that_is_reached() {
+fn overloaded_calls_lower_a_limit_that_is_reached() {
     let clock = ManualClock::new();
     let limit = limit(&clock);
     for _ in 0..40 {
         let permits: Vec<_> = std::iter::from_fn(|| limit.try_acquire().ok()).collect();
         clock.advance(100 * MS);
         for permit in permits {
-            permit.record(Outcome::Dropped);
+            permit.record(Outcome::Overloaded);
         }
     }
     assert!(limit.limit() < 15, "{limit:?}");
@@ -138,7 +138,7 @@ fn owned_permits_outlive_their_borrow() {
     let permit = limit.try_acquire_owned().unwrap();
     let also = limit.acquire_owned().wait().unwrap();
     assert_eq!(limit.in_flight(), 2);
-    std::thread::spawn(move || (permit.success(), also.dropped())).join().unwrap();
+    std::thread::spawn(move || (permit.success(), also.overloaded())).join().unwrap();
     assert_eq!(limit.in_flight(), 0);
 }
 
@@ -216,8 +216,9 @@ fn rules_stay_near_what_a_service_can_take() {
     }
     let bounds = LimitBounds::new(1, 1_000).unwrap();
     let limits = [settled(ProbedGradient::new(bounds)), settled(Vegas::new(bounds)), settled(Gradient2::new(bounds))];
-    assert!(limits.iter().all(|limit| (7..=40).contains(limit)), "{limits:?}");
-    assert_eq!(settled(Aimd::new(bounds)), 1_000, "nothing was dropped");
+    // One of them may be measuring at half of its limit.
+    assert!(limits.iter().all(|limit| (4..=40).contains(limit)), "{limits:?}");
+    assert_eq!(settled(Aimd::new(bounds)), 1_000, "no call was overloaded");
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl<'a> Limit for &'a Damper<'_> {
     fn ended(&self, permit: Self::Permit, _: f64, end: End) {
         match end {
             End::Success => permit.success(),
-            End::Dropped => permit.dropped(),
+            End::Overloaded => permit.overloaded(),
         }
     }
 
@@ -181,7 +181,7 @@ fn outage(clock: &ManualClock, limit: &impl Limit) -> f64 {
     service.run(60);
     service.is_down = true;
     service.run(600);
-    assert!(limit.limit() < 10.0, "drops lower the limit");
+    assert!(limit.limit() < 10.0, "overloaded calls lower the limit");
     service.is_down = false;
     service.run(60);
     service.run(30).throughput() / 500.0

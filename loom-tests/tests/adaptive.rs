@@ -30,7 +30,7 @@ impl LimitRule for Windows {
     }
 
     fn next(&mut self, window: &WindowSummary) -> WindowPlan {
-        let calls = window.successes + window.drops;
+        let calls = window.successes + window.overloaded;
         assert!(calls >= self.fewest, "a window has the calls that were planned");
         CALLS.set(CALLS.get() + calls);
         PEAK.set(window.peak_in_flight);
@@ -56,7 +56,7 @@ fn succeed(limit: &Limit) {
 }
 
 fn drop_one(limit: &Limit) {
-    limit.try_acquire().unwrap().dropped();
+    limit.try_acquire().unwrap().overloaded();
 }
 
 /// One thread makes two calls while another makes one, which may be late for its window. Later windows have it.
@@ -80,7 +80,7 @@ fn every_sample_is_counted_once() {
     check_preemptions(1, || counted_model(succeed));
 }
 
-/// [The same of drops.]
+/// [The same of overloaded calls.]
 #[test]
 fn every_drop_is_counted_once() {
     check_preemptions(1, || counted_model(drop_one));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 std::thread_local! {
-    /// What all windows had: successes, and drops. All threads of a history run on one thread of the system.
+    /// What all windows had: successes, and overloaded calls. All threads of a history run on one thread of the system.
     static SEEN: Cell<[u32; 2]> = const { Cell::new([0; 2]) };
     static IS_ASKED: Cell<bool> = const { Cell::new(false) };
 }
@@ -30,9 +30,9 @@ impl LimitRule for Wandering {
 
     fn next(&mut self, window: &WindowSummary) -> WindowPlan {
         assert!(!IS_ASKED.replace(true), "one thread at a time asks the rule");
-        let [successes, drops] = SEEN.get();
-        SEEN.set([successes + window.successes, drops + window.drops]);
-        assert!(window.successes + window.drops >= FEWEST, "a window has the calls that were planned");
+        let [successes, overloaded] = SEEN.get();
+        SEEN.set([successes + window.successes, overloaded + window.overloaded]);
+        assert!(window.successes + window.overloaded >= FEWEST, "a window has the calls that were planned");
         // Another thread may come in between.
         shuttle::thread::yield_now();
         self.windows += 1;
@@ -78,7 +78,7 @@ fn calls() {
     limit.try_acquire().unwrap().success();
     let calls = Arc::new(Calls { limit, made: Default::default() });
     together(4, 6, &calls, |calls, _| {
-        calls.end_one(if random(3) == 0 { Outcome::Dropped } else { Outcome::Success });
+        calls.end_one(if random(3) == 0 { Outcome::Overloaded } else { Outcome::Success });
     });
     // What is left in either bank: each window takes one, and leaves it empty.
     for _ in 0..3 {

@@ -2,10 +2,12 @@
 //!
 //! `crowd [CAPACITY]`, also without an argument: what becomes of clients when a keyed limiter's table is full, for all
 //! policies and for other sizes. `concurrency [FOLDER]`: concurrency limits; tables and charts are written into the folder.
+//! `concurrency --bars`: what damper's limits are held to; the exit code is 1 if a bar is missed.
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 
 use damper::{Quota, WhenFull};
+use damper_sim::concurrency::bars;
 use damper_sim::concurrency::report::{Report, report};
 use damper_sim::crowd::Crowd;
 use std::path::Path;
@@ -23,6 +25,15 @@ fn main() -> ExitCode {
             Err(error) => return failed(&format!("capacity {capacity}: {error}")),
         },
         ["concurrency"] => concurrency(&report(|part| eprintln!("{part} …"))),
+        ["concurrency", "--bars"] => {
+            let bars = bars::measure(|part| eprintln!("{part} …"));
+            println!("{}", bars::table(&bars).text());
+            let missed = bars.iter().filter(|bar| !bar.is_met()).count();
+            println!("{missed} of {} bars missed", bars.len());
+            if missed > 0 {
+                return ExitCode::FAILURE;
+            }
+        }
         ["concurrency", folder] => {
             let report = report(|part| eprintln!("{part} …"));
             concurrency(&report);
@@ -30,7 +41,7 @@ fn main() -> ExitCode {
                 return failed(&format!("cannot write into {folder}: {error}"));
             }
         }
-        _ => return failed("usage: damper-sim [crowd [CAPACITY] | concurrency [FOLDER]]"),
+        _ => return failed("usage: damper-sim [crowd [CAPACITY] | concurrency [FOLDER | --bars]]"),
     }
     ExitCode::SUCCESS
 }

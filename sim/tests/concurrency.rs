@@ -3,13 +3,14 @@
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 #![allow(clippy::float_cmp, reason = "these are exact: computed by hand, or never touched")]
 
+use damper_sim::concurrency::bars::{Bar, Bound};
 use damper_sim::concurrency::limit::{Finished, Limit};
 use damper_sim::concurrency::random::Random;
 use damper_sim::concurrency::record::Summary;
 use damper_sim::concurrency::report::{SEEDS, record, worst};
 use damper_sim::concurrency::rules::Contender;
 use damper_sim::concurrency::run::run;
-use damper_sim::concurrency::scenario::{Demand, Load, Scenario};
+use damper_sim::concurrency::scenario::{Demand, Load, Patience, Scenario, Side};
 use damper_sim::concurrency::scenarios;
 use damper_sim::concurrency::server::{Discipline, Power, Server};
 use damper_sim::concurrency::service_time::{QUANTILES, ServiceTime, Shape};
@@ -138,6 +139,7 @@ fn overloaded_servers_stay_busy_and_fast() {
         ("8 cores, log-normal 1, 10x", 480.0, 0.95),
         ("8 cores, bimodal, 10x", 480.0, 0.95),
         ("timeouts of 0.5 s, three retries, 3x", 120.0, 0.95),
+        ("limit at the client, timeouts of 0.5 s, three retries, 3x", 120.0, 0.95),
         // Beyond a knee, of the peak.
         ("knee at 20, 5 % a call, 10x", 480.0, 0.8),
         ("knee at 50, 1 % a call, log-normal 0.5, 10x", 480.0, 0.8),
@@ -184,6 +186,7 @@ fn throughput_is_back_within_ten_seconds_of_trouble() {
         "a third of the speed for a minute, 0.8x",
         "8 cores, a third of them for a minute, 10x",
         "a stall of a minute, 3x",
+        "three times slower for good, 10x",
     ];
     for name in scenarios {
         let back = damper(name, 300.0).recovered.expect("there was trouble");
@@ -202,6 +205,27 @@ fn about_the_capacity_it_is_nearly_as_good_as_the_best_fixed_limit() {
             assert!(damper >= fixed - 0.03, "{name}, at {load}: {damper}, {fixed} with a fixed limit");
         }
     }
+}
+
+#[test]
+fn bar_is_missed_by_a_figure_beyond_it_and_by_none() {
+    let is_met = |bound, figure| Bar { scenario: String::new(), what: "", figure, bound }.is_met();
+    assert!(is_met(Bound::AtLeast(0.95), 0.95) && is_met(Bound::AtMost(2.0), 2.0));
+    assert!(!is_met(Bound::AtLeast(0.95), 0.949) && !is_met(Bound::AtMost(2.0), 2.001));
+    assert!(!is_met(Bound::AtLeast(0.95), f64::NAN) && !is_met(Bound::AtMost(2.0), f64::NAN));
+}
+
+/// Calls that time out at the client are overloaded to its limit, which falls by them.
+#[test]
+fn timeouts_at_the_client_lower_its_limit() {
+    let service = ServiceTime::new(Shape::Constant, 0.1);
+    let limits = [Side::Server, Side::Client].map(|limit_at| {
+        let patience = Patience { timeout: 0.05, retries: 0, limit_at };
+        let demand = Demand::Impatient(Load::Steady(3.0), patience);
+        let scenario = Scenario::new("too slow", Discipline::Workers, 50.0, service, demand).seconds(120.0);
+        record(Contender::Damper, &scenario, 1).summary().limit[1]
+    });
+    assert!(limits[0] > 40.0 && limits[1] < 5.0, "{limits:?}");
 }
 
 /// What others do in the same simulation, as their users report.

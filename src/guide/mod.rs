@@ -6,6 +6,7 @@
 //! | [`waiting`] | check, wait, lease or stripe; waiting per host, and for a server that asks for a pause |
 //! | [`algorithms`] | which algorithm, what it costs, what its worst moment lets through |
 //! | [`breakers`] | when to trip, what counts as a failure, where retries go |
+//! | [`concurrency`] | bulkhead, adaptive limit or admission; what the adaptive limit does, and what a simulation says of it |
 //! | [`retries`] | how many retries, when, within which budget; in which order with breakers, limits and deadlines |
 //! | [`keys`] | one limit per key: how large, and what a key should be |
 //! | [`full_table`] | what happens when the table of a keyed limiter is full |
@@ -16,6 +17,7 @@
 
 pub mod algorithms;
 pub mod breakers;
+pub mod concurrency;
 pub mod full_table;
 #[cfg(feature = "http")]
 pub mod http;

@@ -21,11 +21,14 @@ impl Rule for NoFloor {
     }
 
     fn ended(&mut self, now: f64, latency: f64, _: u32, end: End) {
-        self.means.drops += u32::from(end == End::Dropped);
+        self.means.overloaded += u32::from(end == End::Overloaded);
         if self.means.of_every(1.0, now, latency).is_some() {
             // Right would be: at least 1.
-            self.limit =
-                if std::mem::take(&mut self.means.drops) > 0 { (self.limit * 0.9).floor() } else { self.limit + 1.0 };
+            self.limit = if std::mem::take(&mut self.means.overloaded) > 0 {
+                (self.limit * 0.9).floor()
+            } else {
+                self.limit + 1.0
+            };
         }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct Means {
     began: f64,
     sum: f64,
     count: f64,
-    pub(crate) drops: u32,
+    pub(crate) overloaded: u32,
 }
 
 impl Means {

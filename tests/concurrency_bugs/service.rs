@@ -18,7 +18,7 @@ pub(crate) trait Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Success,
-    Dropped,
+    Overloaded,
 }
 
 /// How long the work of a call takes, in seconds.
@@ -150,7 +150,7 @@ impl<'a, L: Limit> Service<'a, L> {
         self.busy -= 1;
         let latency = (now - began) as f64 / NANOS;
         if self.is_down {
-            self.limit.ended(permit, latency, End::Dropped);
+            self.limit.ended(permit, latency, End::Overloaded);
         } else {
             report.latencies.push(latency);
             report.per_second[((now - since) / 1_000_000_000) as usize] += 1;

@@ -31,7 +31,7 @@ pub enum Outcome {
     /// It was answered.
     Success,
     /// It failed for overload, or by a timeout.
-    Dropped,
+    Overloaded,
 }
 
 /// A rule that makes a limit of samples: all that the peers' rules know.

@@ -14,9 +14,11 @@
 // histogram.rs     latencies
 // record.rs        what is written down of a run, and what it comes to
 // admission/       classes, tenants and deadlines at one gate
+// bars/            what damper's limits are held to
 // report.rs        the tables and charts
 
 pub mod admission;
+pub mod bars;
 pub mod histogram;
 pub mod limit;
 pub mod random;

@@ -1,4 +1,4 @@
-//! What is written down of a run, and what it comes to.
+//! The record of a run, second by second, and its summary.
 
 use super::histogram::Histogram;
 use super::scenario::Scenario;

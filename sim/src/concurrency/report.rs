@@ -50,6 +50,7 @@ pub fn report(progress: fn(&str)) -> Report {
         ("overload.svg", "50 workers, exponential, 10x", &Contender::ALL[..]),
         ("drop.svg", "a third of the speed for a minute, 10x", &[damper, envoy, gradient2]),
         ("slower.svg", "three times slower for good, 10x", &[damper, failsafe, gradient2]),
+        ("low-load.svg", "50 workers, exponential, 10 calls a second", &[damper, failsafe, gradient2]),
     ] {
         charts.extend(scenarios::named(name).map(|scenario| (file, chart(&scenario, contenders))));
     }
@@ -145,25 +146,33 @@ fn comparison(title: &str, contenders: &[Contender]) -> Table {
     table
 }
 
-/// Loads about the capacity, beside the fixed limit of the highest throughput whose p90 is no higher than damper's.
+/// Servers about their capacity, and the fixed limits that are tried there.
+pub const FIXED: [(&str, &[u32]); 2] = [
+    ("50 workers, exponential, 1x", &[40, 50, 55, 60, 65, 70, 75, 80, 90, 100]),
+    ("8 cores, exponential, 1.05x", &[6, 7, 8, 9, 10, 11, 12, 14, 16, 20]),
+];
+
+/// Returns the fixed limit of the highest throughput whose p90 is no higher than this.
+#[must_use]
+pub fn best_fixed(scenario: &Scenario, fixed: &[u32], p90: f64) -> Option<(u32, Summary)> {
+    fixed
+        .iter()
+        .map(|&limit| (limit, record(Contender::Fixed(limit), scenario, SEEDS[0]).summary()))
+        .filter(|(_, summary)| summary.latency[1] <= p90)
+        .max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput))
+}
+
+/// Loads about the capacity, beside the best fixed limit.
 fn fixed_table() -> Table {
     let title =
         "About the capacity, seed 1: the fixed limit of the highest throughput with a p90 no higher than damper's";
     let mut table = Table::new(title, &["scenario", "load", "damper", "p90", "best fixed", "limit", "p90"]);
-    for (name, fixed) in [
-        ("50 workers, exponential, 1x", [40, 50, 55, 60, 65, 70, 75, 80, 90, 100].as_slice()),
-        ("8 cores, exponential, 1.05x", &[6, 7, 8, 9, 10, 11, 12, 14, 16, 20]),
-    ] {
+    for (name, fixed) in FIXED {
         for load in [0.95, 1.0, 1.05, 1.1] {
             let Some(scenario) = scenarios::named(name) else { continue };
             let scenario = Scenario { demand: Demand::Open(Load::Steady(load)), ..scenario };
             let damper = record(Contender::Damper, &scenario, SEEDS[0]).summary();
-            let best = fixed
-                .iter()
-                .map(|&limit| (limit, record(Contender::Fixed(limit), &scenario, SEEDS[0]).summary()))
-                .filter(|(_, summary)| summary.latency[1] <= damper.latency[1])
-                .max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput));
-            let Some((limit, best)) = best else { continue };
+            let Some((limit, best)) = best_fixed(&scenario, fixed, damper.latency[1]) else { continue };
             table.row(vec![
                 name.split(',').next().unwrap_or(name).into(),
                 format!("{load}x"),
@@ -179,7 +188,7 @@ fn fixed_table() -> Table {
 }
 
 fn four_hours() -> (Table, Chart) {
-    let scenario = scenarios::four_hours();
+    let [scenario, _] = scenarios::four_hours();
     let mut table = Table::new(
         "Ten times the load for four hours, seed 1",
         &["rule", "throughput", "p90", "drift", "highest limit"],

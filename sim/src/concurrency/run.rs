@@ -3,7 +3,7 @@
 use super::limit::{Finished, Limit, Outcome};
 use super::random::Random;
 use super::record::Record;
-use super::scenario::{Change, Demand, Patience, Scenario};
+use super::scenario::{Change, Demand, Patience, Scenario, Side};
 use super::server::Server;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,6 +36,7 @@ struct Call {
     /// Its client still waits.
     awaited: bool,
     running: bool,
+    holds_permit: bool,
 }
 
 struct Run<'a> {
@@ -141,7 +142,14 @@ impl<'a> Run<'a> {
             return false;
         }
         self.in_flight += 1;
-        let started = Call { started: now, in_flight: self.in_flight, attempts, awaited: true, running: true };
+        let started = Call {
+            started: now,
+            in_flight: self.in_flight,
+            attempts,
+            awaited: true,
+            running: true,
+            holds_permit: true,
+        };
         if self.free.pop().is_some() {
             self.calls[call] = started;
         } else {
@@ -181,6 +189,9 @@ impl<'a> Run<'a> {
                 if running && last.to_bits() == started {
                     self.calls[call].awaited = false;
                     if let Demand::Impatient(_, patience) = self.scenario.demand {
+                        if patience.limit_at == Side::Client {
+                            self.over(now, call, Outcome::Overloaded);
+                        }
                         self.try_again(now, attempts, patience);
                     }
                 }
@@ -188,16 +199,24 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The call gives its permit back.
+    fn over(&mut self, now: f64, call: usize, outcome: Outcome) {
+        let Call { started, in_flight, .. } = self.calls[call];
+        self.calls[call].holds_permit = false;
+        self.in_flight -= 1;
+        self.limit.finished(now, Finished { call, latency: now - started, in_flight, outcome });
+    }
+
     fn end(&mut self, now: f64) {
         let Some(call) = self.server.end(now) else { return };
-        let Call { started, in_flight, awaited, .. } = self.calls[call];
+        let Call { started, awaited, holds_permit, .. } = self.calls[call];
         self.calls[call].running = false;
         self.free.push(call);
-        self.in_flight -= 1;
-        let latency = now - started;
-        // The server answers though the client may have gone: it cannot know.
-        self.limit.finished(now, Finished { call, latency, in_flight, outcome: Outcome::Success });
-        self.record.finished(now, latency, awaited);
+        if holds_permit {
+            // A server answers though the client may have gone: it cannot know.
+            self.over(now, call, Outcome::Success);
+        }
+        self.record.finished(now, now - started, awaited);
         if let Demand::Closed { think, .. } = self.scenario.demand {
             self.think(now, think);
         }

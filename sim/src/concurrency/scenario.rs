@@ -1,4 +1,4 @@
-//! What happens to a server: who calls it, and how its power changes.
+//! What happens to a server: its clients, and how its power changes.
 
 use super::server::{Discipline, Power};
 use super::service_time::ServiceTime;
@@ -14,15 +14,15 @@ pub struct Scenario {
     pub size: f64,
     /// Its service times.
     pub service: ServiceTime,
-    /// Who calls.
+    /// Its clients.
     pub demand: Demand,
-    /// What becomes of the server.
+    /// How the server's power changes.
     pub trouble: Trouble,
     /// How long it lasts, in seconds.
     pub length: f64,
 }
 
-/// Who calls the server.
+/// The clients of a server.
 #[derive(Clone, Copy, Debug)]
 pub enum Demand {
     /// Independent calls, by chance, whatever became of the calls before.
@@ -45,6 +45,17 @@ pub struct Patience {
     pub timeout: f64,
     /// How often it tries again after a timeout or a refusal, 0.1 s later.
     pub retries: u8,
+    /// Where the limit is.
+    pub limit_at: Side,
+}
+
+/// On which side of the network a limit is, and so what a timeout is to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Before the server, which does not know that a client went away: the call ends as any other.
+    Server,
+    /// At the clients: the call is over at its timeout, as overloaded, and the server goes on with it all the same.
+    Client,
 }
 
 /// Calls a second as a multiple of the server's capacity at the start.

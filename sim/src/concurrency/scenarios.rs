@@ -1,6 +1,6 @@
 //! The scenarios by which concurrency limits are judged.
 
-use super::scenario::{Demand, Load, Patience, Scenario, Trouble};
+use super::scenario::{Demand, Load, Patience, Scenario, Side, Trouble};
 use super::server::Discipline::{self, Knee, Sharing, Workers};
 use super::service_time::{ServiceTime, Shape};
 
@@ -82,12 +82,22 @@ pub fn all() -> Vec<Scenario> {
         fifty(
             "timeouts of 0.5 s, three retries, 3x",
             EXPONENTIAL,
-            Demand::Impatient(Load::Steady(3.0), Patience { timeout: 0.5, retries: 3 }),
+            Demand::Impatient(Load::Steady(3.0), Patience { timeout: 0.5, retries: 3, limit_at: Side::Server }),
         ),
         cores(
             "8 cores, timeouts of 0.1 s, three retries, 1.2x",
             EXPONENTIAL,
-            Demand::Impatient(Load::Steady(1.2), Patience { timeout: 0.1, retries: 3 }),
+            Demand::Impatient(Load::Steady(1.2), Patience { timeout: 0.1, retries: 3, limit_at: Side::Server }),
+        ),
+        fifty(
+            "limit at the client, timeouts of 0.5 s, three retries, 3x",
+            EXPONENTIAL,
+            Demand::Impatient(Load::Steady(3.0), Patience { timeout: 0.5, retries: 3, limit_at: Side::Client }),
+        ),
+        cores(
+            "limit at the client, 8 cores, timeouts of 0.1 s, three retries, 3x",
+            EXPONENTIAL,
+            Demand::Impatient(Load::Steady(3.0), Patience { timeout: 0.1, retries: 3, limit_at: Side::Client }),
         ),
         fifty("50 workers, a tenth takes 10 times as long, 10x", EDGE, open(10.0)),
         // Five minutes have 600 windows of 5,000 calls.
@@ -104,8 +114,11 @@ pub fn named(name: &str) -> Option<Scenario> {
     all().into_iter().find(|scenario| scenario.name == name)
 }
 
-/// Four hours of ten times the load: what drifts has time to.
+/// Four hours of ten times the load: what drifts has time to. Also where few calls end in a second.
 #[must_use]
-pub fn four_hours() -> Scenario {
-    fifty("50 workers, exponential, 10x, four hours", EXPONENTIAL, open(10.0)).seconds(14_400.0)
+pub const fn four_hours() -> [Scenario; 2] {
+    [
+        fifty("50 workers, exponential, 10x, four hours", EXPONENTIAL, open(10.0)).seconds(14_400.0),
+        workers("20 workers, exponential 2 s, 10x, four hours", 20.0, EXPONENTIAL, 2.0, open(10.0)).seconds(14_400.0),
+    ]
 }

@@ -129,7 +129,7 @@ impl Run<'_> {
         // The number may be another call's by now.
         if started.is_some() && request.deadline.to_bits() == deadline {
             self.server.remove(now, call);
-            self.over(now, call, Outcome::Dropped);
+            self.over(now, call, Outcome::Overloaded);
         }
     }
 
@@ -141,7 +141,7 @@ impl Run<'_> {
         if now >= self.warm_up {
             let counts = self.tally.of(request.tenant);
             match outcome {
-                Outcome::Dropped => counts.ended += 1,
+                Outcome::Overloaded => counts.ended += 1,
                 Outcome::Success if now <= request.deadline => counts.in_time += 1,
                 Outcome::Success => counts.late += 1,
             }

@@ -29,7 +29,7 @@ impl Rule for Aimd {
     }
 
     fn sample(&mut self, _now: f64, call: &Finished, _in_flight: u32) {
-        if call.outcome == Outcome::Dropped || call.latency > 5.0 {
+        if call.outcome == Outcome::Overloaded || call.latency > 5.0 {
             self.limit = (self.limit * 0.9).floor();
         } else if f64::from(call.in_flight) * 2.0 >= self.limit {
             self.limit += 1.0;

@@ -45,7 +45,7 @@ impl<R: LimitRule> Limit for Damper<R> {
         let Some(permit) = self.permits[call.call].take() else { return };
         permit.record(match call.outcome {
             Outcome::Success => concurrency::Outcome::Success,
-            Outcome::Dropped => concurrency::Outcome::Dropped,
+            Outcome::Overloaded => concurrency::Outcome::Overloaded,
         });
     }
 

@@ -61,7 +61,7 @@ impl Rule for Envoy {
     }
 
     fn sample(&mut self, now: f64, call: &Finished, _in_flight: u32) {
-        if call.outcome == Outcome::Dropped {
+        if call.outcome == Outcome::Overloaded {
             return;
         }
         if let Some((before, since)) = self.measuring {

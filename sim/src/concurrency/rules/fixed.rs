@@ -1,4 +1,4 @@
-//! A limit that somebody chose: the best of these is what an adaptive one is compared with.
+//! A fixed limit. An adaptive limit is compared with the best of these.
 
 use crate::concurrency::limit::{Finished, Rule};
 

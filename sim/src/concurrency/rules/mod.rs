@@ -1,7 +1,7 @@
 //! The rules that are compared. Those of others are small copies, written from their documentation and sources: what they
 //! compute, with their defaults, but one maximum for all of them.
 // damper.rs      damper's
-// fixed.rs       a number that somebody chose
+// fixed.rs       a fixed limit
 // aimd.rs        Netflix, AIMD
 // vegas.rs       Netflix, Vegas
 // gradient2.rs   Netflix, Gradient2

@@ -2,7 +2,7 @@
 
 use crate::concurrency::limit::{Finished, Rule};
 
-/// What the memory of a server holds.
+/// As many calls as a server has memory for.
 const MEMORY: f64 = 1_000_000.0;
 
 /// Admits every call that the server has memory for.

@@ -45,7 +45,7 @@ impl Rule for Vegas {
             }
         };
         let step = log10(self.limit);
-        if call.outcome == Outcome::Dropped {
+        if call.outcome == Outcome::Overloaded {
             self.limit -= step;
         } else if f64::from(call.in_flight) * 2.0 >= self.limit {
             let queue = (self.limit * (1.0 - minimum / call.latency)).ceil();

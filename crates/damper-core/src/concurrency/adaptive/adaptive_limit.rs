@@ -30,12 +30,13 @@ use core::time::Duration;
 /// the service does not spend its time on calls that were given up. The rule is [`ProbedGradient`], unless another is
 /// [named](Self::with_rule).
 ///
-/// Otherwise it is a [`Bulkhead`]: a call that finds no slot free is refused, or waits in a [`queue`](Self::queue). Its permit has
-/// to be told how the call ended: [`success`](BulkheadPermit::success), or [`dropped`](BulkheadPermit::dropped) if the service
-/// refused it or it timed out. A permit that is dropped without a word says nothing.
+/// Otherwise it is a [`Bulkhead`]: a call that finds no slot free is refused, or waits in a [`queue`](Self::queue). The caller
+/// records on the permit how the call ended: [`success`](BulkheadPermit::success), or
+/// [`overloaded`](BulkheadPermit::overloaded) if the service refused it or it timed out. A permit that is dropped records
+/// nothing.
 ///
 /// Use one for each thing that can be overloaded: one per host for clients, one per group of similar routes for servers.
-/// It needs some 50 calls in half a second to follow closely; with fewer, a window lasts until there were 50.
+/// It needs some 100 calls in half a second to follow closely; with fewer, a window lasts until there were 100.
 ///
 /// Share it by reference, in a `static` or an `Arc`. A call costs what it costs with a bulkhead, and two atomic accesses and
 /// two readings of the clock. Nothing is allocated after construction. One of the callers evaluates the calls of half a second, and
@@ -63,7 +64,7 @@ use core::time::Duration;
 /// let permit = LIMIT.try_acquire()?; // Err: answer 503
 /// match fetch() {
 ///     Ok(_) => permit.success(),
-///     Err(error) if error.kind() == ErrorKind::TimedOut => permit.dropped(),
+///     Err(error) if error.kind() == ErrorKind::TimedOut => permit.overloaded(),
 ///     Err(_) => permit.ignore(), // a fast error says nothing about the service's load
 /// }
 /// assert_eq!((LIMIT.limit(), LIMIT.in_flight()), (20, 0));
@@ -326,7 +327,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     pub(super) fn record(&self, began: u64, outcome: Outcome) {
         match outcome {
             Outcome::Success => self.sampler.succeeded(began, self.bulkhead.clock(), &self.bulkhead),
-            Outcome::Dropped => self.sampler.dropped(self.bulkhead.clock(), &self.bulkhead),
+            Outcome::Overloaded => self.sampler.overloaded(self.bulkhead.clock(), &self.bulkhead),
             Outcome::Ignored => {}
         }
     }

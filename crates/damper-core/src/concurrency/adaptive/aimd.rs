@@ -2,17 +2,17 @@
 
 use super::{LimitBounds, LimitRule, WindowPlan, WindowSummary};
 
-/// The factor on the limit after a window with drops.
+/// The factor on the limit after a window in which calls were overloaded.
 const DECREASE: f64 = 0.9;
 
 /// Additive increase, multiplicative decrease, as TCP Reno does and `AIMDLimit` of Netflix's concurrency-limits: one more
-/// after a window in which at least half of the limit was in flight, a tenth less after one in which calls were dropped
-/// or timed out.
+/// after a window in which at least half of the limit was in flight, a tenth less after one in which calls
+/// were overloaded or timed out.
 ///
 /// It does not look at the latency: a service that queues instead of refusing gets more and more calls until they
 /// time out. Use it where the other side refuses what is too much.
 ///
-/// Netflix's rule changes the limit with every call, so that ten drops of one moment leave a third of it. This one changes it once
+/// Netflix's rule changes the limit with every call, so that ten overloaded calls of one moment leave a third of it. This one changes it once
 /// a window, which lasts as long as it takes as many calls as the limit to end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aimd {
@@ -40,7 +40,7 @@ impl LimitRule for Aimd {
 
     fn next(&mut self, window: &WindowSummary) -> WindowPlan {
         let old = self.limit;
-        if window.drops > 0 {
+        if window.overloaded > 0 {
             self.limit = self.bounds.hold(old * DECREASE);
         } else if f64::from(window.peak_in_flight) * 2.0 >= old {
             self.limit = self.bounds.hold(old + 1.0);

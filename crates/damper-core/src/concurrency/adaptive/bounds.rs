@@ -4,6 +4,8 @@ use core::fmt;
 
 /// The bounds of an adaptive limit, and where it starts.
 ///
+/// Rules measure the unloaded service below the lowest limit if they have to, for some hundred calls.
+///
 /// # Examples
 ///
 /// ```

@@ -15,15 +15,15 @@ const QUEUE: f64 = 4.0;
 /// How much of a window's result enters the limit.
 const SMOOTHING: f64 = 0.2;
 
-/// The factor on the limit after a window in which more than a tenth of the calls were dropped or timed out.
-const AFTER_DROPS: f64 = 0.9;
+/// The factor on the limit after a window in which more than a tenth of the calls were overloaded or timed out.
+const AFTER_OVERLOAD: f64 = 0.9;
 
 /// Multiplies the limit by the ratio of the unloaded latency and the present one (0.5 to 1, after a tolerance of 1.5) and
 /// adds room for a queue of 4, as `Gradient2Limit` of Netflix's concurrency-limits does.
 ///
 /// Netflix's rule compares with a long average of the same latencies. Under a lasting overload that average becomes the
-/// queue, and the limit grows to its maximum (issue 134): latencies of 18 times the unloaded one in simulations. It ignores drops,
-/// too. This one compares with the service at a third of the limit, and gives way to drops.
+/// queue, and the limit grows to its maximum (issue 134): latencies of 18 times the unloaded one in simulations. It ignores overloaded calls,
+/// too. This one compares with the service at a third of the limit, and gives way to them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gradient2 {
     bounds: LimitBounds,
@@ -48,14 +48,14 @@ impl LimitRule for Gradient2 {
         let old = self.limit;
         let unloaded = self.unloaded.learn(window, old);
         if window.is_failing() {
-            self.limit = self.bounds.hold(old * AFTER_DROPS);
+            self.limit = self.bounds.hold(old * AFTER_OVERLOAD);
         } else if let (Some(unloaded), Some(reading)) = (unloaded, window.log2_latency)
             && f64::from(window.peak_in_flight) * 2.0 >= old
         {
             let gradient = exp2((TOLERANCE + unloaded - reading).clamp(-1.0, 0.0));
             self.limit = self.bounds.hold(old * (1.0 - SMOOTHING) + (old * gradient + QUEUE) * SMOOTHING);
         }
-        self.unloaded.plan(window, old, self.limit, &self.bounds)
+        self.unloaded.plan(window, old, self.limit)
     }
 
     fn baseline(&self) -> Option<Duration> {

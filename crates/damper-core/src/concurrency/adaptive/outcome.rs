@@ -13,7 +13,7 @@ pub enum Outcome {
     /// The service did its work: how long that took counts.
     Success,
     /// The service refused the call because it is overloaded (503, 429), or the call timed out.
-    Dropped,
+    Overloaded,
     /// Nothing: the caller gave up, the request was invalid, or an error came faster than an answer would have.
     Ignored,
 }
@@ -46,8 +46,8 @@ where
     ///
     /// If that happens to more than a tenth of the calls, and the limit is reached, it shrinks.
     #[inline]
-    pub fn dropped(self) {
-        self.record(Outcome::Dropped);
+    pub fn overloaded(self) {
+        self.record(Outcome::Overloaded);
     }
 
     /// Records nothing, as if the permit was dropped.

@@ -10,41 +10,62 @@ use core::time::Duration;
 /// otherwise a probe under a polluted baseline would confirm it: 0.5 · 1.4 < 1.
 const TARGET: f64 = 0.485_426_827_170_242;
 
-/// By what factor the first reading of a probe may be below the baseline and confirm it, as a logarithm: 1.2.
+/// By what factor the first reading of a probe may be below the baseline for the next probe to come later, as a logarithm:
+/// 1.2. A lower one may be chance, or the baseline may hold a part of a queue still.
 const CONFIRMED_BELOW: f64 = 0.263_034_405_833_794;
 
-/// The least and the greatest factor of one window, as logarithms: 0.5 and 1.5. Less, because one reading is a guess.
-const MOST_DOWN: f64 = -1.0;
-const MOST_UP: f64 = 0.584_962_500_721_156;
+/// The factors from a reading to the target between which the reading does not put the baseline in doubt, as logarithms:
+/// 1.4 / 2.3, for calls of 2.3 times the baseline, and 1.96, for calls of the baseline by 1.4.
+const MOST_DOWN: f64 = -0.716_207_033_999_408;
+const MOST_UP: f64 = 2.0 * TARGET;
 
-/// The factor on the limit after a window in which more than a tenth of the calls were dropped or timed out.
-const AFTER_DROPS: f64 = 0.9;
+/// The factor on the limit after a window in which more than a tenth of the calls were overloaded or timed out.
+const AFTER_OVERLOAD: f64 = 0.9;
 
 /// How much of a baseline is kept when a reading of few calls in flight is learnt.
 const KEPT: f64 = 0.8;
-
-/// How many calls a probe measures: twice as many as an ordinary window, because what follows holds for longer.
-const PROBE_SAMPLES: u32 = 100;
 
 /// How long nothing may be learnt under a full limit before a probe: at first, and the longest.
 const FIRST_INTERVAL: Duration = Duration::from_secs(2);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A probe may take this share of the time, where that makes the interval longer than the longest: one in so many.
-const PROBE_SHARE: u32 = 30;
+/// The interval is at least, and may be, so many times the length of the last probe: where few calls end in a second a probe
+/// is long, and would take too large a share of the time.
+const SHORTEST_PAUSE: u32 = 4;
+const LONGEST_PAUSE: u32 = 30;
 
 /// After this time without a refusal a probe says nothing, because the callers are the limit.
 const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Aims at a latency of 1.4 times that of the unloaded service, and measures the latter at half of the limit.
 ///
+/// - A reading is the geometric mean of the latencies of at least 100 calls in at least half a second.
 /// - Only a window that was full (a call was refused or had to wait, or as many were in flight as allowed) changes the
-///   limit: by 1.4 times the baseline by the window's latency, at least 0.5 and at most 1.5. So a limit does not grow
-///   while the callers are what limits the calls.
-/// - The baseline is learnt where at most half of the limit was in flight. In other windows it never rises.
-/// - Under a limit that stays full nothing is learnt, so now and then a probe halves the limit for some hundred calls. If the
-///   latency falls as the limit does, there was a queue, and the limit is halved again. If it does not, the service has
-///   become slower.
+///   limit: by the square root of 1.4 times the baseline by the reading. So a limit does not grow while the callers are
+///   what limits the calls.
+/// - A reading below the baseline by 1.4, or above 2.3 times the baseline, changes nothing. A second one in succession begins
+///   a probe.
+/// - The baseline is learnt where at most half of the limit was in flight, and in probes.
+/// - Under a limit that stays full nothing is learnt, so a probe begins after 2 s. It begins also when the limit would fall
+///   below half of its highest value since the baseline was learnt.
+/// - A probe halves the limit for 100 calls. A reading within 1.4 times the baseline, up or down, moves the baseline by half
+///   of the way, and the time to the next probe doubles, up to 30 s.
+/// - Otherwise the reading is compared with the one before the cut. If the latency fell by more than 1.4 as the limit did,
+///   there was a queue, and the limit is halved again. If it did not, the service itself has another latency than before,
+///   and the reading is the baseline.
+/// - After a probe the limit is what it was before, or less by as much as the calls were too slow then.
+/// - A window in which more than a tenth of the calls were overloaded or timed out takes a tenth off a full limit.
+///
+/// A probe may take the limit below the lowest [bound](LimitBounds), because a baseline that was measured there would be that
+/// of a queue.
+///
+/// # What it gives
+///
+/// In simulations of 44 services (`cargo run --release -p damper-sim -- concurrency --bars`) the service does at least 0.95 of
+/// what it can at three times its load and more, with a p90 of at most twice the unloaded one, and is back within 10 s of
+/// trouble. Where fewer than 50 calls end in a second, that is 0.92: a reading takes seconds, its chance error of some
+/// 13 % moves the limit, and probes take up to a thirtieth of the time at half of the throughput. A service of
+/// one worker does 0.91 at a limit of 1, because it waits for each next call.
 ///
 /// Latencies are geometric means, because a mean of slow and fast calls must not depend on the few slowest, and a quantile
 /// of a mix of two kinds of calls says nothing about one of them. Rules by the lowest latency, by quantiles or by
@@ -59,8 +80,8 @@ pub struct ProbedGradient {
     has_started: bool,
     /// The highest limit since the baseline was learnt.
     highest: f64,
-    /// The reading before, if it was below the range of the baseline.
-    below: Option<f64>,
+    /// Whether the last full window's reading was too far from the baseline to be believed at once.
+    is_in_doubt: bool,
     since_learnt: Duration,
     interval: Duration,
     probe: Option<Probe>,
@@ -71,8 +92,9 @@ pub struct ProbedGradient {
 struct Probe {
     limit_before: f64,
     reading_before: f64,
-    /// The reading at the limit before this one; `None` while the first is measured.
-    last: Option<f64>,
+    /// The reading at the limit before this one.
+    last: f64,
+    is_first: bool,
     limit: u32,
     length: Duration,
 }
@@ -87,7 +109,7 @@ impl ProbedGradient {
             baseline: None,
             has_started: false,
             highest: bounds.start() as f64,
-            below: None,
+            is_in_doubt: false,
             since_learnt: Duration::ZERO,
             interval: FIRST_INTERVAL,
             probe: None,
@@ -104,19 +126,17 @@ impl ProbedGradient {
         self.baseline = Some(baseline);
         self.since_learnt = Duration::ZERO;
         self.highest = self.limit;
-        self.below = None;
+        self.is_in_doubt = false;
     }
 
     /// Takes in an ordinary window.
     fn follow(&mut self, window: &WindowSummary) -> WindowPlan {
         self.since_learnt = self.since_learnt.saturating_add(window.since_plan);
         let old = self.limit;
-        if let Some(reading) = window.log2_latency {
-            if f64::from(window.peak_in_flight) <= old / 2.0 {
-                self.learn(self.baseline.map_or(reading, |baseline| baseline * KEPT + reading * (1.0 - KEPT)));
-            } else {
-                self.lower(reading);
-            }
+        if let Some(reading) = window.log2_latency
+            && f64::from(window.peak_in_flight) <= old / 2.0
+        {
+            self.learn(self.baseline.map_or(reading, |baseline| baseline * KEPT + reading * (1.0 - KEPT)));
         }
         if !window.is_full(old as u32) {
             return WindowPlan::new(old as u32);
@@ -126,75 +146,76 @@ impl ProbedGradient {
                 self.has_started = true;
                 return WindowPlan::new(old as u32);
             }
-            if self.since_learnt >= self.interval {
+            let was_in_doubt = self.is_in_doubt;
+            self.approach_target(reading);
+            if self.since_learnt >= self.interval || was_in_doubt && self.is_in_doubt {
                 return self.begin_probe(old, reading, window.in_flight);
-            }
-            if let Some(baseline) = self.baseline {
-                self.limit *= exp2(change(baseline, reading));
             }
         }
         if window.is_failing() {
-            self.limit = self.limit.min(old * AFTER_DROPS);
+            self.limit = self.limit.min(old * AFTER_OVERLOAD);
         }
         self.limit = self.bounds.hold(self.limit);
         if let Some(reading) = window.log2_latency
             && self.limit < self.highest / 2.0
         {
-            self.limit = self.bounds.hold(self.highest / 2.0);
             return self.begin_probe(old, reading, window.in_flight);
         }
         self.highest = self.highest.max(self.limit);
         WindowPlan::new(self.limit as u32).after(old, self.limit, window.in_flight)
     }
 
-    /// Two successive readings below its range lower the baseline to the higher of them: one may be chance.
-    fn lower(&mut self, reading: f64) {
+    /// Changes the limit by the reading of a full window, unless that puts the baseline in doubt.
+    fn approach_target(&mut self, reading: f64) {
         let Some(baseline) = self.baseline else { return };
-        if reading >= baseline - TARGET {
-            self.below = None;
-            return;
+        let change = TARGET + baseline - reading;
+        self.is_in_doubt = !(MOST_DOWN..=MOST_UP).contains(&change);
+        if !self.is_in_doubt {
+            // The root, because a reading is a guess, and latency rises faster than the limit where there is a queue.
+            self.limit *= exp2(change / 2.0);
         }
-        match self.below {
-            Some(before) => self.learn(before.max(reading)),
-            None => self.below = Some(reading),
-        }
-    }
-    /// Begins a probe, below the present limit. `reading` was measured under `limit_before`.
-    fn begin_probe(&mut self, limit_before: f64, reading: f64, in_flight: u32) -> WindowPlan {
-        let limit = self.half_of(self.limit as u32);
-        self.probe = Some(Probe { limit_before, reading_before: reading, last: None, limit, length: Duration::ZERO });
-        probe_plan(limit, in_flight)
     }
 
-    fn half_of(&self, limit: u32) -> u32 {
-        (limit / 2).max(self.bounds.min())
+    /// Begins a probe at half of the limit that `reading` was measured under.
+    fn begin_probe(&mut self, limit_before: f64, reading: f64, in_flight: u32) -> WindowPlan {
+        self.limit = limit_before;
+        let limit = half_of(limit_before as u32);
+        self.probe = Some(Probe {
+            limit_before,
+            reading_before: reading,
+            last: reading,
+            is_first: true,
+            limit,
+            length: Duration::ZERO,
+        });
+        probe_plan(limit, in_flight)
     }
 
     /// Takes in a window of a probe: ends the probe, or halves the limit again.
     fn probe(&mut self, mut probe: Probe, window: &WindowSummary) -> WindowPlan {
         probe.length = probe.length.saturating_add(window.since_plan);
-        let Some(reading) = window.log2_latency.filter(|_| window.successes + window.drops >= PROBE_SAMPLES) else {
+        let samples = WindowPlan::new(probe.limit).samples;
+        let Some(reading) = window.log2_latency.filter(|_| window.successes + window.overloaded >= samples) else {
             return self.drop_probe(probe, window);
         };
-        let fell = match (probe.last, self.baseline) {
-            (None, Some(baseline)) => {
-                if (baseline - CONFIRMED_BELOW..=baseline + TARGET).contains(&reading) {
-                    let longest = LONGEST_INTERVAL.max(probe.length.saturating_mul(PROBE_SHARE));
-                    self.interval = self.interval.saturating_mul(2).min(longest);
-                    return self.end_probe(probe, f64::midpoint(baseline, reading), window);
-                }
-                // A queue falls with the limit, a slower release does not: one more halving tells.
-                true
-            }
-            (None, None) => probe.reading_before - reading > TARGET,
-            (Some(last), _) => last - reading > TARGET,
-        };
-        let lower = self.half_of(probe.limit);
-        if fell && lower < probe.limit {
-            self.probe = Some(Probe { last: Some(reading), limit: lower, ..probe });
+        let shortest = FIRST_INTERVAL.max(probe.length.saturating_mul(SHORTEST_PAUSE));
+        if let Some(baseline) = self.baseline
+            && probe.is_first
+            && (baseline - TARGET..=baseline + TARGET).contains(&reading)
+        {
+            let longest = LONGEST_INTERVAL.max(probe.length.saturating_mul(LONGEST_PAUSE));
+            let is_confirmed = reading >= baseline - CONFIRMED_BELOW;
+            let interval = if is_confirmed { self.interval.saturating_mul(2) } else { FIRST_INTERVAL };
+            self.interval = interval.clamp(shortest, longest);
+            return self.end_probe(probe, f64::midpoint(baseline, reading), window);
+        }
+        // A queue falls with the limit, a slower release does not.
+        let lower = half_of(probe.limit);
+        if probe.last - reading > TARGET && lower < probe.limit {
+            self.probe = Some(Probe { last: reading, is_first: false, limit: lower, ..probe });
             return probe_plan(lower, window.in_flight);
         }
-        self.interval = FIRST_INTERVAL;
+        self.interval = shortest;
         self.end_probe(probe, reading, window)
     }
 
@@ -210,25 +231,24 @@ impl ProbedGradient {
 
     /// Ends a probe without a result: no call was refused, or none succeeded.
     fn drop_probe(&mut self, probe: Probe, window: &WindowSummary) -> WindowPlan {
-        let share = if window.is_failing() { AFTER_DROPS } else { 1.0 };
+        let share = if window.is_failing() { AFTER_OVERLOAD } else { 1.0 };
         self.limit = self.bounds.hold(probe.limit_before * share);
         // The next one comes after another interval.
         self.since_learnt = Duration::ZERO;
         self.highest = self.limit;
+        self.is_in_doubt = false;
         self.probe = None;
         WindowPlan::new(self.limit as u32).after(f64::from(probe.limit), self.limit, window.in_flight)
     }
 }
 
-/// By what factor a full window changes the limit, as a logarithm.
-fn change(baseline: f64, reading: f64) -> f64 {
-    let change = (TARGET + baseline - reading).clamp(MOST_DOWN, MOST_UP);
-    // A little above the target: the root, so that a limit near its place is steady.
-    if -TARGET < change && change < 0.0 { change / 2.0 } else { change }
+/// Half of a limit, also below the lowest bound: with a cut of less a probe would measure a queue.
+fn half_of(limit: u32) -> u32 {
+    (limit / 2).max(1)
 }
 
 fn probe_plan(limit: u32, in_flight: u32) -> WindowPlan {
-    WindowPlan { skip: in_flight, samples: PROBE_SAMPLES, unless_full: Some(PROBE_PATIENCE), ..WindowPlan::new(limit) }
+    WindowPlan { skip: in_flight, unless_full: Some(PROBE_PATIENCE), ..WindowPlan::new(limit) }
 }
 
 impl LimitRule for ProbedGradient {

@@ -48,8 +48,8 @@ pub trait LimitRule: Copy {
 pub struct WindowSummary {
     /// The calls that succeeded.
     pub successes: u32,
-    /// The calls that were dropped or timed out.
-    pub drops: u32,
+    /// The calls that the service refused because it was overloaded, and those that timed out.
+    pub overloaded: u32,
     /// The mean of the binary logarithms of the successful calls' latencies in microseconds, which is the logarithm of
     /// their geometric mean; `None` without a success. To be multiplied with, it is added to.
     pub log2_latency: Option<f64>,
@@ -77,11 +77,11 @@ impl WindowSummary {
         self.peak_in_flight >= limit
     }
 
-    /// Returns whether more than a tenth of the calls were dropped or timed out.
+    /// Returns whether more than a tenth of the calls were overloaded or timed out.
     #[must_use]
     pub const fn is_failing(&self) -> bool {
         // A tenth of both together is a ninth of the successes.
-        self.drops as u64 * 9 > self.successes as u64
+        self.overloaded as u64 * 9 > self.successes as u64
     }
 }
 
@@ -101,10 +101,10 @@ pub struct WindowPlan {
 }
 
 impl WindowPlan {
-    /// Returns the plan of an ordinary window: 50 calls and 500 ms, without skipping any.
+    /// Returns the plan of an ordinary window: 100 calls and 500 ms, without skipping any.
     #[must_use]
     pub const fn new(limit: u32) -> Self {
-        Self { limit, skip: 0, samples: 50, length: Duration::from_millis(500), unless_full: None }
+        Self { limit, skip: 0, samples: 100, length: Duration::from_millis(500), unless_full: None }
     }
 
     /// The plan with a limit that an [`AdaptiveLimit`](super::AdaptiveLimit) can have: at 0 no call would ever end again.

@@ -56,13 +56,13 @@ const LONGEST: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 struct Bank {
     successes: AtomicU64,
-    drops: AtomicU32,
+    overloaded: AtomicU32,
 }
 
 impl Bank {
     const_unless_loom! {
         const fn new() -> Self {
-            Self { successes: AtomicU64::new(0), drops: AtomicU32::new(0) }
+            Self { successes: AtomicU64::new(0), overloaded: AtomicU32::new(0) }
         }
     }
 }
@@ -84,14 +84,19 @@ struct State<R> {
     planned_at: Option<u64>,
     /// When the window began, in ticks.
     began_at: u64,
+    /// Since when no call was refused as far as is known: the plan's beginning, or a later look at the peak.
+    quiet_since: u64,
+    /// The window's peak before that.
+    peak: u32,
 }
 
 /// What the threads share of the measurement.
 #[derive(Debug)]
 pub(super) struct Sampler<R> {
     header: AtomicU64,
-    /// How many ticks END was ahead when the window began, and one more, in END's place. If it is not that many now, the time is
-    /// over, or the clock has stepped back, or has gone full circle. 0 while calls are skipped, and before the first.
+    /// The window's ticks, and those that the clock may step back, in END's place. If END is not ahead by fewer than that, the
+    /// time is over, or the clock has stepped back too far, or has gone full circle. 0 while calls are skipped, and before the
+    /// first.
     span: AtomicU64,
     banks: [Bank; 2],
     /// How many calls the window takes at least; 0 if it may end without.
@@ -112,7 +117,7 @@ impl<R> Sampler<R> {
                 // The first sample begins the window.
                 fewest: AtomicU32::new(1),
                 is_claimed: AtomicBool::new(false),
-                state: Guarded::new(State { rule, plan, is_skipping: true, planned_at: None, began_at: 0 }),
+                state: Guarded::new(State { rule, plan, is_skipping: true, planned_at: None, began_at: 0, quiet_since: 0, peak: 0 }),
             }
         }
     }
@@ -158,19 +163,19 @@ impl<R: LimitRule> Sampler<R> {
         let sample = CALLS.put(1) | LOG2_SUM.put(log2_fixed(ticks));
         let before = self.bank(header).successes.fetch_add(sample, Ordering::Relaxed);
         if self.may_end(header, now) || before & HALF_FULL != 0 {
-            self.end_if_due(now, clock, gate);
+            self.end_if_due(clock, gate);
         }
     }
 
-    /// Records a call that was dropped or timed out.
+    /// Records a call that the service refused as overloaded, or that timed out.
     #[cold]
-    pub(super) fn dropped(&self, clock: &impl Clock, gate: &impl Gate) {
+    pub(super) fn overloaded(&self, clock: &impl Clock, gate: &impl Gate) {
         let now = clock.now();
         // ORDERING: Relaxed, as in `succeeded`.
         let header = self.header.load(Ordering::Relaxed);
-        self.bank(header).drops.fetch_add(1, Ordering::Relaxed);
+        self.bank(header).overloaded.fetch_add(1, Ordering::Relaxed);
         if self.may_end(header, now) {
-            self.end_if_due(now, clock, gate);
+            self.end_if_due(clock, gate);
         }
     }
 
@@ -193,20 +198,23 @@ impl<R: LimitRule> Sampler<R> {
 
     /// Ends the window if it has enough calls, unless another thread does.
     #[cold]
-    fn end_if_due(&self, now: u64, clock: &impl Clock, gate: &impl Gate) {
+    fn end_if_due(&self, clock: &impl Clock, gate: &impl Gate) {
         // ORDERING: Relaxed, here and in `calls`: a first look, which is repeated with the claim.
-        if self.calls(self.header.load(Ordering::Relaxed)) < self.fewest.load(Ordering::Relaxed) {
+        let header = self.header.load(Ordering::Relaxed);
+        if self.calls(header) < self.fewest.load(Ordering::Relaxed) && !self.is_half_full(header) {
             return;
         }
         let Some(_claim) = Claim::of(&self.is_claimed) else { return };
-        // What the last holder of the claim has written is seen: see `Claim::of`.
+        // What the last holder of the claim has written is seen: see `Claim::of`. It may have begun a window after this thread
+        // last read the clock.
+        let now = clock.now();
         let header = self.header.load(Ordering::Relaxed);
-        let is_half_full = self.bank(header).successes.load(Ordering::Relaxed) & HALF_FULL != 0;
+        let is_half_full = self.is_half_full(header);
         if !self.may_end(header, now) && !is_half_full {
             return;
         }
         let state = self.state.read(|state| *state);
-        let ticks = Ticks(clock.frequency());
+        let ticks = Ticks::of(clock);
         let fewest = if state.is_skipping { state.plan.skip.max(1) } else { state.plan.samples };
         if self.calls(header) >= fewest || is_half_full {
             if state.is_skipping {
@@ -215,35 +223,64 @@ impl<R: LimitRule> Sampler<R> {
                 self.end(state, now, ticks, gate);
             }
         } else if let Some(patience) = state.plan.unless_full
-            && state.planned_at.is_some_and(|planned_at| ticks.elapsed(planned_at, now) >= patience)
-            && PEAK.get(header) < u64::from(state.plan.limit)
+            && state.planned_at.is_some()
+            && ticks.elapsed(state.quiet_since, now) >= patience
         {
-            self.end(state, now, ticks, gate);
+            if PEAK.get(header) < u64::from(state.plan.limit) {
+                self.end(state, now, ticks, gate);
+            } else {
+                self.be_patient(state, now, gate);
+            }
         }
+    }
+
+    /// Forgets the peak, which was full, so that the next look finds out whether calls are still refused.
+    fn be_patient(&self, mut state: State<R>, now: u64, gate: &impl Gate) {
+        // ORDERING: Relaxed, as in `raise`.
+        let mut header = self.header.load(Ordering::Relaxed);
+        while let Err(newer) = self.header.compare_exchange_weak(
+            header,
+            with_peak(header, gate.in_flight()),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            header = newer;
+        }
+        state.peak = state.peak.max(PEAK.get(header) as u32);
+        state.quiet_since = now;
+        self.prepare(state);
     }
 
     /// Begins to measure, after as many calls were skipped as were to be.
     fn begin(&self, mut state: State<R>, now: u64, ticks: Ticks, gate: &impl Gate) {
         state.is_skipping = false;
         state.began_at = now;
-        state.planned_at = state.planned_at.or(Some(now));
+        if state.planned_at.is_none() {
+            state.planned_at = Some(now);
+            state.quiet_since = now;
+        }
+        state.peak = 0;
         self.prepare(state);
         let length = ticks.in_window(state.plan.length);
         let header = self.advance(now, length, gate);
         self.bank(header).take();
-        self.set_span(length);
+        self.set_span(length, ticks);
     }
 
     /// Ends the window, and does what the rule plans.
     fn end(&self, mut state: State<R>, now: u64, ticks: Ticks, gate: &impl Gate) {
         // The other threads go on in the next window meanwhile, of the old plan. That it is if the rule panics.
         let header = self.advance(now, ticks.in_window(state.plan.length), gate);
-        let (successes, log2_sum, drops) = self.bank(header).take();
+        let (mut successes, log2_sum, mut overloaded) = self.bank(header).take();
+        if state.is_skipping {
+            // Its patience ended first. The calls began under another limit.
+            (successes, overloaded) = (0, 0);
+        }
         let window = WindowSummary {
             successes,
-            drops,
+            overloaded,
             log2_latency: (successes > 0).then(|| mean(log2_sum, successes) - ticks.log2_per_micro()),
-            peak_in_flight: PEAK.get(header) as u32,
+            peak_in_flight: state.peak.max(PEAK.get(header) as u32),
             in_flight: gate.in_flight(),
             length: if state.is_skipping { Duration::ZERO } else { ticks.elapsed(state.began_at, now) },
             since_plan: state.planned_at.map_or(Duration::ZERO, |planned_at| ticks.elapsed(planned_at, now)),
@@ -251,12 +288,14 @@ impl<R: LimitRule> Sampler<R> {
         state.plan = state.rule.next(&window).held();
         state.planned_at = Some(now);
         state.began_at = now;
+        state.quiet_since = now;
+        state.peak = 0;
         state.is_skipping = state.plan.skip > 0;
         gate.set_limit(state.plan.limit);
         self.prepare(state);
         let length = if state.is_skipping { 0 } else { ticks.in_window(state.plan.length) };
         self.end_after(now, length);
-        self.set_span(length);
+        self.set_span(length, ticks);
     }
 
     /// Replaces the state, before the header says that it holds.
@@ -271,9 +310,10 @@ impl<R: LimitRule> Sampler<R> {
         self.state.write(|current| *current = state);
     }
 
-    fn set_span(&self, ticks: u64) {
+    fn set_span(&self, length: u64, ticks: Ticks) {
+        let span = if length == 0 { 0 } else { length + ticks.step_back };
         // ORDERING: Relaxed, as in `may_end`; with the claim, which orders it.
-        self.span.store(END.put(ticks), Ordering::Relaxed);
+        self.span.store(END.put(span), Ordering::Relaxed);
     }
 
     /// Moves on to the other bank, for so many ticks, and returns the header of the window that is over.
@@ -303,11 +343,16 @@ impl<R: LimitRule> Sampler<R> {
         }
     }
 
+    /// Whether the window of this header has as many calls as end it early.
+    fn is_half_full(&self, header: u64) -> bool {
+        self.bank(header).successes.load(Ordering::Relaxed) & HALF_FULL != 0
+    }
+
     /// The calls that have ended in the window of this header.
     fn calls(&self, header: u64) -> u32 {
         let bank = self.bank(header);
         let successes = CALLS.get(bank.successes.load(Ordering::Relaxed)) as u32;
-        successes.saturating_add(bank.drops.load(Ordering::Relaxed))
+        successes.saturating_add(bank.overloaded.load(Ordering::Relaxed))
     }
 }
 
@@ -323,12 +368,12 @@ const fn ending(now: u64, ticks: u64) -> u64 {
 }
 
 impl Bank {
-    /// Empties the bank, and returns its successes, the sum of their logarithms, and its drops.
+    /// Empties the bank, and returns its successes, the sum of their logarithms, and its overloaded calls.
     fn take(&self) -> (u32, u64, u32) {
         // ORDERING: Relaxed: the swap takes what is there, once. A load and a store would lose what comes in between. loom-tests:
         // adaptive::every_sample_is_counted_once.
         let successes = self.successes.swap(0, Ordering::Relaxed);
-        (CALLS.get(successes) as u32, LOG2_SUM.get(successes), self.drops.swap(0, Ordering::Relaxed))
+        (CALLS.get(successes) as u32, LOG2_SUM.get(successes), self.overloaded.swap(0, Ordering::Relaxed))
     }
 }
 
@@ -350,30 +395,38 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// The frequency of a clock, to convert its ticks where a window ends.
+/// The ticks of a clock, to convert them where a window ends.
 #[derive(Clone, Copy, Debug)]
-struct Ticks(u64);
+struct Ticks {
+    frequency: u64,
+    /// How many the clock may step back; no more than leave room for END to be behind.
+    step_back: u64,
+}
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 impl Ticks {
+    fn of(clock: &impl Clock) -> Self {
+        Self { frequency: clock.frequency(), step_back: clock.max_step_back().min(MOST_TICKS / 2) }
+    }
+
     /// The ticks of a window of this length, rounded up.
     fn in_window(self, length: Duration) -> u64 {
-        let ticks = (length.min(LONGEST).as_nanos() * u128::from(self.0)).div_ceil(NANOS_PER_SECOND);
+        let ticks = (length.min(LONGEST).as_nanos() * u128::from(self.frequency)).div_ceil(NANOS_PER_SECOND);
         u64::try_from(ticks).unwrap_or(MOST_TICKS).min(MOST_TICKS)
     }
 
     /// The time between two readings, rounded down; none if the clock stepped back or stands still.
     fn elapsed(self, from: u64, to: u64) -> Duration {
         let ticks = (to.wrapping_sub(from) as i64).max(0) as u128;
-        let nanos = (ticks * NANOS_PER_SECOND).checked_div(self.0.into()).unwrap_or(0);
+        let nanos = (ticks * NANOS_PER_SECOND).checked_div(self.frequency.into()).unwrap_or(0);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     /// The binary logarithm of the ticks in a microsecond.
     fn log2_per_micro(self) -> f64 {
         const LOG2_OF_A_MILLION: f64 = 19.931_568_569_324_174;
-        mean(log2_fixed(self.0), 1) - LOG2_OF_A_MILLION
+        mean(log2_fixed(self.frequency), 1) - LOG2_OF_A_MILLION
     }
 }
 

@@ -6,22 +6,17 @@ use std::vec::Vec;
 
 const MS: f64 = 1_000.0;
 
-/// A window of 50 calls of so many microseconds each, and half a second.
+/// A window of 100 calls of so many microseconds each, and half a second.
 fn window(peak: u32, micros: f64) -> WindowSummary {
     WindowSummary {
-        successes: 50,
-        drops: 0,
+        successes: 100,
+        overloaded: 0,
         log2_latency: Some(micros.log2()),
         peak_in_flight: peak,
         in_flight: peak,
         length: Duration::from_millis(500),
         since_plan: Duration::from_millis(500),
     }
-}
-
-/// As [`window`], of as many calls as a probe wants.
-fn probe_window(peak: u32, micros: f64) -> WindowSummary {
-    WindowSummary { successes: 100, ..window(peak, micros) }
 }
 
 /// A rule that has learnt a latency of 10 ms at a few calls in flight.
@@ -39,12 +34,16 @@ fn assert_close(one: f64, other: f64) {
     assert!((one / other - 1.0).abs() < 1e-6, "{one} is not {other}");
 }
 
+fn is_probe(plan: WindowPlan) -> bool {
+    plan.unless_full.is_some()
+}
+
 /// Full windows of this latency until the rule begins a probe; the probe's plan.
 fn until_probe(rule: &mut ProbedGradient, micros: f64) -> WindowPlan {
     let mut limit = rule.first().limit;
     for _ in 0..1_000 {
         let plan = rule.next(&window(limit, micros));
-        if plan.samples == 100 {
+        if is_probe(plan) {
             return plan;
         }
         limit = plan.limit;
@@ -57,38 +56,53 @@ fn only_a_full_window_changes_the_limit() {
     let limit_after = |summary| taught().next(&summary).limit;
     assert_eq!(limit_after(window(19, 1.0 * MS)), 20, "fast, but one below the limit");
     assert_eq!(limit_after(window(19, 90.0 * MS)), 20, "slow, but one below the limit");
-    let failing = WindowSummary { drops: 50, ..window(19, 10.0 * MS) };
+    let failing = WindowSummary { overloaded: 50, ..window(19, 10.0 * MS) };
     assert_eq!(limit_after(failing), 20, "failing, but one below the limit");
-    assert_eq!(limit_after(window(20, 9.9 * MS)), 28, "full: 1.4 times");
+    assert_eq!(limit_after(window(20, 10.0 * MS)), 23, "full: the root of 1.4");
 }
 
 #[test]
-fn steps_are_bounded_and_gentle_near_the_target() {
+fn limit_follows_the_root_of_the_latency() {
     let step = |latency: f64| taught().next(&window(20, latency * MS)).limit;
-    assert_eq!(step(1.0), 30, "at most 1.5 times");
+    assert_eq!(step(7.2), 27, "the root of 1.96, nearly");
     assert_eq!(step(13.9), 20, "at the target");
-    assert_eq!(step(16.8), 18, "1 / 1.2, of which the root");
-    assert_eq!(step(25.0), 11, "14 / 25, without the root");
+    assert_eq!(step(16.8), 18, "the root of 1 / 1.2");
+    assert_eq!(step(22.9), 15, "the root of 14 / 23, nearly");
+}
+
+#[test]
+fn reading_that_contradicts_the_baseline_is_checked_by_another_before_a_probe() {
+    for latency in [7.1, 1.0, 23.1, 90.0] {
+        let mut rule = taught();
+        let plan = rule.next(&window(20, latency * MS));
+        assert_eq!((plan.limit, is_probe(plan)), (20, false), "{latency} ms: wait for the next reading");
+        let mut other = rule;
+        let plan = rule.next(&window(20, latency * MS));
+        assert_eq!((plan.limit, is_probe(plan)), (10, true), "{latency} ms again");
+        let plan = other.next(&window(20, 14.0 * MS));
+        assert_eq!((plan.limit, is_probe(plan)), (20, false), "it was chance");
+        assert!(!is_probe(other.next(&window(20, latency * MS))), "not in succession");
+    }
 }
 
 #[test]
 fn a_large_change_skips_the_calls_in_flight() {
     let mut rule = taught();
-    let plan = rule.next(&WindowSummary { in_flight: 17, ..window(20, 9.9 * MS) });
-    assert_eq!((plan.limit, plan.skip, plan.samples), (28, 17, 50));
-    let plan = rule.next(&window(28, 13.9 * MS));
-    assert_eq!((plan.limit, plan.skip), (28, 0));
+    let plan = rule.next(&WindowSummary { in_flight: 17, ..window(20, 10.0 * MS) });
+    assert_eq!((plan.limit, plan.skip, plan.samples), (23, 17, 100));
+    let plan = rule.next(&window(23, 13.9 * MS));
+    assert_eq!((plan.limit, plan.skip), (23, 0));
 }
 
 #[test]
-fn drops_lower_a_full_limit_once_a_window() {
+fn overload_lowers_a_full_limit_once_a_window() {
     let mut rule = taught();
-    let failing = WindowSummary { successes: 44, drops: 6, ..window(20, 5.0 * MS) };
+    let failing = WindowSummary { successes: 88, overloaded: 12, ..window(20, 10.0 * MS) };
     assert_eq!(rule.next(&failing).limit, 18);
-    let tolerable = WindowSummary { successes: 45, drops: 5, ..window(18, 14.0 * MS) };
+    let tolerable = WindowSummary { successes: 90, overloaded: 10, ..window(18, 14.0 * MS) };
     assert_eq!(rule.next(&tolerable).limit, 18, "a tenth is not more than a tenth");
-    let only_drops = WindowSummary { successes: 0, drops: 50, log2_latency: None, ..window(18, 1.0) };
-    assert_eq!(rule.next(&only_drops).limit, 16);
+    let only_overloaded = WindowSummary { successes: 0, overloaded: 100, log2_latency: None, ..window(18, 1.0) };
+    assert_eq!(rule.next(&only_overloaded).limit, 16);
 }
 
 #[test]
@@ -103,22 +117,11 @@ fn baseline_is_learnt_at_half_of_the_limit_and_below() {
 }
 
 #[test]
-fn two_low_readings_lower_the_baseline_to_the_higher_one() {
-    let mut rule = taught();
-    rule.next(&window(15, 5.0 * MS));
-    rule.next(&window(15, 10.0 * MS));
-    rule.next(&window(15, 5.0 * MS));
-    assert_close(baseline_ms(&rule), 10.0);
-    rule.next(&window(15, 6.0 * MS));
-    assert_close(baseline_ms(&rule), 6.0);
-}
-
-#[test]
 fn first_full_window_of_a_life_is_thrown_away() {
     let mut rule = ProbedGradient::new(LimitBounds::DEFAULT);
     let start = WindowSummary { since_plan: Duration::from_secs(9), ..window(20, 900.0 * MS) };
-    assert_eq!(rule.next(&start).samples, 50, "no probe yet, though nothing is learnt for long");
-    assert_eq!(rule.next(&window(20, 10.0 * MS)).samples, 100, "the next one is the reading before a probe");
+    assert!(!is_probe(rule.next(&start)), "no probe yet, though nothing is learnt for long");
+    assert!(is_probe(rule.next(&window(20, 10.0 * MS))), "the next one is the reading before a probe");
 }
 
 #[test]
@@ -126,8 +129,8 @@ fn a_probe_halves_the_limit_and_is_confirmed_by_the_baseline() {
     let mut rule = taught();
     let plan = until_probe(&mut rule, 14.0 * MS);
     assert_eq!((plan.limit, plan.skip, plan.length), (10, 20, Duration::from_millis(500)));
-    let plan = rule.next(&probe_window(10, 12.0 * MS));
-    assert_eq!((plan.limit, plan.samples), (20, 50));
+    let plan = rule.next(&window(10, 12.0 * MS));
+    assert_eq!((plan.limit, is_probe(plan)), (20, false));
     assert_close(baseline_ms(&rule), 120f64.sqrt());
 }
 
@@ -137,13 +140,24 @@ fn interval_of_probes_doubles_up_to_half_a_minute() {
     let mut lengths = Vec::new();
     for _ in 0..7 {
         let mut windows = 1;
-        while rule.next(&window(20, 14.0 * MS)).samples != 100 {
+        while !is_probe(rule.next(&window(20, 14.0 * MS))) {
             windows += 1;
         }
         lengths.push(windows / 2);
-        rule.next(&probe_window(10, 10.0 * MS));
+        rule.next(&window(10, 10.0 * MS));
     }
     assert_eq!(lengths, [2, 4, 8, 16, 30, 30, 30]);
+}
+
+/// The limits of a probe and the one after it, where the latency is this.
+fn probed(rule: &mut ProbedGradient, latency: impl Fn(u32) -> f64) -> Vec<u32> {
+    let mut plan = until_probe(rule, latency(20));
+    let mut limits = std::vec![plan.limit];
+    while is_probe(plan) {
+        plan = rule.next(&window(plan.limit, latency(plan.limit)));
+        limits.push(plan.limit);
+    }
+    limits
 }
 
 #[test]
@@ -152,33 +166,61 @@ fn a_queue_is_found_by_halving_and_a_slower_release_is_not() {
     let queue = |limit: u32| 10.0 * MS * f64::from(limit.max(4)) / 4.0;
     let mut rule = ProbedGradient::new(LimitBounds::DEFAULT);
     rule.next(&window(20, queue(20)));
-    let mut plan = until_probe(&mut rule, queue(20));
-    let mut limits = std::vec![plan.limit];
-    while plan.samples == 100 {
-        plan = rule.next(&probe_window(plan.limit, queue(plan.limit)));
-        limits.push(plan.limit);
-    }
+    let limits = probed(&mut rule, queue);
     assert_eq!(limits, [10, 5, 2, 5], "25, 12.5 and 10 ms, and then the share of 20 that 1.4 · 10 ms of 50 ms leave");
     assert_close(baseline_ms(&rule), 10.0);
 
-    // Three times slower, whatever the limit.
-    let mut rule = taught();
-    let mut plan = until_probe(&mut rule, 30.0 * MS);
-    while plan.samples == 100 {
-        plan = rule.next(&probe_window(plan.limit, 30.0 * MS));
+    // Three times slower, or faster, whatever the limit.
+    for latency in [30.0, 3.0] {
+        let mut rule = taught();
+        assert_eq!(probed(&mut rule, |_| latency * MS), [10, 20], "the same latency at half of the limit");
+        assert_close(baseline_ms(&rule), latency);
+        assert_eq!(rule.next(&window(20, latency * MS)).limit, 23, "and it grows");
     }
-    assert_eq!(plan.limit, 10, "as before the probe, which began after a fall to half");
-    assert_close(baseline_ms(&rule), 30.0);
-    assert_eq!(rule.next(&window(10, 29.9 * MS)).limit, 14, "and it grows");
+}
+
+/// A baseline that was measured at the lowest bound would be that of a queue.
+#[test]
+fn probes_go_below_the_lowest_limit() {
+    let bounds = LimitBounds::new(20, 400).unwrap();
+    let queue = |limit: u32| 10.0 * MS * f64::from(limit.max(4)) / 4.0;
+    let mut rule = ProbedGradient::new(bounds);
+    rule.next(&window(20, queue(20)));
+    assert_eq!(probed(&mut rule, queue), [10, 5, 2, 20]);
+    assert_close(baseline_ms(&rule), 10.0);
+    for (_, baseline) in [settled(Vegas::new(bounds), 4), settled(Gradient2::new(bounds), 4)] {
+        assert!(baseline < 16.0, "{baseline} ms, and not the 50 ms of the lowest limit");
+    }
 }
 
 #[test]
 fn a_fall_below_half_of_the_highest_limit_is_checked_at_once() {
     let mut rule = taught();
-    let plan = rule.next(&window(20, 100.0 * MS));
-    assert_eq!((plan.limit, plan.samples), (10, 50), "half, and no more than that is checked");
-    let plan = rule.next(&window(10, 100.0 * MS));
-    assert_eq!((plan.limit, plan.samples), (5, 100));
+    for _ in 0..4 {
+        until_probe(&mut rule, 14.0 * MS);
+        rule.next(&window(10, 10.0 * MS));
+    }
+    // 18 ms are 1.8 times the baseline, and the limit falls by the root of 1.4 / 1.8 each time.
+    let mut limits = std::vec![20];
+    let plan = loop {
+        let plan = rule.next(&window(*limits.last().unwrap(), 18.0 * MS));
+        if is_probe(plan) {
+            break plan;
+        }
+        limits.push(plan.limit);
+    };
+    assert_eq!((limits.as_slice(), plan.limit), ([20, 17, 15, 13, 12, 10].as_slice(), 5));
+}
+
+/// Windows in which all calls are overloaded have no latency.
+#[test]
+fn a_measurement_without_a_latency_is_not_taken_for_the_next_window() {
+    let mut rule = Vegas::new(LimitBounds::DEFAULT);
+    let plan = rule.next(&window(20, 10.0 * MS));
+    assert_eq!(plan.limit, 13, "a third of the limit, to measure");
+    rule.next(&WindowSummary { successes: 0, overloaded: 100, log2_latency: None, ..window(13, 1.0) });
+    rule.next(&window(40, 500.0 * MS));
+    assert_close(baseline_ms(&rule), 10.0);
 }
 
 /// For otherwise a probe under a polluted baseline would confirm it.
@@ -192,8 +234,8 @@ fn every_probe_shrinks_a_polluted_baseline() {
     let mut before = baseline_ms(&rule);
     let mut probes = 0;
     while before > 20.0 {
-        let plan = rule.next(&probe_window(limit, latency(limit)));
-        let is_over = plan.samples == 50;
+        let plan = rule.next(&window(limit, latency(limit)));
+        let is_over = !is_probe(plan);
         limit = plan.limit;
         if is_over && baseline_ms(&rule) < before {
             before = baseline_ms(&rule);
@@ -223,19 +265,21 @@ fn stays_in(bounds: LimitBounds, mut rule: impl LimitRule) {
         let dice = random >> 33;
         let summary = WindowSummary {
             successes: if dice.is_multiple_of(7) { 0 } else { 100 },
-            drops: if dice.is_multiple_of(5) { 90 } else { 0 },
+            overloaded: if dice.is_multiple_of(5) { 90 } else { 0 },
             log2_latency: (!dice.is_multiple_of(7)).then_some(f64::from((dice % 6_400) as u32) / 100.0),
             peak_in_flight: if dice.is_multiple_of(3) { limit / 3 } else { limit },
             ..window(limit, 1.0)
         };
         let plan = rule.next(&summary);
-        assert!((bounds.min()..=bounds.max()).contains(&plan.limit), "{plan:?} after {summary:?}");
+        // A measurement may go below: a probe, or a window of the other rules.
+        let least = if is_probe(plan) || limit >= bounds.min() { 1 } else { bounds.min() };
+        assert!((least..=bounds.max()).contains(&plan.limit), "{plan:?} after {summary:?}");
         limit = plan.limit;
     }
 }
 
 #[test]
-fn limits_stay_in_their_bounds_whatever_happens() {
+fn limits_stay_in_their_bounds_but_for_measurements() {
     let bounds = LimitBounds::new(3, 50).unwrap();
     stays_in(bounds, ProbedGradient::new(bounds));
     stays_in(bounds, Aimd::new(bounds));
@@ -248,7 +292,7 @@ fn aimd_adds_one_and_takes_a_tenth() {
     let mut rule = Aimd::new(LimitBounds::DEFAULT);
     assert_eq!(rule.next(&window(10, MS)).limit, 21, "half of it was in flight");
     assert_eq!(rule.next(&window(10, MS)).limit, 21, "less than half");
-    let plan = rule.next(&WindowSummary { drops: 1, ..window(21, MS) });
+    let plan = rule.next(&WindowSummary { overloaded: 1, ..window(21, MS) });
     assert_eq!((plan.limit, plan.skip, plan.samples), (18, 21, 18));
 }
 

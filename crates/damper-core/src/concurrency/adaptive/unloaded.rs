@@ -1,6 +1,6 @@
 //! The unloaded latency that a rule of another project compares with, measured as theirs is not: never under load.
 
-use super::{LimitBounds, WindowPlan, WindowSummary};
+use super::{WindowPlan, WindowSummary};
 
 /// After so many full windows in which nothing was learnt, one window is measured at a third of the limit.
 const FULL_WINDOWS: u32 = 30;
@@ -33,7 +33,7 @@ impl Unloaded {
     /// Takes in a window under `limit`. Returns what its latency is to be compared with; `None` if it says nothing
     /// about the limit.
     pub(super) fn learn(&mut self, window: &WindowSummary, limit: f64) -> Option<f64> {
-        // First, because a window of drops alone has no reading, and the next one is not that measurement.
+        // First, because a window of overloaded calls alone has no reading, and the next one is not that measurement.
         let was_measuring = core::mem::take(&mut self.is_measuring);
         let reading = window.log2_latency?;
         if was_measuring || f64::from(window.peak_in_flight) <= limit / CUT {
@@ -46,14 +46,15 @@ impl Unloaded {
     }
 
     /// The plan of the next window, after one under a limit of `old`.
-    pub(super) fn plan(&mut self, window: &WindowSummary, old: f64, new: f64, bounds: &LimitBounds) -> WindowPlan {
+    pub(super) fn plan(&mut self, window: &WindowSummary, old: f64, new: f64) -> WindowPlan {
         self.full_windows += u32::from(window.is_full(old as u32));
         if self.full_windows <= FULL_WINDOWS {
             return WindowPlan::new(new as u32).after(old, new, window.in_flight);
         }
         self.full_windows = 0;
         self.is_measuring = true;
-        let cut = bounds.hold(new / CUT);
+        // Also below the lowest bound, where it would be the latency of a queue.
+        let cut = (new / CUT).max(1.0);
         WindowPlan { skip: window.in_flight, ..WindowPlan::new(cut as u32) }
     }
 }

@@ -75,7 +75,7 @@ impl LimitRule for Vegas {
             let limit = self.after_full(exp2(reading - unloaded));
             self.limit = self.bounds.hold(limit);
         }
-        self.unloaded.plan(window, old, self.limit, &self.bounds)
+        self.unloaded.plan(window, old, self.limit)
     }
 
     fn baseline(&self) -> Option<Duration> {

@@ -39,6 +39,11 @@ impl LimitRule for Same {
     }
 }
 
+/// A plan of 50 calls and half a second.
+fn plan() -> WindowPlan {
+    WindowPlan { samples: 50, ..WindowPlan::new(20) }
+}
+
 fn sampler(plan: WindowPlan) -> (Sampler<Same>, ManualClock, Calls) {
     SEEN.with_borrow_mut(Vec::clear);
     (Sampler::new(Same(plan), plan), ManualClock::new(), Calls::default())
@@ -61,13 +66,13 @@ fn seen() -> Vec<WindowSummary> {
 
 #[test]
 fn a_window_has_its_calls_and_its_length() {
-    let all = sampler(WindowPlan::new(20));
+    let all = sampler(plan());
     // The first begins the window.
     calls(1 + 49, 40 * MS, &all);
     assert_eq!(seen(), []);
     calls(1, 40 * MS, &all);
     let [window] = seen()[..] else { panic!("one") };
-    assert_eq!((window.successes, window.drops, window.length), (50, 0, 2_000 * MS));
+    assert_eq!((window.successes, window.overloaded, window.length), (50, 0, 2_000 * MS));
     let latency = window.latency().unwrap().as_secs_f64();
     assert!((latency / 0.04 - 1.0).abs() < 0.006, "{latency}");
 
@@ -80,20 +85,20 @@ fn a_window_has_its_calls_and_its_length() {
 }
 
 #[test]
-fn drops_count_as_calls_that_have_ended() {
-    let all = sampler(WindowPlan::new(20));
+fn overloaded_calls_count_as_calls_that_have_ended() {
+    let all = sampler(plan());
     calls(1 + 40, 20 * MS, &all);
     for _ in 0..10 {
         assert_eq!(seen(), []);
         all.1.advance(20 * MS);
-        all.0.dropped(&all.1, &all.2);
+        all.0.overloaded(&all.1, &all.2);
     }
     assert_eq!((seen()[0].successes, seen().len()), (40, 0));
 }
 
 #[test]
 fn skipped_calls_are_not_in_a_window() {
-    let all = sampler(WindowPlan { skip: 7, ..WindowPlan::new(20) });
+    let all = sampler(WindowPlan { skip: 7, ..plan() });
     calls(7, 900 * MS, &all);
     calls(50, 10 * MS, &all);
     let [window] = seen()[..] else { panic!("one") };
@@ -106,7 +111,7 @@ fn skipped_calls_are_not_in_a_window() {
 
 #[test]
 fn a_peak_is_that_of_its_window() {
-    let all = sampler(WindowPlan::new(20));
+    let all = sampler(plan());
     calls(1, 10 * MS, &all);
     all.0.saw(9);
     all.0.saw(3);
@@ -126,7 +131,7 @@ fn a_peak_is_that_of_its_window() {
 
 #[test]
 fn patience_ends_a_window_that_is_not_full() {
-    let all = sampler(WindowPlan { unless_full: Some(60 * 1_000 * MS), ..WindowPlan::new(20) });
+    let all = sampler(WindowPlan { unless_full: Some(60 * 1_000 * MS), ..plan() });
     all.0.saw(20);
     calls(1, MS, &all);
     all.0.saw(20);
@@ -141,9 +146,36 @@ fn patience_ends_a_window_that_is_not_full() {
     assert_eq!((seen()[0].successes, seen().len()), (7, 0));
 }
 
+/// Callers that filled the limit once and went away would hold it at half for as long as the window takes.
+#[test]
+fn patience_begins_anew_after_a_refusal() {
+    let all = sampler(WindowPlan { unless_full: Some(60 * 1_000 * MS), ..plan() });
+    calls(1, MS, &all);
+    all.0.saw(20);
+    calls(7, 9_000 * MS, &all);
+    assert_eq!(seen(), [], "a call was refused in this minute");
+    calls(6, 9_000 * MS, &all);
+    assert_eq!(seen(), []);
+    calls(1, 9_000 * MS, &all);
+    let [window] = seen()[..] else { panic!("none was refused in the minute after") };
+    assert_eq!((window.successes, window.peak_in_flight), (14, 20));
+}
+
+#[test]
+fn calls_that_were_to_be_skipped_are_not_in_a_window_that_ends_by_patience() {
+    let all = sampler(WindowPlan { skip: 500, unless_full: Some(60 * 1_000 * MS), ..plan() });
+    // Of the first plan these begin the first window, and end it.
+    calls(500, MS, &all);
+    calls(500, MS, &all);
+    assert_eq!(seen().len(), 1);
+    calls(200, 310 * MS, &all);
+    let [window] = seen()[..] else { panic!("one") };
+    assert_eq!((window.successes, window.log2_latency, window.length), (0, None, Duration::ZERO));
+}
+
 #[test]
 fn clocks_that_step_back_and_long_pauses_end_a_window() {
-    let all = sampler(WindowPlan::new(20));
+    let all = sampler(plan());
     all.1.advance(Duration::from_secs(1_000_000));
     calls(1, MS, &all);
     all.1.step_back(Duration::from_secs(500_000));
@@ -156,9 +188,68 @@ fn clocks_that_step_back_and_long_pauses_end_a_window() {
     }
 }
 
+/// A clock that another thread has read a little earlier.
+struct Late<'a>(&'a ManualClock, Cell<u64>);
+
+impl Clock for Late<'_> {
+    fn now(&self) -> u64 {
+        self.0.now() - self.1.take()
+    }
+    fn frequency(&self) -> u64 {
+        self.0.frequency()
+    }
+}
+
+#[test]
+fn a_time_read_before_the_window_began_does_not_end_it() {
+    let all = sampler(plan());
+    all.1.advance(Duration::from_secs(10));
+    calls(1 + 50, 10 * MS, &all);
+    assert_eq!(seen().len(), 1);
+    calls(49, MS, &all);
+    // This thread has read the clock before that window began, and goes on now.
+    all.0.succeeded(all.1.now(), &Late(&all.1, Cell::new(100_000_000)), &all.2);
+    assert_eq!(seen(), []);
+    calls(451, MS, &all);
+    assert_eq!(seen()[0].length, 500 * MS);
+}
+
+/// As [`Clock::max_step_back`] allows.
+#[test]
+fn a_clock_that_steps_back_as_it_may_ends_no_window() {
+    struct Skewed<'a>(&'a ManualClock);
+    impl Clock for Skewed<'_> {
+        fn now(&self) -> u64 {
+            self.0.now()
+        }
+        fn frequency(&self) -> u64 {
+            self.0.frequency()
+        }
+        fn max_step_back(&self) -> u64 {
+            1_000_000
+        }
+    }
+    let (sampler, clock, gate) = sampler(plan());
+    clock.advance(Duration::from_secs(10));
+    let skewed = Skewed(&clock);
+    for _ in 0..1 + 50 {
+        clock.advance(10 * MS);
+        sampler.succeeded(skewed.now(), &skewed, &gate);
+    }
+    assert_eq!(seen().len(), 1);
+    clock.step_back(MS);
+    for _ in 0..60 {
+        sampler.succeeded(skewed.now(), &skewed, &gate);
+    }
+    assert_eq!(seen(), []);
+    clock.advance(501 * MS);
+    sampler.succeeded(skewed.now(), &skewed, &gate);
+    assert_eq!(seen().len(), 1);
+}
+
 #[test]
 fn a_clock_that_stands_still_has_windows_of_calls() {
-    let plan = WindowPlan::new(20);
+    let plan = plan();
     let all = (Sampler::new(Same(plan), plan), ManualClock::with_frequency(0), Calls::default());
     SEEN.with_borrow_mut(Vec::clear);
     calls(151, MS, &all);
@@ -167,12 +258,20 @@ fn a_clock_that_stands_still_has_windows_of_calls() {
 
 #[test]
 fn a_bank_that_is_half_full_ends_its_window() {
-    let all = sampler(WindowPlan::new(20));
+    let all = sampler(plan());
     calls(1, MS, &all);
     let header = all.0.header.load(Ordering::Relaxed);
     all.0.bank(header).successes.store(HALF_FULL | (LOG2_SUM.max() - (1 << 20)), Ordering::Relaxed);
     calls(1, MS, &all);
     assert_eq!(seen()[0].successes, (1 << 23) + 1);
+
+    // Also that of a rule that wants more calls than a bank counts.
+    let all = sampler(WindowPlan { samples: u32::MAX, ..plan() });
+    calls(1, MS, &all);
+    let header = all.0.header.load(Ordering::Relaxed);
+    all.0.bank(header).successes.store(HALF_FULL, Ordering::Relaxed);
+    calls(1, MS, &all);
+    assert_eq!(seen().len(), 1);
 }
 
 #[test]
@@ -181,7 +280,7 @@ fn a_rule_that_panics_leaves_the_measurement_whole() {
     struct Panics;
     impl LimitRule for Panics {
         fn first(&self) -> WindowPlan {
-            WindowPlan::new(20)
+            plan()
         }
         fn next(&mut self, _: &WindowSummary) -> WindowPlan {
             std::panic!("a rule's")

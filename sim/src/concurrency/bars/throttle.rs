@@ -1,0 +1,90 @@
+//! The bars of the adaptive throttle: one client that calls at a steady rate, in an outage and after it.
+
+use super::Bar;
+use crate::concurrency::random::Random;
+use crate::concurrency::report::SEEDS;
+use damper::ManualClock;
+use damper::throttle::AdaptiveThrottle;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A client, and how many calls it makes a second. Its calls end at once.
+struct Client {
+    clock: Arc<ManualClock>,
+    throttle: AdaptiveThrottle<Arc<ManualClock>>,
+    random: Random,
+    rate: u32,
+}
+
+/// What became of the calls of a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Second {
+    sent: u32,
+    accepted: u32,
+    /// Calls in succession that were not sent: the most that this second saw.
+    refused: u32,
+}
+
+impl Client {
+    fn new(rate: u32, seed: u64) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        let throttle = AdaptiveThrottle::with_clock(Arc::clone(&clock), seed);
+        Self { clock, throttle, random: Random::new(seed), rate }
+    }
+
+    /// Calls for so many seconds a service that accepts this share.
+    fn run(&mut self, seconds: u32, accepts: f64) -> Vec<Second> {
+        let mut refused = 0;
+        let mut second = || {
+            let mut of = Second::default();
+            for _ in 0..self.rate {
+                self.clock.advance(Duration::from_secs(1) / self.rate);
+                let Ok(permit) = self.throttle.try_acquire() else {
+                    refused += 1;
+                    of.refused = of.refused.max(refused);
+                    continue;
+                };
+                (refused, of.sent) = (0, of.sent + 1);
+                if self.random.uniform() < accepts {
+                    of.accepted += 1;
+                    permit.accepted();
+                } else {
+                    permit.rejected();
+                }
+            }
+            of
+        };
+        (0..seconds).map(|_| second()).collect()
+    }
+}
+
+pub(super) fn bars() -> Vec<Bar> {
+    [5, 100, 2_000].into_iter().flat_map(bars_at).collect()
+}
+
+fn bars_at(rate: u32) -> Vec<Bar> {
+    let name = format!("throttle, {rate} calls a second");
+    let per_second = f64::from(rate);
+    let [mut false_refusals, mut sent, mut gap, mut back] = [const { Vec::new() }; 4];
+    for seed in SEEDS {
+        let mut client = Client::new(rate, seed);
+        let calm = client.run(300, 0.9);
+        let calls: u32 = calm.iter().map(|second| second.sent).sum();
+        false_refusals.push(1.0 - f64::from(calls) / (300.0 * per_second));
+        client.run(5, 0.0);
+        let outage = client.run(60, 0.0);
+        let calls: u32 = outage.iter().map(|second| second.sent).sum();
+        sent.push(f64::from(calls) / 60.0 - 0.01 * per_second);
+        let longest = outage.iter().map(|second| second.refused).max().unwrap_or(0);
+        gap.push(f64::from(longest) / per_second);
+        let after = client.run(60, 1.0);
+        let good = after.iter().position(|second| f64::from(second.accepted) >= 0.95 * per_second);
+        back.push(good.map_or(f64::INFINITY, |seconds| seconds as f64));
+    }
+    vec![
+        Bar::at_most(&name, "refused of calls of which 90 % succeed", 0.01, &false_refusals),
+        Bar::at_most(&name, "sent a second in an outage, above 1 %", 1.0, &sent),
+        Bar::at_most(&name, "longest pause in an outage, s", 1.0, &gap),
+        Bar::at_most(&name, "95 % accepted after the outage, s", 15.0, &back),
+    ]
+}
