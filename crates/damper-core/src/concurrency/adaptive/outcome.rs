@@ -39,6 +39,35 @@ where
         self.record(Outcome::Dropped);
     }
 
+    /// Records `outcome` now, while the call goes on: its slot stays taken until the permit is dropped.
+    ///
+    /// It is for a response whose body streams on: the time until now is the service's, and the rest is that of the reader. Each
+    /// outcome that is recorded counts as that of a call.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::AdaptiveLimit;
+    /// use damper::concurrency::Outcome;
+    ///
+    /// let limit = AdaptiveLimit::default();
+    /// let permit = limit.try_acquire()?;
+    /// // The head of the response is there.
+    /// permit.record_early(Outcome::Success);
+    /// assert_eq!(limit.in_flight(), 1);
+    /// // The body has been read.
+    /// drop(permit);
+    /// assert_eq!(limit.in_flight(), 0);
+    /// # Ok::<(), damper::BulkheadFull>(())
+    /// ```
+    #[inline]
+    pub fn record_early(&self, outcome: Outcome) {
+        let (limit, began) = self.parts();
+        limit.record(began, outcome);
+    }
+
     /// Records nothing, as if the permit was dropped.
     #[inline]
     pub fn ignore(self) {
@@ -48,7 +77,6 @@ where
     /// Records `outcome`.
     #[inline]
     pub fn record(self, outcome: Outcome) {
-        let (limit, began) = self.parts();
-        limit.record(began, outcome);
+        self.record_early(outcome);
     }
 }
