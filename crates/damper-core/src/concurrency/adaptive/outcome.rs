@@ -80,3 +80,43 @@ where
         self.record_early(outcome);
     }
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::concurrency::{LimitBounds, WindowPlan, WindowSummary};
+    use crate::time::ManualClock;
+    use core::time::Duration;
+
+    /// Takes each call as a window, and keeps the latency of the last one.
+    #[derive(Clone, Copy, Debug)]
+    struct LastCall(Option<Duration>);
+
+    impl LimitRule for LastCall {
+        fn first(&self) -> WindowPlan {
+            WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(LimitBounds::DEFAULT.max()) }
+        }
+
+        fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+            self.0 = window.latency();
+            self.first()
+        }
+    }
+
+    #[test]
+    fn latency_ends_with_an_early_record_and_the_slot_with_the_permit() {
+        let clock = ManualClock::new();
+        let limit = AdaptiveLimit::with_rule(LastCall(None), &clock);
+        // The first call begins the first window, and is in none.
+        limit.try_acquire().unwrap().success();
+        let permit = limit.try_acquire().unwrap();
+        clock.advance(Duration::from_millis(8));
+        permit.record_early(Outcome::Success);
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(limit.in_flight(), 1);
+        drop(permit);
+        assert_eq!(limit.in_flight(), 0);
+        let latency = limit.rule().0.unwrap();
+        assert!(latency.abs_diff(Duration::from_millis(8)) < Duration::from_micros(10), "{latency:?}");
+    }
+}
