@@ -4,10 +4,10 @@
 #[path = "tonic/support.rs"]
 mod support;
 
-use damper::concurrency::{FullCause, Outcome};
+use damper::concurrency::{Admission, AdmissionRequest, Criticality, FullCause, NotAdmitted, Outcome};
 use damper::http::{
-    Acquisition, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit,
-    Head,
+    Acquisition, AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, ConcurrencyLimit,
+    ConcurrencyPermit, Head,
 };
 use damper::tonic::{AtTrailers, IntoStatus};
 use damper::{BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, State};
@@ -277,6 +277,23 @@ async fn statuses_of_overload_are_signs_of_overload() {
             assert_eq!(std::mem::take(&mut *limit.0.lock().unwrap()), expected, "{code:?}");
         }
     }
+}
+
+/// Never `RESOURCE_EXHAUSTED`, which says that the client has used up its own quota.
+#[tokio::test]
+async fn call_that_is_not_admitted_is_unavailable() {
+    let layer = AdmissionLayer::fixed(0).criticality(|_| Criticality::Sheddable).tenant(|head| head.peer());
+    let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
+    for kind in KINDS {
+        let status = kind.call(server).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable);
+        assert!(status.message().starts_with("not admitted, limit 0 reached"), "{status:?}");
+        let wait = status.get_details_retry_info().and_then(|info| info.retry_delay);
+        assert_eq!(wait, Some(Duration::from_secs(1)), "{kind:?}");
+    }
+    let refused = Admission::fixed(0).try_admit(AdmissionRequest::new()).unwrap_err();
+    let status = refused.into_status();
+    assert_eq!((status.code(), NotAdmitted::find_in(&status)), (Code::Unavailable, Some(&refused)));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::error::Error;
 use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
-use damper_core::concurrency::BulkheadFull;
+use damper_core::concurrency::{BulkheadFull, NotAdmitted};
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_core::retry::{GaveUp, RetryError};
@@ -24,6 +24,7 @@ const A_SECOND: Duration = Duration::from_secs(1);
 /// | [`Denied`], [`LimitSetDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
 /// | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
 /// | [`BulkheadFull`], which is the source of the status | `UNAVAILABLE` | a second |
+/// | [`NotAdmitted`], which is the source of the status | `UNAVAILABLE` | the gate's estimate, or a second |
 /// | [`DeadlineExceeded`], which is the source of the status | `DEADLINE_EXCEEDED` | |
 /// | [`RetryError`], by its deadline | `DEADLINE_EXCEEDED`, with the reason as its source | |
 /// | [`RetryError`], else | as the last error | |
@@ -84,6 +85,14 @@ impl IntoStatus for CircuitOpen {
 impl IntoStatus for BulkheadFull {
     fn into_status(self) -> Status {
         let mut status = status(Code::Unavailable, &self, Some(A_SECOND));
+        status.set_source(Arc::new(self));
+        status
+    }
+}
+
+impl IntoStatus for NotAdmitted {
+    fn into_status(self) -> Status {
+        let mut status = status(Code::Unavailable, &self, Some(self.retry_after().unwrap_or(A_SECOND)));
         status.set_source(Arc::new(self));
         status
     }
