@@ -52,10 +52,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// there is no overload nothing is counted, and in simulations counting those too changed nothing. A tenant that was away is
 /// owed ten slots at most.
 ///
-/// The counters of 1,024 tenants per class are kept. There may be more tenants, and a counter that is needed is taken from one without calls
-/// queued. Only if more than four tenants with calls queued meet in the same four of these places, two of them share a
-/// counter, and get one share between them: with 100 tenants queued at once that is so for 1 tenant in 1,400 or so. The places are
-/// chosen by a keyed hash.
+/// There are counters for 1,024 tenants per class, in groups of four that a keyed hash chooses. There may be more tenants: one without
+/// a counter takes over that of a tenant of its group that has no calls queued. Five active tenants in one group get the shares of four
+/// between them; of 100 active tenants that happens to 1 in 1,400 or so.
 ///
 /// # Cost
 ///
