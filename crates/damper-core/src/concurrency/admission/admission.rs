@@ -8,7 +8,7 @@ use super::{AdmissionPermit, AdmissionRequest, Admit, Criticality, FixedLimit, N
 use crate::concurrency::adaptive::sampler::{Gate, Sampler};
 use crate::concurrency::slots::{Occupancy, Slots};
 use crate::concurrency::{LimitBounds, LimitRule, Outcome, ProbedGradient};
-use crate::sync::Guarded;
+use crate::sync::{Guarded, IS_MODEL};
 use crate::time::{Clock, DefaultClock, Frequency, Seed, Ticks};
 #[cfg(target_has_atomic = "ptr")]
 use alloc::sync::Arc;
@@ -18,7 +18,7 @@ use core::task::Waker;
 use core::time::Duration;
 
 /// The places of a queue that is not given another number.
-const PLACES: u16 = 1_024;
+const PLACES: u16 = if IS_MODEL { 4 } else { 1_024 };
 
 /// The longest wait that a refusal names.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

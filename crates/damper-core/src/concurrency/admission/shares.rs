@@ -7,6 +7,7 @@
 //! the same four places, two of them have one share.
 
 use crate::concurrency::bulkhead::list::{Link, List};
+use crate::sync::IS_MODEL;
 use alloc::boxed::Box;
 use core::cmp::Reverse;
 use core::iter;
@@ -15,7 +16,7 @@ use core::iter;
 pub(super) const CREDIT: u64 = 10;
 
 /// The shares of a class.
-const SHARES: u16 = if crate::sync::IS_MODEL { 4 } else { 1_024 };
+const SHARES: u16 = if IS_MODEL { 4 } else { 1_024 };
 
 /// The places in which a tenant's share may be.
 const WAYS: u16 = 4;
