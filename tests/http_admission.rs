@@ -191,7 +191,7 @@ fn never<B>(_: Request<B>) -> std::future::Pending<Result<Response<Full<Bytes>>,
 #[test]
 fn refusal_says_when_the_gate_has_room() {
     let (_, gate) = gate_of_slow_calls();
-    let mut service = AdmissionLayer::new(gate).layer(service_fn(never::<Empty<Bytes>>));
+    let mut service = AdmissionLayer::new(gate).criticality(class_of).layer(service_fn(never::<Empty<Bytes>>));
     let mut calls: Vec<_> = (0..2).map(|_| Box::pin(service.call(get("/x/1")))).collect();
     for call in &mut calls {
         assert!(poll_once(call.as_mut()).is_pending());
