@@ -15,6 +15,7 @@
 mod adaptive;
 mod breakers;
 mod bulkheads;
+mod gates;
 mod keys;
 mod layers;
 mod limits;
@@ -48,9 +49,18 @@ fn nothing() -> Call {
 }
 
 fn all() -> impl Iterator<Item = &'static Row> {
-    [limits::ROWS, keys::ROWS, breakers::ROWS, retries::ROWS, bulkheads::ROWS, adaptive::ROWS, layers::ROWS]
-        .into_iter()
-        .flatten()
+    [
+        limits::ROWS,
+        keys::ROWS,
+        breakers::ROWS,
+        retries::ROWS,
+        bulkheads::ROWS,
+        adaptive::ROWS,
+        gates::ROWS,
+        layers::ROWS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// A call that does not answer true at first: before anybody counts, it is made until it does.

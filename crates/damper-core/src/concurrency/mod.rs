@@ -1,5 +1,6 @@
 //! Limits on how many calls are in flight at once: [`Bulkhead`]; [`AdaptiveLimit`], which finds out itself how many the service
-//! can take; and `KeyedBulkhead` and `KeyedAdaptiveLimit`, which are one per key.
+//! can take; `KeyedBulkhead` and `KeyedAdaptiveLimit`, which are one per key; and `Admission`, which also chooses the calls that
+//! a server works on.
 //!
 //! A rate limit says how many calls may begin in a second; this says how many may be under way. It holds whatever each of them
 //! takes: when a service slows down, callers are refused, or wait in a short queue, and do not pile up.
@@ -10,8 +11,11 @@
 // | `bulkhead` | `Bulkhead`: a limit that you choose; its permits and its queue |
 // | `adaptive` | `AdaptiveLimit`: a limit that follows the latency of calls; rules |
 // | `keyed` | `KeyedBulkhead` and `KeyedAdaptiveLimit`: a limit of either kind per key |
+// | `admission` | `Admission`: a limit, classes, tenants and deadlines in one decision |
 
 mod adaptive;
+#[cfg(feature = "alloc")]
+mod admission;
 mod bulkhead;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod keyed;
@@ -20,6 +24,11 @@ mod slots;
 pub use adaptive::{
     AdaptiveLimit, Aimd, Gradient2, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient, Vegas,
     WindowPlan, WindowSummary,
+};
+#[cfg(feature = "alloc")]
+pub use admission::{
+    Admission, AdmissionPermit, AdmissionRef, AdmissionRequest, Admit, AdmitFuture, Criticality, FixedLimit,
+    NotAdmitted, RefusalCause, RunToDeadline,
 };
 #[cfg(feature = "alloc")]
 pub use bulkhead::{AcquirePermit, AcquirePermitFuture};

@@ -68,7 +68,7 @@ impl Bank {
 }
 
 /// What is limited.
-pub(super) trait Gate {
+pub(in crate::concurrency) trait Gate {
     fn in_flight(&self) -> u32;
     fn set_limit(&self, limit: u32);
 }
@@ -92,7 +92,7 @@ struct State<R> {
 
 /// What the threads share of the measurement.
 #[derive(Debug)]
-pub(super) struct Sampler<R> {
+pub(in crate::concurrency) struct Sampler<R> {
     header: AtomicU64,
     /// The window's ticks, and those that the clock may step back, in END's place. If END is not ahead by fewer than that, the
     /// time is over, or the clock has stepped back too far, or has gone full circle. 0 while calls are skipped, and before the
@@ -109,7 +109,7 @@ pub(super) struct Sampler<R> {
 impl<R> Sampler<R> {
     const_unless_loom! {
         /// Before the first window of this plan.
-        pub(super) const fn new(rule: R, plan: WindowPlan) -> Self {
+        pub(in crate::concurrency) const fn new(rule: R, plan: WindowPlan) -> Self {
             Self {
                 header: AtomicU64::new(0),
                 span: AtomicU64::new(0),
@@ -126,7 +126,7 @@ impl<R> Sampler<R> {
 impl<R: LimitRule> Sampler<R> {
     /// Records that so many calls were in flight at once.
     #[inline]
-    pub(super) fn saw(&self, in_flight: u32) {
+    pub(in crate::concurrency) fn saw(&self, in_flight: u32) {
         // ORDERING: Relaxed, here and in `raise`: a peak publishes nothing. One that is recorded while the window changes may
         // be missed; the calls in flight are then the new window's first peak.
         let header = self.header.load(Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl<R: LimitRule> Sampler<R> {
 
     /// Records a call that succeeded, which began at this tick.
     #[inline]
-    pub(super) fn succeeded(&self, began: u64, clock: &impl Clock, gate: &impl Gate) {
+    pub(in crate::concurrency) fn succeeded(&self, began: u64, clock: &impl Clock, gate: &impl Gate) {
         let now = clock.now();
         // A clock that stepped back has counted nothing.
         let ticks = (now.wrapping_sub(began) as i64).max(0) as u64;
@@ -169,7 +169,7 @@ impl<R: LimitRule> Sampler<R> {
 
     /// Records a call that the service refused as overloaded, or that timed out.
     #[cold]
-    pub(super) fn overloaded(&self, clock: &impl Clock, gate: &impl Gate) {
+    pub(in crate::concurrency) fn overloaded(&self, clock: &impl Clock, gate: &impl Gate) {
         let now = clock.now();
         // ORDERING: Relaxed, as in `succeeded`.
         let header = self.header.load(Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl<R: LimitRule> Sampler<R> {
     }
 
     /// Returns the rule as it is now.
-    pub(super) fn rule(&self) -> R {
+    pub(in crate::concurrency) fn rule(&self) -> R {
         self.state.read(|state| state.rule)
     }
 

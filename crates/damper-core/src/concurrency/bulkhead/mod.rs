@@ -24,7 +24,7 @@ pub(super) mod expiry;
 #[cfg(feature = "alloc")]
 mod future;
 #[cfg(feature = "alloc")]
-mod list;
+pub(super) mod list;
 #[cfg(feature = "alloc")]
 pub(super) mod patience;
 pub(super) mod permit;
