@@ -172,6 +172,7 @@ fn answering(
     service_fn(move |_: Asked| ready(answer()))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is what a service answers")]
 fn status(status: u16) -> Answer {
     Ok(Response::builder().status(status).body(Empty::new()).unwrap())
 }
@@ -280,13 +281,13 @@ fn panic_is_not_counted_and_reaches_the_caller() {
     let layer = ThrottleLayer::new(Arc::clone(&throttle));
     let mut at_once = layer.layer(service_fn(|_: Asked| -> Ready<Answer> { resume_unwind(Box::new("in `call`")) }));
     assert!(catch_unwind(AssertUnwindSafe(|| Service::call(&mut at_once, Asked::default()))).is_err());
-    let mut later = layer.layer(service_fn(|_: Asked| async {
+    let mut unwinding = layer.layer(service_fn(|_: Asked| async {
         if true {
             resume_unwind(Box::new("in the future"));
         }
         status(200)
     }));
-    let polled = || Service::call(&mut later, Asked::default()).now_or_never();
+    let polled = || Service::call(&mut unwinding, Asked::default()).now_or_never();
     assert!(catch_unwind(AssertUnwindSafe(polled)).is_err());
     assert_eq!(counted(&throttle), (0, 0));
 }

@@ -143,7 +143,7 @@ fn call_is_sent_after_the_wait_that_the_refusal_names() {
         clock.advance(Duration::from_millis(300));
         let refused = refusal(&throttle);
         assert!(refused.retry_after() <= Duration::from_secs(1));
-        clock.advance(refused.retry_after() - Duration::from_micros(1));
+        clock.advance(refused.retry_after().saturating_sub(Duration::from_micros(1)));
         sent_by_chance += u32::from(throttle.try_acquire().map(ThrottlePermit::rejected).is_ok());
         let wait = throttle.try_acquire().err().map_or(Duration::from_secs(1), |refused| refused.retry_after());
         clock.advance(wait);

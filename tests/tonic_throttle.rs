@@ -140,7 +140,7 @@ async fn connection_that_is_refused_is_a_rejection() {
         assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::Unavailable);
     }
     assert_eq!(counted(&throttle), (10, 0));
-    assert_eq!(throttle.status().share_refused(), 0.99);
+    assert!(throttle.status().share_refused() > 0.98);
 }
 
 #[test]

@@ -120,13 +120,13 @@ async fn dropped_call_and_panic_give_the_permit_back() {
     }));
     assert!(catch_unwind(AssertUnwindSafe(|| panicking.call(1))).is_err());
     assert_eq!(bulkhead.in_flight(), 0);
-    let mut later = layer.layer(service_fn(|_: u32| async {
+    let mut unwinding = layer.layer(service_fn(|_: u32| async {
         if true {
             std::panic::resume_unwind(Box::new("in the future"));
         }
         Ok::<_, Infallible>(1)
     }));
-    assert!(catch_unwind(AssertUnwindSafe(|| later.call(1).now_or_never())).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| unwinding.call(1).now_or_never())).is_err());
     assert_eq!(bulkhead.in_flight(), 0);
 }
 
@@ -212,12 +212,12 @@ async fn keys_have_bulkheads_of_their_own() {
     let mut refusing = layer.layer(held.service());
     let _one = begun(&mut refusing, 1).await;
     assert!(cause(refusing.ready().await.unwrap().call(11).await).is_some());
-    let _two = begun(&mut refusing, 2).await;
+    let two = begun(&mut refusing, 2).await;
     let mut waiting = layer.waiting(Duration::from_secs(60)).layer(held.service());
     let mut other = begun(&mut waiting, 12).await;
     assert_eq!(tenants.get(&2).unwrap().queued(), 1);
     held.end(1);
-    drop(_two);
+    assert_eq!(two.await, Ok(2));
     assert!(is_pending(other.as_mut()));
     held.end(1);
     assert_eq!(other.await, Ok(12));

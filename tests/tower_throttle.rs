@@ -80,7 +80,7 @@ fn keys_have_throttles_of_their_own() {
         assert!(call(&mut service, Query { shard: "b", ..GOOD }).is_ok());
     }
     assert!(shards.get_or_create("a").status().share_refused() > 0.9);
-    assert_eq!(shards.get_or_create("b").status().share_refused(), 0.0);
+    assert!(shards.get_or_create("b").status().share_refused() < 0.01);
 }
 
 #[test]
@@ -124,13 +124,13 @@ fn call_that_is_dropped_or_panics_is_not_counted() {
         std::panic::resume_unwind(Box::new("in `call`"))
     }));
     assert!(catch_unwind(AssertUnwindSafe(|| call(&mut panicking, GOOD))).is_err());
-    let mut later = layer.layer(service_fn(|_: Query| async {
+    let mut unwinding = layer.layer(service_fn(|_: Query| async {
         if true {
             std::panic::resume_unwind(Box::new("in the future"));
         }
         Ok::<_, io::Error>("rows")
     }));
-    assert!(catch_unwind(AssertUnwindSafe(|| call(&mut later, GOOD))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| call(&mut unwinding, GOOD))).is_err());
     assert_eq!(requests(&throttle), (0, 0));
 }
 
