@@ -80,7 +80,7 @@ where
     calls
 }
 
-/// Nobody listens there: each call is a connection that is refused.
+/// The port is closed: each call is a connection that is refused.
 #[tokio::test]
 async fn dead_upstream_gets_one_of_a_hundred_calls_of_a_thousand_callers() {
     let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
@@ -140,7 +140,7 @@ async fn host_that_rejects_does_not_keep_calls_from_another() {
     assert!(throttle.status().share_refused() > 0.9);
 }
 
-/// `single` and `per_host` with the clock that they have: without the network's time mattering.
+/// On the default clock: the outage is seen at once, whatever the time is.
 #[tokio::test]
 async fn layers_without_settings_throttle() {
     let upstream = Upstream::start().await;

@@ -130,7 +130,7 @@ async fn unavailable_server_is_spared_and_probed_until_it_recovers() {
     assert!(last >= 95, "{last} of 100 after 14 s");
 }
 
-/// Nobody listens there.
+/// The port is closed.
 #[tokio::test]
 async fn connection_that_is_refused_is_a_rejection() {
     let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
