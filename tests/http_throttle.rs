@@ -369,7 +369,7 @@ async fn readiness_is_that_of_the_service() {
 /// The guide's order: a retry counts each attempt, and a refusal is neither tried again nor blamed on the server.
 #[tokio::test]
 async fn refusal_is_not_retried_and_no_failure_for_a_breaker() {
-    let throttle = throttle();
+    let throttle = Arc::new(AdaptiveThrottle::with_clock(ManualClock::new(), 7));
     let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().failure_threshold(1).build().unwrap()));
     let requests = Arc::new(AtomicU32::new(0));
     let of_server = Arc::clone(&requests);
@@ -381,7 +381,7 @@ async fn refusal_is_not_retried_and_no_failure_for_a_breaker() {
         .layer(ThrottleLayer::new(Arc::clone(&throttle)))
         .service(service_fn(move |_: Asked| {
             of_server.fetch_add(1, Ordering::Relaxed);
-            ready(status(429))
+            ready(status(503))
         }));
     let error = client.ready().await.unwrap().call(Asked::default()).await.unwrap_err();
     let throttled = *Throttled::find_in(&error).expect("it is in the chain");
@@ -390,7 +390,7 @@ async fn refusal_is_not_retried_and_no_failure_for_a_breaker() {
     let gave_up = error.into_failed().unwrap();
     assert_eq!(gave_up.reason(), GaveUp::NotRetryable);
     assert_eq!(gave_up.attempts(), requests.load(Ordering::Relaxed) + 1, "all but the refused one were sent");
-    assert_eq!(counted(&throttle).0, u64::from(gave_up.attempts()));
+    assert_eq!(throttle.status().requests(), u64::from(gave_up.attempts()));
     assert_eq!(breaker.state(), State::Closed);
 }
 

@@ -3,7 +3,7 @@
 
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottleError, Throttled};
 use damper::tower::{EveryErr, ThrottleLayer};
-use damper::{Bulkhead, BulkheadFull, Verdict};
+use damper::{Bulkhead, BulkheadFull, ManualClock, Verdict};
 use std::cell::Cell;
 use std::error::Error;
 use std::future::{Ready, pending, ready};
@@ -163,7 +163,7 @@ fn readiness_is_asked_for_first_and_its_error_not_counted() {
 
 #[test]
 fn error_says_which_layer_refused_and_has_the_refusal_as_its_source() {
-    let throttle = Arc::new(AdaptiveThrottle::new());
+    let throttle = Arc::new(AdaptiveThrottle::with_clock(ManualClock::new(), 7));
     let mut service = ThrottleLayer::new(throttle).layer(service_fn(answer));
     let error = (0..1_000)
         .find_map(|_| call(&mut service, BAD).err().filter(|error| error.throttled().is_some()))
