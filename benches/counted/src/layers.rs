@@ -11,7 +11,8 @@ use damper::retry::{Hedge, HedgeConfig};
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle};
 use damper::tonic::AtTrailers;
 use damper::{
-    BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, Quota, RateLimiter,
+    BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, Quota,
+    RateLimiter,
 };
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response};

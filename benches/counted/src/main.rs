@@ -49,9 +49,18 @@ fn nothing() -> Call {
 }
 
 fn all() -> impl Iterator<Item = &'static Row> {
-    [limits::ROWS, keys::ROWS, breakers::ROWS, retries::ROWS, bulkheads::ROWS, adaptive::ROWS, throttles::ROWS, layers::ROWS]
-        .into_iter()
-        .flatten()
+    [
+        limits::ROWS,
+        keys::ROWS,
+        breakers::ROWS,
+        retries::ROWS,
+        bulkheads::ROWS,
+        adaptive::ROWS,
+        throttles::ROWS,
+        layers::ROWS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// A call that does not answer true at first: before anybody counts, it is made until it does.
