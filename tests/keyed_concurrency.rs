@@ -279,7 +279,7 @@ fn calls_record_how_they_end() {
     assert!(succeeded.1, "latencies were measured");
     let failed = saturated(&|limit| assert_eq!(limit.call(|| result(false)), Err(CallError::Failed("down"))));
     assert_eq!(failed, (20, false), "errors say nothing");
-    let overloaded = saturated(&|limit| _ = limit.call_with(|| result(false), |_| Outcome::Dropped));
+    let overloaded = saturated(&|limit| _ = limit.call_with(|| result(false), |_| Outcome::Overloaded));
     assert!(overloaded.0 < 20, "{overloaded:?}");
     let run = saturated(&|limit| {
         let mut run = Box::pin(limit.run(async { result(true) }));

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use damper::concurrency::{KeyedBulkhead, LimitBounds};
 use damper::http::{
     CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Headers, HedgeLayer, PeerAddress, PerClient,
-    RateLimitLayer,
+    RateLimitLayer, ThrottleLayer,
 };
 use damper::keyed::KeyedLimiterBuilder;
 use damper::retry::{Hedge, HedgeConfig};
+use damper::throttle::{AdaptiveThrottle, KeyedThrottle};
 use damper::tonic::AtTrailers;
 use damper::{
     AdaptiveLimit, BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter,
@@ -27,7 +28,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tonic::transport::server::TcpConnectInfo;
-use tower::Service;
+use tower::{Layer, Service};
 
 pub(crate) const ROWS: &[Row] = rows![
     tower_limit_global - tower_bare,
@@ -42,15 +43,21 @@ pub(crate) const ROWS: &[Row] = rows![
     tower_bulkhead_refused - tower_bare,
     tower_bulkhead_host - tower_bare,
     tower_adaptive - tower_bare,
+    tower_throttle - tower_bare,
+    tower_throttle_host - tower_bare,
+    tower_any_throttle - tower_bare,
+    tower_any_bulkhead - tower_bare,
     hyper_limit_client - hyper_bare,
     hyper_breaker - hyper_bare,
     hyper_bulkhead - hyper_bare,
+    hyper_throttle - hyper_bare,
     tonic_limit_client - tonic_bare,
     tonic_limit_client_refused - tonic_bare,
     tonic_breaker - tonic_bare,
     tonic_breaker_open - tonic_bare,
     tonic_bulkhead - tonic_bare,
     tonic_bulkhead_refused - tonic_bare,
+    tonic_throttle - tonic_bare,
 ];
 
 const PLENTY: Quota = Quota::per_hour(1).burst(1_000_000);
@@ -234,6 +241,31 @@ fn tower_adaptive() -> Call {
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
+fn throttle<C: Clock>(clock: C) -> Arc<AdaptiveThrottle<C>> {
+    Arc::new(AdaptiveThrottle::with_clock(clock, 7))
+}
+
+fn tower_throttle() -> Call {
+    let layer = ThrottleLayer::new(throttle(still!()));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+/// The hasher has a random seed here; with one host they make no difference.
+fn tower_throttle_host() -> Call {
+    let layer = ThrottleLayer::new(Arc::new(KeyedThrottle::with_clock(100, still!()).expect("a capacity")));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+fn tower_any_throttle() -> Call {
+    let layer = damper::tower::ThrottleLayer::new(throttle(still!()));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+fn tower_any_bulkhead() -> Call {
+    let layer = damper::tower::BulkheadLayer::new(Arc::new(Bulkhead::new(64)));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
 fn hyper_bare() -> Call {
     hyper(hyper::service::service_fn(answer))
 }
@@ -248,6 +280,10 @@ fn hyper_breaker() -> Call {
 
 fn hyper_bulkhead() -> Call {
     hyper(ConcurrencyLayer::new(Arc::new(Bulkhead::with_clock(64, still!()))).layer(hyper::service::service_fn(answer)))
+}
+
+fn hyper_throttle() -> Call {
+    hyper(ThrottleLayer::new(throttle(still!())).layer(hyper::service::service_fn(answer)))
 }
 
 fn tonic_bare() -> Call {
@@ -282,4 +318,10 @@ fn tonic_bulkhead() -> Call {
 /// `UNAVAILABLE`, whose code has two digits, of which the first is read.
 fn tonic_bulkhead_refused() -> Call {
     tower(ConcurrencyLayer::bulkhead(0).layer(tower::service_fn(answer_grpc)), request_grpc, End::Status(1))
+}
+
+/// Of a client: the verdict falls by the trailers.
+fn tonic_throttle() -> Call {
+    let layer = ThrottleLayer::new(throttle(still!())).completion(AtTrailers::rejections());
+    tower(layer.layer(tower::service_fn(answer_grpc)), request_grpc, End::Answered(200))
 }

@@ -21,6 +21,7 @@ mod layers;
 mod limits;
 mod retries;
 mod still;
+mod throttles;
 
 use std::process::ExitCode;
 
@@ -57,6 +58,7 @@ fn all() -> impl Iterator<Item = &'static Row> {
         bulkheads::ROWS,
         adaptive::ROWS,
         gates::ROWS,
+        throttles::ROWS,
         layers::ROWS,
     ]
     .into_iter()

@@ -56,6 +56,9 @@
 //! trailers. A [`ClientConcurrencyLayer`](damper_http::ClientConcurrencyLayer) around a `Channel` does so at the client's side;
 //! [`BulkheadFull::find_in`](damper_core::BulkheadFull::find_in) finds the refusal in the status.
 //!
+//! A throttle is the [`ThrottleLayer`](damper_http::ThrottleLayer) of HTTP around a `Channel`, inside of the retries, with its own
+//! verdicts: `ThrottleLayer::single().completion(AtTrailers::rejections())`.
+//!
 //! Deadlines are the layers of HTTP too. Around a server, [`DeadlineLayer`](damper_http::DeadlineLayer) reads `grpc-timeout`
 //! and answers `DEADLINE_EXCEEDED`; the handler finds the deadline in `request.extensions()`. Around a `Channel`,
 //! [`ClientDeadlineLayer`](damper_http::ClientDeadlineLayer) sends what is left of it. A deadline in
@@ -85,4 +88,4 @@ pub use at_trailers::AtTrailers;
 pub use grpc_retries::GrpcRetries;
 pub use interceptor::RateLimitInterceptor;
 pub use status::IntoStatus;
-pub use verdict::unavailability;
+pub use verdict::{rejection, unavailability};

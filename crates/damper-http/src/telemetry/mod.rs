@@ -5,6 +5,7 @@
 // |---|---|
 // | `limit` | what a limit decides |
 // | `breaker` | what breakers do |
+// | `throttle` | what throttles do |
 // | `deadline` | what deadlines cut off |
 // | `concurrency` | what limits on the calls in flight decide |
 // | `completion` | what is judged by the wrong protocol |
@@ -14,9 +15,11 @@ mod completion;
 mod concurrency;
 mod deadline;
 mod limit;
+mod throttle;
 
 pub(super) use breaker::{BreakerTelemetry, StateGauge};
 pub(super) use completion::log_grpc_judged_by_http;
 pub(super) use concurrency::ConcurrencyTelemetry;
 pub(super) use deadline::{DeadlineStage, DeadlineTelemetry};
 pub(super) use limit::LimitTelemetry;
+pub(super) use throttle::ThrottleTelemetry;

@@ -243,7 +243,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     /// let page = limit.call_with(
     ///     || std::fs::read_to_string("/no/such/page"),
     ///     |result| match result {
-    ///         Err(error) if error.kind() == ErrorKind::TimedOut => Outcome::Dropped,
+    ///         Err(error) if error.kind() == ErrorKind::TimedOut => Outcome::Overloaded,
     ///         result => Outcome::of(result),
     ///     },
     /// );
