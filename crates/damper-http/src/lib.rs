@@ -106,6 +106,8 @@ mod limit;
 mod peer;
 mod rate_limit;
 mod retry;
+#[cfg(feature = "tower")]
+mod stack;
 mod telemetry;
 pub mod wire;
 
@@ -131,4 +133,11 @@ pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer};
 pub use retry::{
     Budgets, Buffered, BufferedBody, ClassifyFailure, Cloned, GiveUp, HostBudgets, HttpRetries, Idempotent,
     ReplayableBody, RetryLayer, RetryProtocol, Retrying, RetryingFuture, TransientFailures,
+};
+#[cfg(feature = "tower")]
+pub use stack::{
+    AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer, BoxedBody, BoxedClient,
+    BoxedClientFuture, BreakerPart, ClientPart, ClientStack, HedgePart, HttpProtocol, LayerPart, NoPart, OfPart,
+    OfTransport, PartError, PeerLimit, RetryPart, ServerStack, StackError, StackErrorFuture, StackErrorService,
+    StackPart, StackProtocol, StackRetries, ToStackError, client_stack, server_stack,
 };
