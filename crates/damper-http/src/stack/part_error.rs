@@ -1,6 +1,7 @@
 //! What the errors of the parts become.
 
 use super::{BoxError, StackError, StackPart, StackProtocol};
+#[cfg(feature = "tonic")]
 use alloc::boxed::Box;
 use damper_core::breaker::CallError;
 use damper_core::retry::{GaveUp, RetryError};
@@ -77,7 +78,7 @@ impl PartError for RetryError<StackError> {
             (GaveUp::NotRetryable, Some(error)) => error,
             (_, error) => {
                 let gave_up = RetryError::new(reason, attempts, elapsed, error);
-                ended::<P>(part, Box::new(gave_up)).with_retry_after(asked_for)
+                ended::<P>(part, gave_up).with_retry_after(asked_for)
             }
         };
         error.with_attempts(attempts)
