@@ -8,9 +8,9 @@ mod support;
 
 use bytes::Bytes;
 use damper::http::{
-    AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientDeadlineLayer, DeadlineLayer, Headers, PeerAddress,
-    RateLimitLayer, ResponseHead, RetryLayer, ServerErrors, StackError, StackPart, TimeoutUnit, client_stack,
-    server_stack,
+    AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientDeadlineLayer, DeadlineLayer, Headers, HttpClient,
+    PeerAddress, RateLimitLayer, ResponseHead, RetryLayer, ServerErrors, StackError, StackPart, TimeoutUnit,
+    client_stack, server_stack,
 };
 use damper::retry::{GaveUp, Hedge, HedgeConfig, Jitter};
 use damper::tower::LimitLayer;
@@ -792,4 +792,22 @@ async fn deadline_of_a_clients_stack_ends_the_handler_of_a_servers_stack() {
         }
     });
     tokio::time::timeout(LONG, &mut waiting).await.expect("the handler is dropped");
+}
+
+/// reqwest's own requests and responses.
+#[tokio::test]
+async fn reqwest_is_a_client_behind_a_stack() {
+    let upstream = Upstream::start().await;
+    let mut client = client_stack()
+        .deadline(LONG)
+        .retry(quick(2))
+        .breaker_per_host(failures(1))
+        .attempt_timeout(LONG)
+        .service(HttpClient::new(reqwest::Client::new()));
+    let request = Request::get(format!("http://{}/", upstream.address)).body(Bytes::new()).unwrap();
+    let response = client.ready().await.unwrap().call(request).await.unwrap();
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "upstream");
+    // reqwest knows no relative addresses.
+    let error = client.ready().await.unwrap().call(Request::get("/").body(Bytes::new()).unwrap()).await.unwrap_err();
+    assert_eq!((error.part(), upstream.hits()), (StackPart::Retry, 1), "{error}");
 }

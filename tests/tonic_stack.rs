@@ -7,7 +7,7 @@ mod support;
 
 use bytes::Bytes;
 use damper::http::{AttemptTimedOut, StackError, StackPart, client_stack, server_stack};
-use damper::retry::{Hedge, HedgeConfig};
+use damper::retry::{Hedge, HedgeConfig, Jitter};
 use damper::tonic::{AtTrailers, Grpc, GrpcRetries};
 use damper::{
     Backoff, BreakerConfig, CircuitBreaker, CircuitOpen, DeadlineExceeded, Denied, Quota, Retry, RetryError, State,
@@ -184,7 +184,7 @@ async fn deadline_is_deadline_exceeded_and_reaches_the_server() {
 async fn retries_without_time_left_are_deadline_exceeded() {
     let (upstream, server) = upstream();
     let dead = std::net::TcpListener::bind((LOCALHOST, 0)).unwrap().local_addr().unwrap();
-    let retry = Retry::new(9).backoff(Backoff::constant(LONG).max_delay(LONG));
+    let retry = Retry::new(9).backoff(Backoff::constant(LONG).max_delay(LONG).jitter(Jitter::None));
     let breaker = breaker(1);
     let stack = client_stack().deadline(LONG / 2).retry(retry).breakers(Arc::clone(&breaker)).protocol(Grpc::new());
     let mut client = EchoClient::new(stack.service(channel(dead)));

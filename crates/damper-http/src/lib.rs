@@ -6,9 +6,10 @@
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
 //! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] | `tower`, or `hyper`; `tokio` for the timer |
+//! | all of these in the right order, around a client or before a server | [`client_stack`], [`server_stack`] | `tower` |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
-//! | a tonic client | [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())` | `tonic` |
+//! | a tonic client | [`client_stack`] with `.protocol(damper::tonic::Grpc::new())`; or [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())` | `tonic` |
 //!
 //! A limiter protects the receiver of load, so it belongs to the server's side. A breaker protects the caller from a
 //! failing callee, so it belongs to the client's side, and outside of retries.
@@ -137,7 +138,7 @@ pub use retry::{
 #[cfg(feature = "tower")]
 pub use stack::{
     AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer, BoxedBody, BoxedClient,
-    BoxedClientFuture, BreakerPart, ClientPart, ClientStack, HedgePart, HttpProtocol, LayerPart, NoPart, OfPart,
-    OfTransport, PartError, PeerLimit, RetryPart, ServerStack, StackError, StackErrorFuture, StackErrorService,
-    StackPart, StackProtocol, StackRetries, ToStackError, client_stack, server_stack,
+    BoxedClientFuture, BreakerPart, ClientPart, ClientStack, HedgePart, HttpClient, HttpClientFuture, HttpProtocol,
+    LayerPart, NoPart, OfPart, OfTransport, PartError, PeerLimit, RetryPart, ServerStack, StackError, StackErrorFuture,
+    StackErrorService, StackPart, StackProtocol, StackRetries, ToStackError, client_stack, server_stack,
 };

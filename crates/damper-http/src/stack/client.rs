@@ -26,7 +26,6 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 /// Begins the stack of a client: a [`ClientStack`] without any part.
-#[must_use]
 pub const fn client_stack() -> ClientStack {
     ClientStack {
         deadline: NoPart,
@@ -125,6 +124,7 @@ pub struct ClientStack<
 }
 
 #[cfg(feature = "tokio")]
+#[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
 impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
     /// Sets the time that a call may take, with its retries, waits and the body of its response.
     ///
@@ -164,6 +164,7 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
     }
 }
 
+#[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
 impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
     /// Puts a circuit breaker for each host outside of the retries: a call that used up its attempts is one failure.
     pub fn breaker_per_host(self, config: BreakerConfig) -> ClientStack<D, BreakerPart<PerHost>, R, H, T, L, C, A, P> {

@@ -11,6 +11,7 @@
 // | `part_error` | what the errors of the parts become |
 // | `service` | a service that changes the error of another one |
 // | `attempt_timeout` | the time that one attempt may take |
+// | `http_client` | a client with requests of its own, such as reqwest |
 // | `boxed` | a client without the types of its parts |
 
 mod attempt_timeout;
@@ -18,6 +19,7 @@ mod boxed;
 mod client;
 mod client_part;
 mod error;
+mod http_client;
 mod part_error;
 mod protocol;
 mod server;
@@ -29,6 +31,7 @@ pub use boxed::{BoxedBody, BoxedClient, BoxedClientFuture};
 pub use client::{ClientStack, client_stack};
 pub use client_part::{BreakerPart, ClientPart, HedgePart, LayerPart, NoPart, RetryPart};
 pub use error::StackError;
+pub use http_client::{HttpClient, HttpClientFuture};
 pub use part_error::PartError;
 pub use protocol::{HttpProtocol, StackProtocol, StackRetries};
 pub use server::{PeerLimit, ServerStack, server_stack};

@@ -16,7 +16,6 @@ use damper_core::time::TokioSleep;
 use tower_layer::Layer;
 
 /// Begins the stack of a server: a [`ServerStack`] without any part.
-#[must_use]
 pub const fn server_stack() -> ServerStack {
     ServerStack { deadline: NoPart, client_limit: NoPart, limit: NoPart, admission: NoPart }
 }
