@@ -1,13 +1,17 @@
 //! The builder of a client's stack, and its order.
 
+#[cfg(feature = "tokio")]
+use super::{AttemptTimeoutLayer, HedgePart, RetryPart};
 use super::{
-    AttemptTimeoutLayer, BoxError, BoxedClient, BreakerPart, ClientPart, HedgePart, HttpProtocol, LayerPart, NoPart,
-    OfTransport, RetryPart, StackError, StackErrorService, StackPart, StackProtocol,
+    BoxError, BoxedClient, BreakerPart, ClientPart, HttpProtocol, LayerPart, NoPart, OfTransport, StackError,
+    StackErrorService, StackPart, StackProtocol,
 };
 use crate::circuit_breaker::{Breakers, CircuitBreakerLayer, PerHost, Single};
 #[cfg(feature = "tokio")]
 use crate::deadline::ClientDeadlineLayer;
+#[cfg(feature = "tokio")]
 use crate::hedge::HedgeLayer;
+#[cfg(feature = "tokio")]
 use crate::retry::RetryLayer;
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -212,7 +216,8 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
     }
 
     /// Sets the layer of the circuit breaker, which keeps its own rules: a [`CircuitBreakerLayer`] with a classifier of your own,
-    /// say, or with `min_budget`. For gRPC it needs its own `completion`.
+    /// say, or with `min_budget`. For gRPC it needs its own `completion`. The service's error is a [`StackError`], so leave out
+    /// `judge_boxed`.
     pub fn breaker_layer<N>(self, layer: N) -> ClientStack<D, LayerPart<N>, R, H, T, L, C, A, P> {
         self.with_breaker(LayerPart(layer))
     }
@@ -222,8 +227,8 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         ClientStack { deadline, breaker: part, retry, hedge, throttle, limit, concurrency, attempt_timeout, protocol }
     }
 
-    /// Sets the layer of the retries, which keeps its own rules: a [`RetryLayer`] with `when`, `buffering`, or a budget per host.
-    /// For gRPC it needs its own `protocol`.
+    /// Sets the layer of the retries, which keeps its own rules: a [`RetryLayer`](crate::RetryLayer) with `when`, `buffering`, or a budget per host.
+    /// For gRPC it needs its own `protocol`. The service's error is a [`StackError`], so leave out `judge_boxed`.
     pub fn retry_layer<N>(self, layer: N) -> ClientStack<D, B, LayerPart<N>, H, T, L, C, A, P> {
         self.with_retry(LayerPart(layer))
     }
@@ -233,7 +238,7 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         ClientStack { deadline, breaker, retry: part, hedge, throttle, limit, concurrency, attempt_timeout, protocol }
     }
 
-    /// Sets the layer of the hedge, which keeps its own rules: a [`HedgeLayer`] with `when`, say. For gRPC it needs its own
+    /// Sets the layer of the hedge, which keeps its own rules: a [`HedgeLayer`](crate::HedgeLayer) with `when`, say. For gRPC it needs its own
     /// `protocol`.
     pub fn hedge_layer<N>(self, layer: N) -> ClientStack<D, B, R, LayerPart<N>, T, L, C, A, P> {
         self.with_hedge(LayerPart(layer))
@@ -274,7 +279,7 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         ClientStack { deadline, breaker, retry, hedge, throttle, limit, concurrency: part, attempt_timeout, protocol }
     }
 
-    /// Sets the layer of the timeout of one attempt: an [`AttemptTimeoutLayer`] by another timer, or tower's `TimeoutLayer`.
+    /// Sets the layer of the timeout of one attempt: an [`AttemptTimeoutLayer`](super::AttemptTimeoutLayer) by another timer, or tower's `TimeoutLayer`.
     pub fn attempt_timeout_layer<N>(self, layer: N) -> ClientStack<D, B, R, H, T, L, C, LayerPart<N>, P> {
         self.with_attempt_timeout(LayerPart(layer))
     }
