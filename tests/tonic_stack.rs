@@ -116,6 +116,21 @@ async fn codes_are_judged_as_by_layers_for_grpc() {
     assert_eq!(breaker.state(), State::Open, "by the trailers of a stream");
 }
 
+/// A status in the sources of the stack's error is judged by its code, as by a breaker around the client itself.
+#[tokio::test]
+async fn status_that_the_client_returns_as_an_error_is_judged_by_its_code() {
+    for (code, state) in [(Code::Internal, State::Closed), (Code::Unavailable, State::Open)] {
+        let breaker = breaker(1);
+        let failing = tower::service_fn(move |_: Request<tonic::body::Body>| {
+            std::future::ready(Err::<Response<tonic::body::Body>, _>(Status::new(code, "as scripted")))
+        });
+        let stack = client_stack().breakers(Arc::clone(&breaker)).protocol(Grpc::new());
+        let status = EchoClient::new(stack.service(failing)).unary(message("hello")).await.unwrap_err();
+        assert_eq!((status.code(), status.message(), part(&status).0), (code, "as scripted", StackPart::Transport));
+        assert_eq!(breaker.state(), state, "{code:?}");
+    }
+}
+
 #[tokio::test]
 async fn settings_of_the_protocol_hold_for_all_parts() {
     let (upstream, server) = upstream();
