@@ -8,13 +8,15 @@ mod support;
 
 use bytes::Bytes;
 use damper::http::{
-    CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, ServerErrors, TimeoutUnit, TransientFailures,
+    CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, Rejections, RetryLayer, ServerErrors, ThrottleLayer,
+    TimeoutUnit, TransientFailures,
 };
 use damper::retry::{GaveUp, Hedge, HedgeConfig, Jitter};
-use damper::tower::{LimitLayer, LimitedError};
+use damper::throttle::{AdaptiveThrottle, ThrottleError};
+use damper::tower::{BulkheadError, BulkheadLayer, LimitLayer, LimitedError};
 use damper::{
-    Backoff, BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Deadline, DeadlineExceeded, Quota, RateLimiter,
-    Retry, RetryError, State,
+    Backoff, BreakerConfig, Bulkhead, CallError, CircuitBreaker, CircuitOpen, Deadline, DeadlineExceeded, Quota,
+    RateLimiter, Retry, RetryError, State,
 };
 use futures_util::{StreamExt, stream};
 use http::{HeaderName, Request, Response, StatusCode};
@@ -184,7 +186,7 @@ async fn each_hedge_sends_what_is_left() {
     assert!(timeouts.len() == 2 && timeouts[0] >= timeouts[1] + WAIT.as_millis() as u64, "{timeouts:?}");
 }
 
-/// The whole order: deadline, breaker, retry, hedge, limit, timeout of one attempt. The first request fails, so its hedge
+/// The whole order: deadline, breaker, retry, hedge, throttle, limit, bulkhead, timeout of one attempt. The first request fails, so its hedge
 /// is sent at once; that hangs until its timeout. The retry's request hangs too, and its hedge is answered.
 #[tokio::test]
 async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
@@ -210,6 +212,7 @@ async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
     .await;
     let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().failure_threshold(1).build().unwrap()));
     let limit = Arc::new(RateLimiter::new(Quota::per_hour(1).burst(4)));
+    let (throttle, bulkhead) = (Arc::new(AdaptiveThrottle::new()), Arc::new(Bulkhead::new(2)));
     let hedge = HedgeConfig::builder().fixed_delay(WAIT / 3).build().unwrap();
     let mut client = ServiceBuilder::new()
         .layer(ClientDeadlineLayer::new(100 * DEADLINE).header(TIMEOUT, TimeoutUnit::Milliseconds))
@@ -218,8 +221,12 @@ async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
         .map_err(RetryError::into_boxed)
         .layer(RetryLayer::new(retry(3, WAIT)).when(TransientFailures::judge_boxed))
         .layer(HedgeLayer::new(Hedge::new(hedge)).when(TransientFailures::judge_boxed))
+        .map_err(ThrottleError::into_boxed)
+        .layer(ThrottleLayer::new(Arc::clone(&throttle)).classify(Rejections::judge_boxed))
         .map_err(LimitedError::into_boxed)
         .layer(LimitLayer::new(Arc::clone(&limit)))
+        .map_err(BulkheadError::into_boxed)
+        .layer(BulkheadLayer::new(Arc::clone(&bulkhead)))
         .layer(TimeoutLayer::new(2 * WAIT))
         .service(transport());
     let response = client.ready().await.unwrap().call(request(server)).await.unwrap();
@@ -231,10 +238,15 @@ async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
     assert!(timeouts[1] >= timeouts[2] + waited, "{timeouts:?}");
     assert_eq!(limit.peek().remaining(), 0, "the limit has seen every request");
     assert_eq!(breaker.state(), State::Closed, "the breaker has seen one success");
+    // The first request was rejected, the first hedge timed out, the second was answered; the retry's request was dropped.
+    let status = throttle.status();
+    assert_eq!((status.requests(), status.accepted()), (3, 1), "the throttle has seen every verdict");
+    assert_eq!(bulkhead.in_flight(), 0, "the dropped request gave its permit back too");
     // The next call is over the limit: it is not tried again, and the server is not blamed.
     let error = client.ready().await.unwrap().call(request(server)).await.unwrap_err();
     assert!(damper::is_refusal(&*error), "{error}");
     assert_eq!(breaker.state(), State::Closed);
+    assert_eq!(throttle.status().requests(), 3, "the limit refused, and not the server");
 }
 
 /// The caller's error says how the call was given up, and has the transport's error in its chain.

@@ -4,8 +4,9 @@
 use damper::deadline::SkewGuard;
 use damper::http::{
     Answer, CircuitBreakerLayer, ClientDeadlineLayer, DeadlineLayer, Decision, Detail, Head, KeyedStatus, Limit,
-    LimitError, Limited, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal,
+    LimitError, Limited, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal, ThrottleLayer,
 };
+use damper::throttle::AdaptiveThrottle;
 use damper::{BreakerConfig, KeyedLimiter, ManualClock, Quota, WhenFull};
 use http::{Request, Response};
 use http_body_util::Empty;
@@ -210,6 +211,35 @@ fn breaker_state_gauge_counts_breakers() {
         // A snapshot sets gauges back: this is the change since.
         assert_eq!(lines(&snapshotter), ["damper_breaker_state{breaker=upstreams,state=open} -1"]);
     });
+}
+
+#[test]
+fn throttle_metrics_carry_the_layers_name_and_refusals_are_logged() {
+    let _lock = lock_recorders();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        // Each is called by a client of its own: with this seed the first calls of an outage are refused.
+        let throttle = || Arc::new(AdaptiveThrottle::with_clock(ManualClock::new(), 1));
+        let mut service = ThrottleLayer::new(throttle()).named("search").layer(service_fn(answer));
+        let log = logged(tracing::Level::DEBUG, || {
+            for _ in 0..12 {
+                _ = call(&mut service, get("/down"));
+            }
+        });
+        let line = "DEBUG damper: throttled, 99 % of the calls are not sent throttle=\"search\"";
+        assert_eq!(log, [line, line]);
+        let mut unnamed = ThrottleLayer::new(throttle()).layer(service_fn(answer));
+        call(&mut unnamed, get("/")).unwrap();
+    });
+    assert_eq!(
+        lines(&snapshotter),
+        [
+            "damper_throttle_allowed_total{throttle=default} 1",
+            "damper_throttle_allowed_total{throttle=search} 10",
+            "damper_throttle_refused_total{throttle=search} 2",
+        ]
+    );
 }
 
 #[test]

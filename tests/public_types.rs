@@ -184,6 +184,7 @@ fn types_of_throttles_have_the_traits_users_expect() {
         AdaptiveThrottle: shared defaulted,
         ThrottlePermit<&'static AdaptiveThrottle>: shared,
         ThrottleStatus: key,
+        KeyedThrottle<String>: shared defaulted,
         ThrottleError<std::fmt::Error>: value error,
         Throttled: key error,
         MultiplierError: value error,
@@ -230,8 +231,10 @@ fn types_of_retries_have_the_traits_users_expect() {
 fn types_of_http_have_the_traits_users_expect() {
     use damper::http::*;
     use damper::retry::Unlimited;
+    use damper::throttle::AdaptiveThrottle;
     use damper::time::{Monotonic, TokioSleep};
     use damper::wire::*;
+    use std::sync::Arc;
     type Service = fn(http::Request<()>) -> Ready<Result<http::Response<()>, core::convert::Infallible>>;
 
     table! {
@@ -265,6 +268,10 @@ fn types_of_http_have_the_traits_users_expect() {
         AtBodyEnd: shared cloned defaulted,
         BodyErrors: shared cloned defaulted,
         BodyEnd<'static>: debug,
+        // throttles
+        ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
+        ThrottleService<Service, Arc<AdaptiveThrottle>>: shared cloned,
+        Rejections: key defaulted,
         // deadlines
         DeadlineLayer<TokioSleep>: shared cloned,
         ClientDeadlineLayer<TokioSleep>: shared cloned,
@@ -312,11 +319,14 @@ fn types_of_grpc_have_the_traits_users_expect() {
 #[test]
 #[cfg(all(feature = "tokio", feature = "tower"))]
 fn types_for_any_service_have_the_traits_users_expect() {
+    use damper::throttle::AdaptiveThrottle;
     use damper::time::TokioSleep;
     use damper::tower::*;
-    use damper::{CircuitBreaker, Denied, RateLimiter};
+    use damper::{Bulkhead, CircuitBreaker, Denied, RateLimiter};
     type Breaker = &'static CircuitBreaker;
     type Limit = &'static RateLimiter;
+    type Throttle = &'static AdaptiveThrottle;
+    type Pool = &'static Bulkhead;
 
     table! {
         BreakerLayer<One<Breaker>>: shared cloned,
@@ -329,16 +339,22 @@ fn types_for_any_service_have_the_traits_users_expect() {
         Waiting<Limit, TokioSleep>: shared cloned,
         NoDeadline: key defaulted,
         LimitedError<Denied>: value error,
+        ThrottleLayer<One<Throttle>>: shared cloned,
+        ThrottleService<(), One<Throttle>>: shared cloned,
+        BulkheadLayer<Refusing<One<Pool>>>: shared cloned,
+        BulkheadService<(), Waiting<One<Pool>, TokioSleep>>: shared cloned,
+        BulkheadError<Denied>: value error,
     }
 }
 
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 16] = [
+const ELSEWHERE: [&str; 18] = [
     "BreakerFuture",
-    "BreakerObserver",
+    "BulkheadFuture",
     "ByKey",
     "CallGuard",
     "CircuitBreakFuture",
+    "DeadlineObserver",
     "HedgingFuture",
     "LimitFuture",
     "ObservedBody",
@@ -350,6 +366,7 @@ const ELSEWHERE: [&str; 16] = [
     "RetryLayer",
     "Retrying",
     "RetryingFuture",
+    "ThrottleFuture",
 ];
 
 /// The table has every type of the recorded public API.

@@ -45,9 +45,11 @@ fn one_probe_is_sent() {
         time.advance(Duration::from_secs(2));
         let rival = {
             let throttle = Arc::clone(&throttle);
-            thread::spawn(move || u32::from(throttle.try_acquire().is_ok()))
+            thread::spawn(move || throttle.try_acquire().err())
         };
-        let mine = u32::from(throttle.try_acquire().is_ok());
-        assert_eq!(mine + rival.join().unwrap(), 1, "one probe a second");
+        let mine = throttle.try_acquire().err();
+        let refused: Vec<_> = [mine, rival.join().unwrap()].into_iter().flatten().collect();
+        assert_eq!(refused.len(), 1, "one probe a second");
+        assert_eq!(refused[0].retry_after(), Duration::from_secs(1), "the next probe is a second after this one");
     });
 }

@@ -66,9 +66,9 @@
 //! | breaker | `http::CircuitBreakerLayer`, for gRPC with the completion `tonic::AtTrailers` | `tower::BreakerLayer` |
 //! | retry (budget) | `http::RetryLayer`, for gRPC with the protocol `tonic::GrpcRetries` | [`Retry::run`](crate::Retry::run) |
 //! | hedge | `http::HedgeLayer`, with the same protocol | [`Hedge::run`](crate::retry::Hedge::run) |
-//! | throttle | no layer: [`AdaptiveThrottle::run`](crate::throttle::AdaptiveThrottle::run) in a service of your own | the same |
+//! | throttle | `http::ThrottleLayer`, for gRPC with the completion `tonic::AtTrailers::rejections` | `tower::ThrottleLayer` |
 //! | client limit | `tower::LimitLayer`. Its refusal is an error; the 429 of `http::RateLimitLayer` looks like the server's and would be tried again | `tower::LimitLayer` |
-//! | bulkhead | no layer: a service of your own holds a permit of a [`Bulkhead`](crate::Bulkhead) while it calls | the same |
+//! | bulkhead | `tower::BulkheadLayer`, which holds a permit until the head of the response | `tower::BulkheadLayer` |
 //! | attempt timeout | tower's `TimeoutLayer`. Its error is tried again; that of a `ClientDeadlineLayer` is not, because it ends the call | the same |
 //!
 //! Each attempt, of retries and of hedges, tells the server what is left of the deadline then.
@@ -76,14 +76,17 @@
 #![cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
 #![cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
 //! use damper::http::{
-//!     CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, ServerErrors, TimeoutUnit, TransientFailures,
+//!     CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, Rejections, RetryLayer, ServerErrors, ThrottleLayer, TimeoutUnit,
+//!     TransientFailures,
 //! };
 //! use damper::retry::{Hedge, HedgeConfig};
-//! use damper::tower::{LimitLayer, LimitedError};
-//! use damper::{BreakerConfig, CallError, Quota, RateLimiter, Retry, RetryBudget, RetryError};
+//! use damper::throttle::ThrottleError;
+//! use damper::tower::{BulkheadError, BulkheadLayer, LimitLayer, LimitedError};
+//! use damper::{BreakerConfig, Bulkhead, CallError, Quota, RateLimiter, Retry, RetryBudget, RetryError};
 //! use http::HeaderName;
 //! use http_body_util::Empty;
 //! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+//! use std::sync::Arc;
 //! use std::time::Duration;
 //! use tower::{Service, ServiceBuilder, ServiceExt, timeout::TimeoutLayer};
 //!
@@ -93,6 +96,7 @@
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 //! let hedge = Hedge::new(HedgeConfig::DEFAULT).budget(&BUDGET);
+//! let pool = Arc::new(Bulkhead::new(64).queue(256)); // in flight, and waiting for it
 //! let mut client = ServiceBuilder::new()
 //!     .layer(ClientDeadlineLayer::new(Duration::from_secs(2)).header(TIMEOUT, TimeoutUnit::Milliseconds))
 //!     .map_err(CallError::into_boxed)
@@ -100,8 +104,12 @@
 //!     .map_err(RetryError::into_boxed)
 //!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)).when(TransientFailures::judge_boxed))
 //!     .layer(HedgeLayer::new(hedge).when(TransientFailures::judge_boxed))
+//!     .map_err(ThrottleError::into_boxed)
+//!     .layer(ThrottleLayer::per_host().classify(Rejections::judge_boxed))
 //!     .map_err(LimitedError::into_boxed)
 //!     .layer(LimitLayer::new(&LIMIT).waiting(Duration::from_secs(1)))
+//!     .map_err(BulkheadError::into_boxed)
+//!     .layer(BulkheadLayer::new(pool).waiting(Duration::from_secs(1)))
 //!     .layer(TimeoutLayer::new(Duration::from_millis(500)))
 //!     .service(Client::builder(TokioExecutor::new()).build_http());
 //!

@@ -5,12 +5,13 @@
 use crate::still::{SEED, still};
 use crate::{Call, Row, prepared, rows};
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, Headers, HedgeLayer, PeerAddress, PerClient, RateLimitLayer};
+use damper::http::{CircuitBreakerLayer, Headers, HedgeLayer, PeerAddress, PerClient, RateLimitLayer, ThrottleLayer};
 use damper::keyed::KeyedLimiterBuilder;
 use damper::retry::{Hedge, HedgeConfig};
+use damper::throttle::{AdaptiveThrottle, KeyedThrottle};
 use damper::tonic::AtTrailers;
 use damper::{
-    BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, Quota, RateLimiter,
+    BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, Quota, RateLimiter,
 };
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -22,7 +23,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tonic::transport::server::TcpConnectInfo;
-use tower::Service;
+use tower::{Layer, Service};
 
 pub(crate) const ROWS: &[Row] = rows![
     tower_limit_global - tower_bare,
@@ -33,12 +34,18 @@ pub(crate) const ROWS: &[Row] = rows![
     tower_breaker_host - tower_bare,
     tower_breaker_open - tower_bare,
     tower_hedge - tower_bare,
+    tower_throttle - tower_bare,
+    tower_throttle_host - tower_bare,
+    tower_any_throttle - tower_bare,
+    tower_any_bulkhead - tower_bare,
     hyper_limit_client - hyper_bare,
     hyper_breaker - hyper_bare,
+    hyper_throttle - hyper_bare,
     tonic_limit_client - tonic_bare,
     tonic_limit_client_refused - tonic_bare,
     tonic_breaker - tonic_bare,
     tonic_breaker_open - tonic_bare,
+    tonic_throttle - tonic_bare,
 ];
 
 const PLENTY: Quota = Quota::per_hour(1).burst(1_000_000);
@@ -200,6 +207,31 @@ fn tower_hedge() -> Call {
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
+fn throttle<C: Clock>(clock: C) -> Arc<AdaptiveThrottle<C>> {
+    Arc::new(AdaptiveThrottle::with_clock(clock, 7))
+}
+
+fn tower_throttle() -> Call {
+    let layer = ThrottleLayer::new(throttle(still!()));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+/// The hasher has a random seed here; with one host they make no difference.
+fn tower_throttle_host() -> Call {
+    let layer = ThrottleLayer::new(Arc::new(KeyedThrottle::with_clock(100, still!()).expect("a capacity")));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+fn tower_any_throttle() -> Call {
+    let layer = damper::tower::ThrottleLayer::new(throttle(still!()));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+fn tower_any_bulkhead() -> Call {
+    let layer = damper::tower::BulkheadLayer::new(Arc::new(Bulkhead::new(64)));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
 fn hyper_bare() -> Call {
     hyper(hyper::service::service_fn(answer))
 }
@@ -210,6 +242,10 @@ fn hyper_limit_client() -> Call {
 
 fn hyper_breaker() -> Call {
     hyper(CircuitBreakerLayer::single(BreakerConfig::default()).layer(hyper::service::service_fn(answer)))
+}
+
+fn hyper_throttle() -> Call {
+    hyper(ThrottleLayer::new(throttle(still!())).layer(hyper::service::service_fn(answer)))
 }
 
 fn tonic_bare() -> Call {
@@ -234,4 +270,10 @@ fn tonic_breaker() -> Call {
 fn tonic_breaker_open() -> Call {
     let layer = CircuitBreakerLayer::new(open(still!())).completion(AtTrailers::new());
     tower(layer.layer(tower::service_fn(answer_grpc)), request_grpc, End::Failed)
+}
+
+/// Of a client: the verdict falls by the trailers.
+fn tonic_throttle() -> Call {
+    let layer = ThrottleLayer::new(throttle(still!())).completion(AtTrailers::rejections());
+    tower(layer.layer(tower::service_fn(answer_grpc)), request_grpc, End::Answered(200))
 }

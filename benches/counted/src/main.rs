@@ -20,6 +20,7 @@ mod layers;
 mod limits;
 mod retries;
 mod still;
+mod throttles;
 
 use std::process::ExitCode;
 
@@ -48,7 +49,7 @@ fn nothing() -> Call {
 }
 
 fn all() -> impl Iterator<Item = &'static Row> {
-    [limits::ROWS, keys::ROWS, breakers::ROWS, retries::ROWS, bulkheads::ROWS, adaptive::ROWS, layers::ROWS]
+    [limits::ROWS, keys::ROWS, breakers::ROWS, retries::ROWS, bulkheads::ROWS, adaptive::ROWS, throttles::ROWS, layers::ROWS]
         .into_iter()
         .flatten()
 }

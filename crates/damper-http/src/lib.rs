@@ -1,23 +1,25 @@
-//! Rate limits for HTTP servers, circuit breakers and retries for HTTP clients.
+//! Rate limits for HTTP servers; circuit breakers, retries and throttles for HTTP clients.
 //!
 //! | in | use | with the feature |
 //! |---|---|---|
 //! | an axum server | [`RateLimitLayer`], by `Router::layer` | `axum` |
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
-//! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] | `tower`, or `hyper`; `tokio` for the timer |
+//! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] around [`ThrottleLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | all of these in the right order, around a client or before a server | [`client_stack`], [`server_stack`] | `tower` |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
-//! | a tonic client | [`client_stack`] with `.protocol(damper::tonic::Grpc::new())`; or [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())` | `tonic` |
+//! | a tonic client | [`client_stack`] with `.protocol(damper::tonic::Grpc::new())`; or [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())`, around [`ThrottleLayer`] with `.completion(damper::tonic::AtTrailers::rejections())` | `tonic` |
 //!
 //! A limiter protects the receiver of load, so it belongs to the server's side. A breaker protects the caller from a
-//! failing callee, so it belongs to the client's side, and outside of retries.
+//! failing callee, so it belongs to the client's side, and outside of retries. A throttle spares an overloaded callee the calls
+//! that it would reject, so it belongs to the client's side too, inside of retries.
 //!
 //! | layer | one for all requests | one for each | your own |
 //! |---|---|---|---|
 //! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by`](RateLimitLayer::by) | [`new`](RateLimitLayer::new), with any [`Limit`]; behind the same keys, any [`KeyedLimit`] |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [`Breakers`] |
+//! | [`ThrottleLayer`] | [`single`](ThrottleLayer::single) | host: [`per_host`](ThrottleLayer::per_host) | [`new`](ThrottleLayer::new), with any [`Throttles`] |
 //!
 //! [`RetryLayer`] takes its retries from one [budget](damper_core::retry::Budget) for all requests, from one for
 //! [each host](RetryLayer::budget_per_host), or from [`Budgets`] of your own.
@@ -29,8 +31,8 @@
 //! [`AtBodyEnd`], `AtTrailers` for gRPC. A layer of yours that holds something until a call has ended, such as a limit of
 //! calls in flight, uses the same part: see [`CallObserver`] and [`ObservedCall`].
 //!
-//! Layers only translate between HTTP and the primitives: [limiters](damper_core::RateLimiter) and
-//! [breakers](damper_core::CircuitBreaker). With `new` you keep the primitive, to inspect it and to change it.
+//! Layers only translate between HTTP and the primitives: [limiters](damper_core::RateLimiter),
+//! [breakers](damper_core::CircuitBreaker) and [throttles](damper_core::throttle::AdaptiveThrottle). With `new` you keep the primitive, to inspect it and to change it.
 //!
 //! For tower services of requests that are no `http::Request`, such as `reqwest::Client` itself, `damper::tower` has a breaker
 //! and a limit.
@@ -58,6 +60,8 @@
 //! | `damper_breaker_probes_total` | counter | `breaker` | calls that passed as probes |
 //! | `damper_breaker_evictions_total` | counter | `breaker` | hosts whose breakers made room for others |
 //! | `damper_breaker_kept_evictions_total` | counter | `breaker` | those among them whose breakers were open, or worth keeping otherwise |
+//! | `damper_throttle_allowed_total` | counter | `throttle` | calls that throttles let pass |
+//! | `damper_throttle_refused_total` | counter | `throttle` | calls that they did not send |
 //! | `damper_deadline_exceeded_total` | counter | `deadline`, `side`, `stage` | calls that ended by their deadline: at a `server` on `arrival`, at a `client` before `departure`, at both before the `response` and within its `body` |
 //! | `damper_deadline_skewed_total` | counter | `deadline` | requests that were served though their deadline had passed on arrival, because clocks differ |
 //! | `damper_breaker_state` | gauge | `breaker`, `state` | breakers in this state: `open`, `half_open`, `forced_open`, … |
@@ -110,15 +114,16 @@ mod retry;
 #[cfg(feature = "tower")]
 mod stack;
 mod telemetry;
+mod throttle;
 pub mod wire;
 
 pub use circuit_breaker::{
-    BreakerObserver, Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, PerHost,
-    PerHostBuilder, Single, SingleBuilder,
+    Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder, Single,
+    SingleBuilder,
 };
 pub use completion::{
-    AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody,
-    ObservedCall, ResponseHead, ServerErrors,
+    AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, CallRefusal, Classify, ClassifyEnd, Completion,
+    DeadlineObserver, ObservedBody, ObservedCall, ResponseHead, ServerErrors,
 };
 pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, TimeoutUnit};
 pub use head::Head;
@@ -142,3 +147,4 @@ pub use stack::{
     LayerPart, NoPart, OfPart, OfTransport, PartError, PeerLimit, RetryPart, ServerStack, StackError, StackErrorFuture,
     StackErrorService, StackPart, StackProtocol, StackRetries, ToStackError, client_stack, server_stack,
 };
+pub use throttle::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleService, Throttles};

@@ -2,13 +2,13 @@
 
 use crate::IntoStatus;
 use crate::grpc::find_status;
-use crate::verdict::{unavailability, verdict_in, verdict_on, verdict_on_head};
+use crate::verdict::{rejection, unavailability, verdict_in, verdict_on, verdict_on_head};
 use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
-use damper_core::breaker::{CallError, Verdict};
+use damper_core::breaker::Verdict;
 use damper_core::is_refusal;
-use damper_http::{BodyEnd, CallObserver, ClassifyEnd, Completion, ObservedBody};
+use damper_http::{BodyEnd, CallObserver, CallRefusal, ClassifyEnd, Completion, ObservedBody};
 use http::Response;
 use http_body::Body;
 use tonic::{Code, Status};
@@ -36,6 +36,8 @@ use tonic::{Code, Status};
 /// The service's error is a [`Status`]: the one that a generated client would have made of the error, or `UNAVAILABLE`
 /// where the call was refused, in whose sources [`CircuitOpen::find_in`](damper_core::CircuitOpen::find_in) finds the
 /// refusal.
+///
+/// For a throttle, take [`rejections`](Self::rejections).
 ///
 /// With [a breaker per host](damper_http::CircuitBreakerLayer::per_host), a generated client names the host only if it
 /// has an origin: `GreeterClient::with_origin(layer.layer(channel), uri)`.
@@ -90,6 +92,45 @@ impl AtTrailers {
     pub const fn new() -> Self {
         Self { classify: unavailability }
     }
+
+    /// Creates a completion that judges by [`rejection`], for a [`ThrottleLayer`](damper_http::ThrottleLayer):
+    /// `ThrottleLayer::single().completion(AtTrailers::rejections())`.
+    ///
+    /// `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are rejections, that of a limiter included.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
+    /// use damper::http::ThrottleLayer;
+    /// use damper::throttle::Throttled;
+    /// use damper::tonic::AtTrailers;
+    /// use tonic::transport::Channel;
+    /// # struct GreeterClient<T>(T);
+    /// # impl<T: tonic::client::GrpcService<tonic::body::Body>> GreeterClient<T> {
+    /// #     fn new(channel: T) -> Self { Self(channel) }
+    /// #     async fn say_hello(&mut self, name: &str) -> Result<String, tonic::Status> { Ok(name.to_owned()) }
+    /// # }
+    ///
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// let channel = Channel::from_static("http://greeter.example.com:50051").connect_lazy();
+    /// let throttle = ThrottleLayer::single().completion(AtTrailers::rejections());
+    /// let mut client = GreeterClient::new(throttle.layer(channel));
+    ///
+    /// match client.say_hello("me").await {
+    ///     Ok(greeting) => println!("{greeting}"),
+    ///     Err(status) => match Throttled::find_in(&status) {
+    ///         Some(throttled) => println!("{throttled}"), // throttled, 87 % of the calls are not sent
+    ///         None => println!("{status}"),
+    ///     },
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn rejections() -> Self {
+        Self { classify: rejection }
+    }
 }
 
 impl<V> AtTrailers<V> {
@@ -122,11 +163,12 @@ impl<V> AtTrailers<V> {
     }
 }
 
-impl<R, E, V> Completion<R, E> for AtTrailers<V>
+impl<R, E, V, N> Completion<R, E, N> for AtTrailers<V>
 where
     R: Body,
     E: Into<Box<dyn Error + Send + Sync>>,
     V: Fn(Code) -> Verdict,
+    N: CallRefusal + IntoStatus,
 {
     type Body<O: CallObserver> = ObservedBody<R, O, Self>;
     type Error = Status;
@@ -158,10 +200,10 @@ where
         response.map(|body| ObservedBody::new(body, observer, self))
     }
 
-    fn not_called(&self, error: CallError<E>) -> Status {
-        match error {
-            CallError::Open(open) => open.into_status(),
-            CallError::Failed(error) => Status::from_error(error.into()),
+    fn not_called(&self, error: N::CallError<E>) -> Status {
+        match N::split(error) {
+            Ok(error) => Status::from_error(error.into()),
+            Err(refusal) => refusal.into_status(),
         }
     }
 }

@@ -51,6 +51,9 @@
 //! rules: the codes, the server's pushback, streams that are kept while they are sent:
 //! `RetryLayer::new(retry).protocol(GrpcRetries::on([Code::Unavailable]))`. The breaker belongs outside of it.
 //!
+//! A throttle is the [`ThrottleLayer`](damper_http::ThrottleLayer) of HTTP around a `Channel`, inside of the retries, with its own
+//! verdicts: `ThrottleLayer::single().completion(AtTrailers::rejections())`.
+//!
 //! [`client_stack`](damper_http::client_stack) puts all of them into the right order, and [`Grpc`] makes it one for gRPC:
 //! `client_stack().breaker_single(config).retry(retry).protocol(Grpc::new())`.
 //!
@@ -86,4 +89,4 @@ pub use grpc::Grpc;
 pub use grpc_retries::GrpcRetries;
 pub use interceptor::RateLimitInterceptor;
 pub use status::IntoStatus;
-pub use verdict::unavailability;
+pub use verdict::{rejection, unavailability};

@@ -9,6 +9,7 @@ use damper_core::breaker::{CallError, CircuitOpen};
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_core::retry::{GaveUp, RetryError};
+use damper_core::throttle::{ThrottleError, Throttled};
 use damper_http::Limited;
 use damper_http::internal::status;
 use tonic::{Code, Status};
@@ -22,10 +23,11 @@ const PROBE: Duration = Duration::from_secs(1);
 /// |---|---|---|
 /// | [`Denied`], [`LimitSetDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
 /// | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
+/// | [`Throttled`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, at most a second |
 /// | [`DeadlineExceeded`], which is the source of the status | `DEADLINE_EXCEEDED` | |
 /// | [`RetryError`], by its deadline | `DEADLINE_EXCEEDED`, with the reason as its source | |
 /// | [`RetryError`], else | as the last error | |
-/// | [`CallError`] | as its `CircuitOpen`, or as the error of the call | |
+/// | [`CallError`], [`ThrottleError`] | as its refusal, or as the error of the call | |
 ///
 /// # Examples
 ///
@@ -79,6 +81,14 @@ impl IntoStatus for CircuitOpen {
     }
 }
 
+impl IntoStatus for Throttled {
+    fn into_status(self) -> Status {
+        let mut status = status(Code::Unavailable, &self, Some(self.retry_after()));
+        status.set_source(Arc::new(self));
+        status
+    }
+}
+
 impl IntoStatus for DeadlineExceeded {
     fn into_status(self) -> Status {
         let mut status = status(Code::DeadlineExceeded, &self, None);
@@ -91,6 +101,15 @@ impl<E: Into<Status>> IntoStatus for CallError<E> {
     fn into_status(self) -> Status {
         match self {
             Self::Open(open) => open.into_status(),
+            Self::Failed(error) => error.into(),
+        }
+    }
+}
+
+impl<E: Into<Status>> IntoStatus for ThrottleError<E> {
+    fn into_status(self) -> Status {
+        match self {
+            Self::Throttled(throttled) => throttled.into_status(),
             Self::Failed(error) => error.into(),
         }
     }

@@ -27,6 +27,19 @@ pub fn unavailability(code: Code) -> Verdict {
     }
 }
 
+/// Returns the same failures as [`unavailability`], but `RESOURCE_EXHAUSTED` is one although it has a `google.rpc.RetryInfo`: a
+/// rejection is a call that the server did no work for, whatever the reason.
+///
+/// This is the rule of [`AtTrailers::rejections`](crate::AtTrailers::rejections).
+#[must_use]
+pub fn rejection(code: Code) -> Verdict {
+    match code {
+        // `AtTrailers` takes a plain failure with a `RetryInfo` for the success of a limiter.
+        Code::ResourceExhausted => Verdict::RetryAfter(Duration::ZERO),
+        code => unavailability(code),
+    }
+}
+
 /// Returns the verdict on the head of a response, if it has a status or is no response of gRPC.
 pub(super) fn verdict_on_head<R>(response: &Response<R>, classify: &impl Fn(Code) -> Verdict) -> Option<Verdict> {
     if let Some(verdict) = verdict_in(response.headers(), classify) {
@@ -37,7 +50,10 @@ pub(super) fn verdict_on_head<R>(response: &Response<R>, classify: &impl Fn(Code
     match response.status() {
         StatusCode::OK if !is_page => None,
         // A limiter's refusal, as `RESOURCE_EXHAUSTED` with a `RetryInfo` is.
-        StatusCode::TOO_MANY_REQUESTS if response.headers().contains_key(RETRY_AFTER) => Some(Verdict::Success),
+        StatusCode::TOO_MANY_REQUESTS if response.headers().contains_key(RETRY_AFTER) => {
+            let code = Code::ResourceExhausted;
+            Some(with_retry_info(code, classify(code), || Some(Duration::ZERO)))
+        }
         status => Some(code_of(status).map_or(Verdict::Failure, classify)),
     }
 }

@@ -14,6 +14,9 @@ use core::fmt;
 /// A call is sent after so many microseconds in which none was.
 const PROBE_INTERVAL: u64 = 1_000_000;
 
+/// In thousandths.
+pub(super) const DEFAULT_MULTIPLIER: u32 = 2_000;
+
 /// The most by which another thread's clock is ahead, in microseconds: an hour. More than that is a clock that stepped back.
 const FURTHEST_AHEAD: u64 = 3_600_000_000;
 
@@ -103,7 +106,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
                 phase: AtomicU64::new(Phase::Formula.word()),
                 sent: AtomicU64::new(0),
                 random: AtomicU64::new(seed),
-                multiplier: 2_000,
+                multiplier: DEFAULT_MULTIPLIER,
                 micros: LazyMicros::new(),
                 clock,
             }
@@ -132,12 +135,13 @@ impl<C: Clock> AdaptiveThrottle<C> {
     /// # let _ = throttle;
     /// # Ok::<(), damper::throttle::MultiplierError>(())
     /// ```
-    pub fn multiplier(mut self, calls: f64) -> Result<Self, MultiplierError> {
-        if !(1.0..=10.0).contains(&calls) {
-            return Err(MultiplierError(calls));
-        }
-        self.multiplier = (calls * 1_000.0 + 0.5) as u32;
-        Ok(self)
+    pub fn multiplier(self, calls: f64) -> Result<Self, MultiplierError> {
+        thousandths(calls).map(|thousandths| self.with_thousandths(thousandths))
+    }
+
+    /// Sets the multiplier, in thousandths.
+    pub(super) fn with_thousandths(self, multiplier: u32) -> Self {
+        Self { multiplier, ..self }
     }
 
     /// Makes one call if the throttle lets it pass. `Err` is a rejection. A panic is no verdict.
@@ -256,11 +260,13 @@ impl<C: Clock> AdaptiveThrottle<C> {
         if next != phase {
             _ = self.phase.compare_exchange(phase, next, Ordering::Relaxed, Ordering::Relaxed);
         }
-        if refused == 0 || self.is_sent(refused, now) {
+        if refused == 0 {
             return Ok(number);
         }
-        self.counts.count(number, number, CallOutcome::Refused);
-        Err(Throttled::new(refused))
+        self.send(refused, now).map(|()| number).map_err(|probe_in| {
+            self.counts.count(number, number, CallOutcome::Refused);
+            Throttled::new(refused, probe_in)
+        })
     }
 
     /// Returns the word of the phase that follows, and the share that it refuses.
@@ -270,17 +276,25 @@ impl<C: Clock> AdaptiveThrottle<C> {
         (phase.word(), phase.refused(sums, multiplier, now))
     }
 
-    /// Decides whether a call is sent although a share is refused.
-    fn is_sent(&self, refused: u64, now: u64) -> bool {
+    /// Decides whether a call is sent although a share is refused. `Err` has the microseconds until a probe is sent.
+    fn send(&self, refused: u64, now: u64) -> Result<(), u64> {
         let sent = self.sent.load(Ordering::Relaxed);
         if random::below(WHOLE, self.draw()) >= refused {
             self.sent.store(now, Ordering::Relaxed);
-            return true;
+            return Ok(());
         }
-        // One of the threads that see the interval over sends a probe. The clock of another may be a little ahead of this one's.
         let since = now.wrapping_sub(sent);
-        (PROBE_INTERVAL..u64::MAX - FURTHEST_AHEAD).contains(&since)
-            && self.sent.compare_exchange(sent, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        match PROBE_INTERVAL.checked_sub(since) {
+            Some(left) if left > 0 => return Err(left),
+            // The clock of another thread may be a little ahead of this one's.
+            None if since >= u64::MAX - FURTHEST_AHEAD => return Err(PROBE_INTERVAL),
+            _ => {}
+        }
+        // One of the threads that see the interval over sends a probe.
+        match self.sent.compare_exchange(sent, now, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(PROBE_INTERVAL),
+        }
     }
 
     fn draw(&self) -> u64 {
@@ -290,6 +304,15 @@ impl<C: Clock> AdaptiveThrottle<C> {
             _ = self.random.compare_exchange(0, seed, Ordering::Relaxed, Ordering::Relaxed);
         }
         random::shared_next(&self.random)
+    }
+}
+
+/// Returns a multiplier in thousandths, if it is in its range.
+pub(super) fn thousandths(multiplier: f64) -> Result<u32, MultiplierError> {
+    if (1.0..=10.0).contains(&multiplier) {
+        Ok((multiplier * 1_000.0 + 0.5) as u32)
+    } else {
+        Err(MultiplierError(multiplier))
     }
 }
 

@@ -1,6 +1,10 @@
 //! Why a call was not made, or failed.
 
+use crate::breaker::source_of;
+#[cfg(feature = "alloc")]
+use alloc::boxed::Box;
 use core::fmt;
+use core::time::Duration;
 
 /// The refusal of a throttle: the call was not made, because the service rejects most calls.
 ///
@@ -10,18 +14,55 @@ use core::fmt;
 pub struct Throttled {
     /// In ten-thousandths.
     refused: u32,
+    /// In microseconds.
+    probe_in: u32,
 }
 
 impl Throttled {
-    pub(super) fn new(refused: u64) -> Self {
-        // At most 10,000.
-        Self { refused: refused as u32 }
+    /// The refusal of a share, in ten-thousandths, by a throttle that sends a probe in so many microseconds.
+    pub(super) fn new(refused: u64, probe_in: u64) -> Self {
+        // At most 10,000, and at most a second.
+        Self { refused: refused as u32, probe_in: probe_in as u32 }
     }
 
     /// Returns the share of the calls that the throttle refused at that moment, 0.0 to 0.99.
     #[must_use]
     pub fn share_refused(&self) -> f64 {
         f64::from(self.refused) / 10_000.0
+    }
+
+    /// Returns the time after which the throttle sends a call whatever the share is, if it sends no other one before: at most a
+    /// second.
+    ///
+    /// A throttle refuses by chance, so an earlier call may pass too. And it sends one call then: of the callers that come
+    /// back at the same time, the others are refused again with the same share.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        Duration::from_micros(u64::from(self.probe_in))
+    }
+
+    /// Returns the first one in the chain of an error's sources, the error itself included.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::ManualClock;
+    /// use damper::throttle::{AdaptiveThrottle, Throttled};
+    ///
+    /// let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7);
+    /// let throttled = loop {
+    ///     match throttle.try_acquire() {
+    ///         Ok(permit) => permit.rejected(),
+    ///         Err(throttled) => break throttled,
+    ///     }
+    /// };
+    /// assert_eq!(Throttled::find_in(&std::io::Error::other(throttled)), Some(&throttled));
+    /// ```
+    #[must_use]
+    pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
+        core::iter::successors(Some(error), |error| source_of(*error)).find_map(|error| error.downcast_ref())
     }
 }
 
@@ -43,6 +84,38 @@ pub enum ThrottleError<E> {
     Throttled(Throttled),
     /// The call was made, and failed with this error.
     Failed(E),
+}
+
+impl<E> ThrottleError<E> {
+    /// Returns the refusal, if the call was not made.
+    #[must_use]
+    pub const fn throttled(&self) -> Option<&Throttled> {
+        match self {
+            Self::Throttled(throttled) => Some(throttled),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// Returns the error that the call returned, if it was made.
+    #[must_use]
+    pub fn into_failed(self) -> Option<E> {
+        match self {
+            Self::Throttled(_) => None,
+            Self::Failed(error) => Some(error),
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<E: Into<Box<dyn core::error::Error + Send + Sync>>> ThrottleError<E> {
+    /// In a box, for services whose errors are in boxes already, and so are no errors themselves: the refusal, or the
+    /// error of the call as it is.
+    pub fn into_boxed(self) -> Box<dyn core::error::Error + Send + Sync> {
+        match self {
+            Self::Throttled(throttled) => Box::new(throttled),
+            Self::Failed(error) => error.into(),
+        }
+    }
 }
 
 impl<E> From<Throttled> for ThrottleError<E> {

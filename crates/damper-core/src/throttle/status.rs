@@ -34,4 +34,11 @@ impl ThrottleStatus {
     pub fn share_refused(&self) -> f64 {
         f64::from(self.refused) / 10_000.0
     }
+
+    /// Returns whether a new throttle in its place would send calls that this one refuses: it refuses some now, and was
+    /// called in the last 30 s. For [`LruStore::keep_if`](crate::LruStore::keep_if) of a store of throttles.
+    #[must_use]
+    pub fn is_worth_keeping(&self) -> bool {
+        self.refused > 0 && self.requests > 0
+    }
 }

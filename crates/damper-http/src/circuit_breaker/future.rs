@@ -1,11 +1,10 @@
 //! The calls of a service behind breakers.
 
-use super::BreakerObserver;
-use crate::completion::{CallGuard, Completion, ObservedCall};
+use crate::completion::{CallGuard, Completion, DeadlineObserver, RefusableCall};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use damper_core::breaker::{BreakerRef, CallError, CircuitOpen};
+use damper_core::breaker::{BreakerRef, CircuitOpen, Permit};
 use http::Response;
 use pin_project_lite::pin_project;
 
@@ -19,29 +18,20 @@ pin_project! {
     #[must_use = "futures do nothing unless they are polled"]
     pub struct CircuitBreakFuture<F, B: BreakerRef, W> {
         #[pin]
-        state: BreakerCall<F, B, W>,
-    }
-}
-
-pin_project! {
-    #[project = BreakerCallProjection]
-    enum BreakerCall<F, B: BreakerRef, W> {
-        Permitted { #[pin] call: ObservedCall<F, BreakerObserver<B>, W> },
-        Refused { open: CircuitOpen, completion: W },
+        call: RefusableCall<F, DeadlineObserver<Permit<B>>, W, CircuitOpen>,
     }
 }
 
 impl<F, B: BreakerRef, W> CircuitBreakFuture<F, B, W> {
     /// The call that a permit was acquired for.
     #[inline]
-    pub(super) fn permitted(future: F, guard: CallGuard<BreakerObserver<B>, W>) -> Self {
-        // Not by `observe`: every function that a future passes through copies it.
-        Self { state: BreakerCall::Permitted { call: ObservedCall { future, pending: guard.finish() } } }
+    pub(super) fn permitted(future: F, guard: CallGuard<DeadlineObserver<Permit<B>>, W>) -> Self {
+        Self { call: RefusableCall::permitted(future, guard) }
     }
 
     /// A call that is not made.
     pub(super) fn refused(open: CircuitOpen, completion: W) -> Self {
-        Self { state: BreakerCall::Refused { open, completion } }
+        Self { call: RefusableCall::refused(open, completion) }
     }
 }
 
@@ -51,22 +41,16 @@ where
     B: BreakerRef,
     W: Completion<R, E>,
 {
-    type Output = Result<Response<W::Body<BreakerObserver<B>>>, W::Error>;
+    type Output = Result<Response<W::Body<DeadlineObserver<Permit<B>>>>, W::Error>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project().state.project() {
-            BreakerCallProjection::Permitted { call } => call.poll(context),
-            BreakerCallProjection::Refused { open, completion } => {
-                Poll::Ready(Err(completion.not_called(CallError::Open(*open))))
-            }
-        }
+        self.project().call.poll(context)
     }
 }
 
 impl<F, B: BreakerRef, W> fmt::Debug for CircuitBreakFuture<F, B, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_permitted = matches!(self.state, BreakerCall::Permitted { .. });
-        f.debug_struct("CircuitBreakFuture").field("is_permitted", &is_permitted).finish_non_exhaustive()
+        f.debug_struct("CircuitBreakFuture").field("is_permitted", &self.call.is_permitted()).finish_non_exhaustive()
     }
 }

@@ -8,14 +8,12 @@
 // | `host_listener` | their listeners |
 // | `service` | a service behind breakers |
 // | `future` | its calls |
-// | `observer` | what learns how they ended, and whose fault a deadline is that passed |
 // | `permit` | its permit, as an observer |
 
 mod breakers;
 mod future;
 mod host_listener;
 mod layer;
-mod observer;
 mod per_host;
 mod permit;
 mod service;
@@ -25,7 +23,6 @@ pub use breakers::Breakers;
 pub use future::CircuitBreakFuture;
 pub use host_listener::HostListener;
 pub use layer::CircuitBreakerLayer;
-pub use observer::BreakerObserver;
 pub use per_host::{PerHost, PerHostBuilder};
 pub use service::CircuitBreak;
 pub use single::{Single, SingleBuilder};

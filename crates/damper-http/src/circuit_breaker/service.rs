@@ -1,9 +1,10 @@
 //! A service behind breakers.
 
-use super::{BreakerObserver, Breakers, CircuitBreakFuture, CircuitBreakerLayer, PerHost};
+use super::{Breakers, CircuitBreakFuture, CircuitBreakerLayer, PerHost};
 use crate::Head;
-use crate::completion::{AtHead, CallGuard, Completion};
+use crate::completion::{AtHead, CallGuard, Completion, DeadlineObserver};
 use core::fmt;
+use damper_core::breaker::Permit;
 #[cfg(feature = "tower")]
 use damper_core::internal::{Readiness, open_for_no_time};
 use http::{Request, Response};
@@ -67,7 +68,7 @@ where
     B: Breakers,
     W: Completion<R, S::Error> + Clone,
 {
-    type Response = Response<W::Body<BreakerObserver<B::Breaker>>>;
+    type Response = Response<W::Body<DeadlineObserver<Permit<B::Breaker>>>>;
     type Error = W::Error;
     type Future = CircuitBreakFuture<S::Future, B::Breaker, W>;
 
@@ -89,7 +90,7 @@ where
         };
         match self.readiness.try_acquire(|| breakers.try_acquire(&head), skipped) {
             Ok(permit) => {
-                let observer = BreakerObserver::new(permit, &head, *min_budget);
+                let observer = DeadlineObserver::new(permit, &head, *min_budget);
                 let guard = CallGuard::new(observer, completion.clone());
                 let future = self.service.call(request);
                 CircuitBreakFuture::permitted(future, guard)
@@ -106,7 +107,7 @@ where
     B: Breakers,
     W: Completion<R, S::Error> + Clone,
 {
-    type Response = Response<W::Body<BreakerObserver<B::Breaker>>>;
+    type Response = Response<W::Body<DeadlineObserver<Permit<B::Breaker>>>>;
     type Error = W::Error;
     type Future = CircuitBreakFuture<S::Future, B::Breaker, W>;
 
@@ -116,7 +117,7 @@ where
         let head = Head::of(&request);
         match breakers.try_acquire(&head) {
             Ok(permit) => {
-                let observer = BreakerObserver::new(permit, &head, *min_budget);
+                let observer = DeadlineObserver::new(permit, &head, *min_budget);
                 let guard = CallGuard::new(observer, completion.clone());
                 let future = self.service.call(request);
                 CircuitBreakFuture::permitted(future, guard)

@@ -1,10 +1,11 @@
 //! A call ends with the body of its response.
 
 use super::{
-    AtHead, BodyEnd, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody, ResponseHead, ServerErrors,
+    AtHead, BodyEnd, CallObserver, CallRefusal, Classify, ClassifyEnd, Completion, ObservedBody, ResponseHead,
+    ServerErrors,
 };
 use core::fmt;
-use damper_core::breaker::{CallError, Verdict};
+use damper_core::breaker::Verdict;
 use http::Response;
 use http_body::Body;
 
@@ -45,24 +46,24 @@ impl<V> From<AtHead<V>> for AtBodyEnd<V> {
     }
 }
 
-impl<R: Body, E, V: Classify<E>> Completion<R, E> for AtBodyEnd<V> {
+impl<R: Body, E, V: Classify<E>, N: CallRefusal> Completion<R, E, N> for AtBodyEnd<V> {
     type Body<O: CallObserver> = ObservedBody<R, O>;
-    type Error = CallError<E>;
+    type Error = N::CallError<E>;
 
     fn verdict(&self, response: &Response<R>) -> Option<Verdict> {
         // A body cannot turn a failure into a success.
-        Completion::<R, E>::verdict(&self.head, response).filter(|verdict| *verdict != Verdict::Success)
+        Completion::<R, E, N>::verdict(&self.head, response).filter(|verdict| *verdict != Verdict::Success)
     }
 
-    fn failed(&self, error: E) -> (Verdict, CallError<E>) {
-        Completion::<R, E>::failed(&self.head, error)
+    fn failed(&self, error: E) -> (Verdict, N::CallError<E>) {
+        Completion::<R, E, N>::failed(&self.head, error)
     }
 
     fn respond<O: CallObserver>(self, response: Response<R>, observer: Option<O>) -> Response<ObservedBody<R, O>> {
         response.map(|body| ObservedBody::new(body, observer, BodyErrors))
     }
 
-    fn not_called(&self, error: CallError<E>) -> CallError<E> {
+    fn not_called(&self, error: N::CallError<E>) -> N::CallError<E> {
         error
     }
 }

@@ -1,9 +1,10 @@
 //! A call ends with the head of its response.
 
-use super::{CallObserver, Classify, Completion, ResponseHead, ServerErrors};
+use super::{CallObserver, CallRefusal, Classify, Completion, ResponseHead, ServerErrors};
+use crate::Rejections;
 use crate::telemetry;
 use core::fmt;
-use damper_core::breaker::{CallError, Verdict};
+use damper_core::breaker::Verdict;
 use http::Response;
 
 /// A call ends when the head of its response arrives. The caller gets the service's own bodies.
@@ -24,6 +25,14 @@ impl AtHead {
     }
 }
 
+impl AtHead<Rejections> {
+    /// Creates a completion that judges by [`Rejections`], as a [`ThrottleLayer`](crate::ThrottleLayer) does.
+    #[must_use]
+    pub const fn rejections() -> Self {
+        Self { classify: Rejections }
+    }
+}
+
 impl<V> AtHead<V> {
     /// Sets what a response, or the error in its place, says about its server. Default: [`ServerErrors`].
     ///
@@ -37,9 +46,9 @@ impl<V> AtHead<V> {
     }
 }
 
-impl<R, E, V: Classify<E>> Completion<R, E> for AtHead<V> {
+impl<R, E, V: Classify<E>, N: CallRefusal> Completion<R, E, N> for AtHead<V> {
     type Body<O: CallObserver> = R;
-    type Error = CallError<E>;
+    type Error = N::CallError<E>;
 
     #[inline]
     fn verdict(&self, response: &Response<R>) -> Option<Verdict> {
@@ -48,8 +57,8 @@ impl<R, E, V: Classify<E>> Completion<R, E> for AtHead<V> {
     }
 
     #[inline]
-    fn failed(&self, error: E) -> (Verdict, CallError<E>) {
-        (self.classify.verdict(Err(&error)), CallError::Failed(error))
+    fn failed(&self, error: E) -> (Verdict, N::CallError<E>) {
+        (self.classify.verdict(Err(&error)), N::failed(error))
     }
 
     #[inline]
@@ -58,7 +67,7 @@ impl<R, E, V: Classify<E>> Completion<R, E> for AtHead<V> {
     }
 
     #[inline]
-    fn not_called(&self, error: CallError<E>) -> CallError<E> {
+    fn not_called(&self, error: N::CallError<E>) -> N::CallError<E> {
         error
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{CallObserver, ObservedCall};
 use core::fmt;
+use core::marker::PhantomData;
 
 /// Guards a service's `call`: a panic in it is reported to the observer, and reaches the caller.
 ///
@@ -22,8 +23,8 @@ impl<O: CallObserver, W> CallGuard<O, W> {
 
     /// Returns the call of this future, which reports its end.
     #[inline]
-    pub fn observe<F>(self, future: F) -> ObservedCall<F, O, W> {
-        ObservedCall { future, pending: self.finish() }
+    pub fn observe<F, N>(self, future: F) -> ObservedCall<F, O, W, N> {
+        ObservedCall { future, pending: self.finish(), refusal: PhantomData }
     }
 
     /// Ends the guard: the call has returned its future.

@@ -1,7 +1,7 @@
 //! When a call has ended, and with which verdict.
 
-use super::CallObserver;
-use damper_core::breaker::{CallError, Verdict};
+use super::{CallObserver, CallRefusal};
+use damper_core::breaker::{CircuitOpen, Verdict};
 use http::Response;
 
 /// Determines when a call has ended, and with which verdict.
@@ -15,7 +15,9 @@ use http::Response;
 /// A service's error ends a call in all of them. A layer clones its completion for every call, so that a clone should be
 /// cheap: put what is large into an `Arc`.
 ///
-/// Implement it for other protocols. `R` is the body of the service's responses, `E` is the service's error.
+/// Implement it for other protocols. `R` is the body of the service's responses, `E` is the service's error, and `N` is the
+/// refusal of the layer, which decides what the caller's error is: [`CircuitOpen`] for a breaker,
+/// [`Throttled`](damper_core::throttle::Throttled) for a throttle. The completions of damper serve every layer.
 ///
 /// # Examples
 ///
@@ -59,7 +61,7 @@ use http::Response;
     note = "`AtHead` takes every response, `AtBodyEnd` a body that is an `http_body::Body`",
     note = "`AtTrailers`, for gRPC, also takes an error that converts into `Box<dyn Error + Send + Sync>`"
 )]
-pub trait Completion<R, E> {
+pub trait Completion<R, E, N: CallRefusal = CircuitOpen> {
     /// The body that the caller gets. It may hold the observer until it ends.
     type Body<O: CallObserver>;
 
@@ -80,5 +82,5 @@ pub trait Completion<R, E> {
 
     /// Returns the error that the caller gets for a call that was not made: it was refused, or the service failed to
     /// become ready for it.
-    fn not_called(&self, error: CallError<E>) -> Self::Error;
+    fn not_called(&self, error: N::CallError<E>) -> Self::Error;
 }

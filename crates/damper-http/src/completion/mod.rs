@@ -14,8 +14,11 @@
 // | `at_head`, `at_body_end` | the two answers of HTTP |
 // | `classify` | what a response says about its server |
 // | `call_observer` | what learns how a call ended |
+// | `deadline_observer` | whose fault a deadline is that passed |
+// | `call_refusal` | the refusal of a client's layer, and the errors of calls through that layer |
 // | `call_guard` | a call that is about to be made |
 // | `observed_call` | a call whose end is reported |
+// | `refusable_call` | a call that a layer let pass or refused |
 // | `observed_body` | a response body that reports its end |
 // | `panic_guard` | reports a panic |
 
@@ -23,18 +26,24 @@ mod at_body_end;
 mod at_head;
 mod call_guard;
 mod call_observer;
+mod call_refusal;
 mod classify;
 mod completion;
+mod deadline_observer;
 mod observed_body;
 mod observed_call;
 mod panic_guard;
+mod refusable_call;
 
 pub use at_body_end::{AtBodyEnd, BodyErrors};
 pub use at_head::AtHead;
 pub use call_guard::CallGuard;
 pub use call_observer::CallObserver;
+pub use call_refusal::CallRefusal;
 pub use classify::{Classify, ResponseHead, ServerErrors};
 pub use completion::Completion;
+pub use deadline_observer::DeadlineObserver;
 pub use observed_body::{BodyEnd, ClassifyEnd, ObservedBody};
 pub use observed_call::ObservedCall;
 use panic_guard::PanicGuard;
+pub(crate) use refusable_call::RefusableCall;

@@ -1,16 +1,18 @@
 //! A call whose end is reported.
 
-use super::{CallObserver, Completion, PanicGuard};
+use super::{CallObserver, CallRefusal, Completion, PanicGuard};
 use core::fmt;
+use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use damper_core::breaker::CircuitOpen;
 use http::Response;
 use pin_project_lite::pin_project;
 
 pin_project! {
     /// A call of a service, whose end is reported to an observer. Made by [`CallGuard::observe`](super::CallGuard::observe).
     ///
-    /// It is the future of a service for your own layer, which holds a permit until a call has ended.
+    /// It is the future of a service for your own layer, which holds a permit until a call has ended. `N` is the layer's refusal.
     ///
     /// # Cancel safety
     ///
@@ -63,14 +65,15 @@ pin_project! {
     /// }
     /// ```
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct ObservedCall<F, O: CallObserver, W> {
+    pub struct ObservedCall<F, O: CallObserver, W, N = CircuitOpen> {
         #[pin]
         pub(crate) future: F,
         // Both are there until the response is.
         pub(crate) pending: Option<(O, W)>,
+        pub(crate) refusal: PhantomData<fn() -> N>,
     }
 
-    impl<F, O: CallObserver, W> PinnedDrop for ObservedCall<F, O, W> {
+    impl<F, O: CallObserver, W, N> PinnedDrop for ObservedCall<F, O, W, N> {
         #[inline]
         fn drop(this: Pin<&mut Self>) {
             if let Some((observer, _)) = this.project().pending.take() {
@@ -80,11 +83,12 @@ pin_project! {
     }
 }
 
-impl<F, O, W, R, E> Future for ObservedCall<F, O, W>
+impl<F, O, W, N, R, E> Future for ObservedCall<F, O, W, N>
 where
     F: Future<Output = Result<Response<R>, E>>,
     O: CallObserver,
-    W: Completion<R, E>,
+    W: Completion<R, E, N>,
+    N: CallRefusal,
 {
     type Output = Result<Response<W::Body<O>>, W::Error>;
 
@@ -128,7 +132,7 @@ where
     }
 }
 
-impl<F, O: CallObserver, W> fmt::Debug for ObservedCall<F, O, W> {
+impl<F, O: CallObserver, W, N> fmt::Debug for ObservedCall<F, O, W, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ObservedCall").field("has_ended", &self.pending.is_none()).finish_non_exhaustive()
     }

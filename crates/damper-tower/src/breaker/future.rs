@@ -1,6 +1,6 @@
 //! The calls of a service behind breakers.
 
-use super::ClassifyResult;
+use crate::ClassifyResult;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};

@@ -1,6 +1,7 @@
 //! Which breaker, and what is a failure.
 
-use super::{BreakerKey, BreakerService, EveryErr, One, PerKey, SharedBreaker};
+use super::{BreakerService, SharedBreaker};
+use crate::{EveryErr, Key, One, PerKey};
 use alloc::sync::Arc;
 use core::fmt;
 use damper_core::breaker::{KeyedCircuitBreaker, Verdict};
@@ -86,9 +87,9 @@ impl<F, K, C, S, L> BreakerLayer<PerKey<F, Arc<KeyedCircuitBreaker<K, C, S, L>>>
     pub fn by<R>(key: F, breakers: impl Into<Arc<KeyedCircuitBreaker<K, C, S, L>>>) -> Self
     where
         F: Fn(&R) -> K,
-        K: BreakerKey,
+        K: Key,
     {
-        Self { breakers: PerKey { key, breakers: breakers.into() }, classify: EveryErr }
+        Self { breakers: PerKey { key, keyed: breakers.into() }, classify: EveryErr }
     }
 }
 

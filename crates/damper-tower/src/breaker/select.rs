@@ -1,7 +1,8 @@
 //! The breaker of a request.
 
+use crate::{Key, One, PerKey};
 use alloc::sync::Arc;
-use core::hash::{BuildHasher, Hash};
+use core::hash::BuildHasher;
 use damper_core::breaker::{BreakerRef, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, OnStateChange, Permit};
 use damper_core::time::Clock;
 
@@ -67,10 +68,6 @@ impl<'a, C: Clock, L: OnStateChange> SharedBreaker for &'a CircuitBreaker<C, L> 
     }
 }
 
-/// One breaker for all requests.
-#[derive(Clone, Copy, Debug)]
-pub struct One<B>(pub(super) B);
-
 impl<B: SharedBreaker, R> SelectBreaker<R> for One<B> {
     type Breaker = B;
 
@@ -85,27 +82,10 @@ impl<B: SharedBreaker, R> SelectBreaker<R> for One<B> {
     }
 }
 
-/// What can be the key of a breaker: `Clone + Eq + Hash`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the key of a breaker: a key is owned and `Clone + Eq + Hash`",
-    note = "for a host, return a `String`, for a type of your own, write `#[derive(Clone, PartialEq, Eq, Hash)]`"
-)]
-pub trait BreakerKey: Clone + Eq + Hash {}
-
-#[diagnostic::do_not_recommend]
-impl<K: Clone + Eq + Hash> BreakerKey for K {}
-
-/// A breaker per key, where `F` takes the key from a request and `T` is an `Arc<KeyedCircuitBreaker<…>>`.
-#[derive(Clone, Debug)]
-pub struct PerKey<F, T> {
-    pub(super) key: F,
-    pub(super) breakers: T,
-}
-
 impl<R, F, K, C, S, L> SelectBreaker<R> for PerKey<F, Arc<KeyedCircuitBreaker<K, C, S, L>>>
 where
     F: Fn(&R) -> K,
-    K: BreakerKey,
+    K: Key,
     C: Clock + Clone,
     S: BuildHasher,
     L: OnStateChange,
@@ -114,7 +94,7 @@ where
 
     #[inline]
     fn try_acquire(&self, request: &R) -> Result<Permit<Self::Breaker>, CircuitOpen> {
-        self.breakers.get_or_create(&(self.key)(request)).try_acquire_owned()
+        self.keyed.get_or_create(&(self.key)(request)).try_acquire_owned()
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! A service behind breakers.
 
-use super::{BreakerFuture, BreakerLayer, ClassifyResult, EveryErr, SelectBreaker};
+use super::{BreakerFuture, BreakerLayer, SelectBreaker};
+use crate::{ClassifyResult, EveryErr};
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll};

@@ -1,7 +1,7 @@
 //! The calls of a service behind a limiter.
 
 use super::LimitedError;
-use super::waiting::Wait;
+use super::shared_limiter::Wait;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};

@@ -1,6 +1,7 @@
 //! Which limiter, and whether to wait.
 
-use super::{LimitService, NoDeadline, Refusing, SharedLimiter, Waiting, WaitingLimiter, WaitingService};
+use super::{LimitService, SharedLimiter, WaitingLimiter};
+use crate::{NoDeadline, Refusing, Waiting, WaitingService};
 use core::fmt;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
@@ -77,7 +78,7 @@ impl<L> LimitLayer<Refusing<L>> {
     where
         L: WaitingLimiter,
     {
-        LimitLayer { admission: Waiting { limiter: self.admission.0, longest, sleep, find_deadline: NoDeadline } }
+        LimitLayer { admission: Waiting { limit: self.admission.0, longest, sleep, find_deadline: NoDeadline } }
     }
 }
 
@@ -111,8 +112,7 @@ impl<L, Z, D> LimitLayer<Waiting<L, Z, D>> {
     where
         F: Fn(&R) -> Option<Deadline>,
     {
-        let Waiting { limiter, longest, sleep, .. } = self.admission;
-        LimitLayer { admission: Waiting { limiter, longest, sleep, find_deadline } }
+        LimitLayer { admission: self.admission.deadline_by(find_deadline) }
     }
 }
 

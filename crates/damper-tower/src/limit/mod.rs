@@ -3,7 +3,7 @@
 // | file | idea |
 // |---|---|
 // | `layer` | which limiter, and whether to wait |
-// | `waiting` | limiters and services that can wait |
+// | `shared_limiter` | limiters that services share, and those that a call can wait for |
 // | `service`, `future` | a service behind a limiter, and its calls |
 // | `error` | the error of a call |
 
@@ -11,10 +11,10 @@ mod error;
 mod future;
 mod layer;
 mod service;
-mod waiting;
+mod shared_limiter;
 
 pub use error::LimitedError;
 pub use future::LimitFuture;
 pub use layer::LimitLayer;
 pub use service::LimitService;
-pub use waiting::{FindDeadline, NoDeadline, Refusing, SharedLimiter, Waiting, WaitingLimiter, WaitingService};
+pub use shared_limiter::{SharedLimiter, WaitingLimiter};

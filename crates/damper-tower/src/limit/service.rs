@@ -1,6 +1,7 @@
 //! A service behind a limiter.
 
-use super::{FindDeadline, LimitFuture, LimitedError, Refusing, Waiting, WaitingLimiter, WaitingService};
+use super::{LimitFuture, LimitedError, WaitingLimiter};
+use crate::{FindDeadline, Refusing, Waiting, WaitingService};
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll};
@@ -81,7 +82,7 @@ where
 
     #[inline]
     fn call(&mut self, request: R) -> Self::Future {
-        let Waiting { limiter, longest, sleep, find_deadline } = &self.admission;
+        let Waiting { limit: limiter, longest, sleep, find_deadline } = &self.admission;
         if limiter.try_acquire(1).is_ok() {
             return LimitFuture::calling(self.service.call(request));
         }

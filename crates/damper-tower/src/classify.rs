@@ -27,7 +27,7 @@ impl<T, E, F: Fn(&Result<T, E>) -> Verdict> ClassifyResult<T, E> for F {
 
 /// Counts every `Err` as a failure and every `Ok` as a success, but ignores [refusals](is_refusal) of damper's own.
 ///
-/// A limiter or a bulkhead behind the breaker refuses a call before it reaches the server.
+/// A limiter or a bulkhead behind a breaker or a throttle refuses a call before it reaches the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EveryErr;
 

@@ -1,0 +1,218 @@
+//! A throttle for every key.
+
+use super::{AdaptiveThrottle, MultiplierError, ThrottleError};
+use crate::breaker::Verdict;
+use crate::capacity::CapacityError;
+use crate::store::LruStore;
+use crate::time::{Clock, DefaultClock, Seed};
+use alloc::borrow::ToOwned;
+use alloc::sync::Arc;
+use core::borrow::Borrow;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+
+/// One [`AdaptiveThrottle`] per key, of the keys that were used last: an [`LruStore`] of throttles that are all alike.
+///
+/// A throttle that was evicted is forgotten: the next calls for its key pass, and meet a new one. So those go last that
+/// refuse calls now. A throttle that was not called for 30 s is not among them.
+///
+/// # Floods of keys
+///
+/// A client that chooses the keys, such as the hosts of URLs, cannot evict a throttle that refuses by calling many hosts
+/// which answer. It can have throttles of its own refuse, with 10 rejected calls within 5 s each. Where all throttles
+/// of a shard refuse, the shard evicts one that was not called lately, and counts it:
+/// [`store().kept_evictions()`](LruStore::kept_evictions) above 0 says that the capacity is too small, or that the store is
+/// flooded with hosts.
+///
+/// For throttles that differ, take an [`LruStore`] and create each as you like.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::throttle::{KeyedThrottle, ThrottleError};
+///
+/// let hosts = KeyedThrottle::<String>::new(1024)?;
+/// for _ in 0..10 {
+///     assert_eq!(hosts.call("down.example.com", || Err::<(), _>(503)), Err(ThrottleError::Failed(503)));
+/// }
+/// assert_eq!(hosts.get_or_create("down.example.com").status().share_refused(), 0.99);
+/// assert_eq!(hosts.call("api.example.com", || Ok::<_, u16>("pong")), Ok("pong"));
+/// # Ok::<(), damper::CapacityError>(())
+/// ```
+pub struct KeyedThrottle<K, C = DefaultClock, S = Seed> {
+    store: LruStore<K, AdaptiveThrottle<C>, S>,
+    /// In thousandths.
+    multiplier: u32,
+    seed: u64,
+    clock: C,
+}
+
+#[cfg(feature = "std")]
+impl<K: Hash + Eq> KeyedThrottle<K> {
+    /// Creates throttles for at most `capacity` keys, on the [default clock](DefaultClock).
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
+    pub fn new(capacity: usize) -> Result<Self, CapacityError> {
+        Self::with_clock(capacity, crate::time::Monotonic)
+    }
+}
+
+/// Throttles for at most 1,024 keys.
+#[cfg(feature = "std")]
+impl<K: Hash + Eq> Default for KeyedThrottle<K> {
+    fn default() -> Self {
+        Self::of(LruStore::default(), crate::time::random::draw(), crate::time::Monotonic)
+    }
+}
+
+#[cfg(feature = "std")]
+impl<K: Hash + Eq, C: Clock + Clone> KeyedThrottle<K, C> {
+    /// As [`new`](KeyedThrottle::new), on a clock of your own. A reference to a clock is a clock too.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] as for [`new`](KeyedThrottle::new).
+    pub fn with_clock(capacity: usize, clock: C) -> Result<Self, CapacityError> {
+        Self::with_clock_and_hasher(capacity, clock, Seed::random())
+    }
+}
+
+impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
+    /// As `with_clock`, with a hasher of your own, as [`LruStore::with_hasher`] has it: for where there is no `std`.
+    ///
+    /// The hasher also makes the calls that this client refuses differ from those of other clients. So give each client
+    /// another one: a [`Seed`] of its serial number, or random.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] as for [`LruStore::with_hasher`].
+    pub fn with_clock_and_hasher(capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
+        let seed = hasher.hash_one(());
+        Ok(Self::of(LruStore::with_hasher(capacity, hasher)?, seed, clock))
+    }
+
+    fn of(store: LruStore<K, AdaptiveThrottle<C>, S>, seed: u64, clock: C) -> Self {
+        let store = store.keep_if(|throttle| throttle.status().is_worth_keeping());
+        Self { store, multiplier: super::adaptive_throttle::DEFAULT_MULTIPLIER, seed, clock }
+    }
+
+    /// Sets how many calls may be made for each that the service accepts, as [`AdaptiveThrottle::multiplier`] does; to be called
+    /// before the first use. Default: 2.0.
+    ///
+    /// # Errors
+    ///
+    /// [`MultiplierError`] if it is not 1.0 to 10.0.
+    pub fn multiplier(self, calls: f64) -> Result<Self, MultiplierError> {
+        Ok(Self { multiplier: super::adaptive_throttle::thousandths(calls)?, ..self })
+    }
+
+    /// Returns the throttle of this key, which is created if there is none; as [`LruStore::get_or_insert_with`]. For permits,
+    /// and for what a throttle has seen.
+    #[inline]
+    pub fn get_or_create<Q>(&self, key: &Q) -> Arc<AdaptiveThrottle<C>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.store.get_or_insert_with(key, || {
+            AdaptiveThrottle::with_clock(self.clock.clone(), self.seed).with_thousandths(self.multiplier)
+        })
+    }
+
+    /// Makes one call if the throttle of this key lets it pass. `Err` is a rejection. As [`AdaptiveThrottle::call`].
+    ///
+    /// # Errors
+    ///
+    /// [`ThrottleError::Throttled`] if the call was not made, [`ThrottleError::Failed`] with its error if it was.
+    #[inline]
+    pub fn call<Q, T, E>(&self, key: &Q, call: impl FnOnce() -> Result<T, E>) -> Result<T, ThrottleError<E>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.get_or_create(key).call(call)
+    }
+
+    /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned. As
+    /// [`AdaptiveThrottle::call_with`].
+    ///
+    /// # Errors
+    ///
+    /// [`ThrottleError::Throttled`] if the call was not made, [`ThrottleError::Failed`] with its error if it was, whatever
+    /// the verdict.
+    #[inline]
+    pub fn call_with<Q, T, E>(
+        &self,
+        key: &Q,
+        call: impl FnOnce() -> Result<T, E>,
+        classify: impl FnOnce(&Result<T, E>) -> Verdict,
+    ) -> Result<T, ThrottleError<E>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        self.get_or_create(key).call_with(call, classify)
+    }
+
+    /// Awaits a future if the throttle of this key lets it pass. `Err` is a rejection. As [`AdaptiveThrottle::run`], and the
+    /// future borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ThrottleError::Throttled`] if the future was not polled, [`ThrottleError::Failed`] with its error if it was.
+    pub fn run<Q, T, E, F>(
+        &self,
+        key: &Q,
+        future: F,
+    ) -> impl Future<Output = Result<T, ThrottleError<E>>> + use<K, C, S, Q, T, E, F>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        F: Future<Output = Result<T, E>>,
+    {
+        self.run_with(key, future, Verdict::of)
+    }
+
+    /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned. As
+    /// [`AdaptiveThrottle::run_with`], and the future borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ThrottleError::Throttled`] if the future was not polled, [`ThrottleError::Failed`] with its error if it was,
+    /// whatever the verdict.
+    pub fn run_with<Q, T, E, F, V>(
+        &self,
+        key: &Q,
+        future: F,
+        classify: V,
+    ) -> impl Future<Output = Result<T, ThrottleError<E>>> + use<K, C, S, Q, T, E, F, V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        F: Future<Output = Result<T, E>>,
+        V: FnOnce(&Result<T, E>) -> Verdict,
+    {
+        let throttle = self.get_or_create(key);
+        async move { throttle.run_with(future, classify).await }
+    }
+
+    /// Returns the store of the throttles: to look at all of them, to find one without creating it, to remove some.
+    #[must_use]
+    pub fn store(&self) -> &LruStore<K, AdaptiveThrottle<C>, S> {
+        &self.store
+    }
+}
+
+impl<K, C: fmt::Debug, S> fmt::Debug for KeyedThrottle<K, C, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedThrottle")
+            .field("multiplier", &self.multiplier)
+            .field("capacity", &self.store.capacity())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}

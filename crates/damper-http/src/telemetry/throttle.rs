@@ -1,0 +1,77 @@
+//! Counts and logs what throttles do.
+#![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
+
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use alloc::{borrow::ToOwned, string::String, sync::Arc};
+use damper_core::throttle::Throttled;
+
+#[cfg(feature = "metrics")]
+use {
+    metrics::{Counter, counter},
+    std::sync::OnceLock,
+};
+
+/// Counts and logs what the throttles of a layer do.
+#[derive(Clone, Debug)]
+pub(crate) struct ThrottleTelemetry {
+    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    layer: Arc<ThrottlesOfLayer>,
+}
+
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+#[derive(Debug)]
+struct ThrottlesOfLayer {
+    name: String,
+    /// Looked up at their first use, because until then no recorder may be installed.
+    #[cfg(feature = "metrics")]
+    counters: OnceLock<ThrottleCounters>,
+}
+
+#[cfg(feature = "metrics")]
+#[derive(Debug)]
+struct ThrottleCounters {
+    allowed: Counter,
+    refused: Counter,
+}
+
+impl ThrottleTelemetry {
+    /// Creates the telemetry of the layer of this name.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            #[cfg(any(feature = "metrics", feature = "tracing"))]
+            layer: Arc::new(ThrottlesOfLayer {
+                name: name.to_owned(),
+                #[cfg(feature = "metrics")]
+                counters: OnceLock::new(),
+            }),
+        }
+    }
+
+    #[cfg(feature = "metrics")]
+    fn counters(&self) -> &ThrottleCounters {
+        self.layer.counters.get_or_init(|| {
+            let of = |name: &'static str| counter!(name, "throttle" => self.layer.name.clone());
+            ThrottleCounters {
+                allowed: of("damper_throttle_allowed_total"),
+                refused: of("damper_throttle_refused_total"),
+            }
+        })
+    }
+
+    /// Records a call and whether it was sent.
+    #[inline]
+    pub(crate) fn record_call<T>(&self, permit: &Result<T, Throttled>) {
+        match permit {
+            Ok(_) => {
+                #[cfg(feature = "metrics")]
+                self.counters().allowed.increment(1);
+            }
+            Err(throttled) => {
+                #[cfg(feature = "metrics")]
+                self.counters().refused.increment(1);
+                #[cfg(feature = "tracing")]
+                tracing::debug!(target: "damper", throttle = self.layer.name, "{throttled}");
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Which responses are rejections of an overloaded service.
+
+use crate::completion::{Classify, ResponseHead};
+use alloc::boxed::Box;
+use core::error::Error;
+use damper_core::breaker::Verdict;
+use damper_core::is_refusal;
+use http::StatusCode;
+
+/// Counts 429, 502, 503, 504 and errors as rejections, and all other responses as accepted calls, 500 included.
+///
+/// A throttle asks whether the server did the work, not whether it did it well. With 429 and 503 the server rejects the call, and
+/// with 502 and 504 a gateway says that the server behind it did not answer. They are the four that gRPC maps to
+/// `UNAVAILABLE`. A 500 is an answer that cost the server its work.
+///
+/// Errors are those of the transport, and timeouts. One that is a [refusal](is_refusal) of damper's own is ignored: a limiter
+/// or a bulkhead behind the throttle refused the call, and the server has not seen it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Rejections;
+
+impl Rejections {
+    /// Returns the verdict on a response, or on the error in its place. For a closure of your own.
+    ///
+    /// # Examples
+    ///
+    /// A server that rejects calls with a 529:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Verdict;
+    /// use damper::http::{Rejections, ResponseHead, ThrottleLayer};
+    /// # type MyError = std::io::Error;
+    ///
+    /// let layer = ThrottleLayer::per_host().classify(|response: Result<&ResponseHead, &MyError>| match response {
+    ///     Ok(head) if head.status.as_u16() == 529 => Verdict::Failure,
+    ///     other => Rejections::judge(other.map_err(|error| error as _)),
+    /// });
+    /// # let _ = layer;
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
+        match response {
+            Ok(head) => match head.status {
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => {
+                    Verdict::Failure
+                }
+                StatusCode::GATEWAY_TIMEOUT => Verdict::DeadlineExceeded,
+                _ => Verdict::Success,
+            },
+            Err(error) if is_refusal(error) => Verdict::Ignored,
+            Err(_) => Verdict::Failure,
+        }
+    }
+
+    /// Returns the same as [`judge`](Self::judge), for a service whose errors are in boxes, as those of tower's timeouts are:
+    /// pass it to [`classify`](crate::ThrottleLayer#method.classify).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::http::{Rejections, ThrottleLayer};
+    ///
+    /// let layer = ThrottleLayer::per_host().classify(Rejections::judge_boxed);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    #[expect(clippy::borrowed_box, reason = "the error of a service is the box")]
+    pub fn judge_boxed(response: Result<&ResponseHead<'_>, &Box<dyn Error + Send + Sync>>) -> Verdict {
+        Self::judge(response.map_err(|error| &**error as _))
+    }
+}
+
+/// As [`Rejections::judge`]. For errors in boxes: [`Rejections::judge_boxed`].
+impl<E: Error + 'static> Classify<E> for Rejections {
+    #[inline]
+    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
+        Self::judge(response.map_err(|error| error as _))
+    }
+}
