@@ -13,10 +13,11 @@ use damper::http::{
     client_stack, server_stack,
 };
 use damper::retry::{GaveUp, Hedge, HedgeConfig, Jitter};
-use damper::tower::LimitLayer;
+use damper::throttle::Throttled;
+use damper::tower::{BulkheadLayer, LimitLayer};
 use damper::{
-    Backoff, BreakerConfig, CircuitBreaker, CircuitOpen, Deadline, DeadlineExceeded, Denied, Quota, RateLimiter, Retry,
-    RetryError, State,
+    Backoff, BreakerConfig, Bulkhead, CircuitBreaker, CircuitOpen, Deadline, DeadlineExceeded, Denied, Quota,
+    RateLimiter, Retry, RetryError, State,
 };
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
@@ -260,14 +261,16 @@ async fn every_subset_of_the_parts_answers() {
     let mut clients: Vec<BoxedClient<Empties>> = Vec::new();
     subsets!(client_stack(), clients;
         attempt_timeout(LONG) deadline(LONG) retry(quick(2)) limit(Quota::per_second(1_000))
-        hedge(hedge_after(LONG)) breaker_per_host(BreakerConfig::default()));
-    assert_eq!(clients.len(), 64);
+        hedge(hedge_after(LONG)) breaker_per_host(BreakerConfig::default()) throttle_per_host());
+    let all = client_stack().throttle_per_host().concurrency_layer(BulkheadLayer::new(Arc::new(Bulkhead::new(1))));
+    subsets!(all.clone(), clients; retry(quick(2)) hedge(hedge_after(LONG)));
+    assert_eq!(clients.len(), 132);
     for (number, client) in clients.iter_mut().enumerate() {
         let response = send(client, upstream.request()).await.unwrap();
-        assert_eq!(response.status(), StatusCode::OK, "subset {number:06b}");
+        assert_eq!(response.status(), StatusCode::OK, "subset {number:08b}");
         assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "upstream");
     }
-    assert_eq!(upstream.hits(), 64);
+    assert_eq!(upstream.hits(), 132);
 }
 
 /// A connection that is refused is the transport's error, which can be downcast, whichever parts there are.
@@ -314,6 +317,38 @@ async fn breaker_alone_is_named_with_its_wait() {
     assert_eq!(error.retry_after(), CircuitOpen::find_in(&error).unwrap().retry_after());
     assert!(error.retry_after().is_some_and(|wait| !wait.is_zero() && wait <= Duration::from_secs(30)));
     assert!(error.to_string().starts_with("circuit open, next probe in "), "{error}");
+}
+
+#[tokio::test]
+async fn throttle_alone_is_named_with_its_wait() {
+    let upstream = Upstream::start().await;
+    upstream.answer(StatusCode::SERVICE_UNAVAILABLE);
+    let mut client = client_stack().throttle_per_host().service(transport());
+    let error = loop {
+        match send(&mut client, upstream.request()).await {
+            Ok(response) => assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE),
+            Err(error) => break error,
+        }
+        assert!(upstream.hits() < 1_000);
+    };
+    assert_eq!((error.part(), error.is_refusal()), (StackPart::Throttle, true));
+    assert_eq!(error.retry_after(), Throttled::find_in(&error).map(Throttled::retry_after));
+    assert!(error.retry_after().is_some_and(|wait| wait <= Duration::from_secs(1)));
+    assert!(error.to_string().starts_with("throttled, "), "{error}");
+}
+
+#[tokio::test]
+async fn bulkhead_alone_is_named_and_a_dropped_call_gives_its_permit_back() {
+    let (server, _) = hanging_first(1).await;
+    let bulkhead = Arc::new(Bulkhead::new(1));
+    let mut client = client_stack().concurrency_layer(BulkheadLayer::new(bulkhead)).boxed(transport());
+    let mut hanging = client.ready().await.unwrap().call(request_to(server));
+    assert!(tokio::time::timeout(SHORT, &mut hanging).await.is_err());
+    let error = send(&mut client, request_to(server)).await.unwrap_err();
+    assert_eq!((error.part(), error.is_refusal()), (StackPart::Concurrency, true));
+    assert_eq!((error.to_string().as_str(), error.retry_after()), ("bulkhead full, limit 1", None));
+    drop(hanging);
+    assert_eq!(send(&mut client, request_to(server)).await.unwrap().status(), StatusCode::OK);
 }
 
 #[tokio::test]

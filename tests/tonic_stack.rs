@@ -116,6 +116,29 @@ async fn codes_are_judged_as_by_layers_for_grpc() {
     assert_eq!(breaker.state(), State::Open, "by the trailers of a stream");
 }
 
+/// An unavailable server is rejecting, although the heads of its streams are `200 OK`.
+#[tokio::test]
+async fn throttle_counts_the_trailers_and_its_refusal_is_unavailable() {
+    let (upstream, server) = upstream();
+    upstream.answer(Code::Unavailable);
+    let stack = client_stack().throttle_single().protocol(Grpc::new());
+    let mut client = EchoClient::new(stack.service(channel(server)));
+    let status = loop {
+        let Ok(stream) = client.server_streaming(message("hello")).await else {
+            break client.unary(message("hello")).await;
+        };
+        let mut stream = stream.into_inner();
+        while let Ok(Some(_)) = stream.message().await {}
+        assert!(upstream.hits() < 1_000, "the throttle refuses");
+    };
+    // By chance this call may have been sent.
+    let status = status.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    if status.message() != "as scripted" {
+        assert_eq!(part(&status), (StackPart::Throttle, None));
+    }
+}
+
 /// A status in the sources of the stack's error is judged by its code, as by a breaker around the client itself.
 #[tokio::test]
 async fn status_that_the_client_returns_as_an_error_is_judged_by_its_code() {

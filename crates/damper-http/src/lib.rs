@@ -145,6 +145,6 @@ pub use stack::{
     AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer, BoxedBody, BoxedClient,
     BoxedClientFuture, BreakerPart, ClientPart, ClientStack, HedgePart, HttpClient, HttpClientFuture, HttpProtocol,
     LayerPart, NoPart, OfPart, OfTransport, PartError, PeerLimit, RetryPart, ServerStack, StackError, StackErrorFuture,
-    StackErrorService, StackPart, StackProtocol, StackRetries, ToStackError, client_stack, server_stack,
+    StackErrorService, StackPart, StackProtocol, StackRetries, ThrottlePart, ToStackError, client_stack, server_stack,
 };
 pub use throttle::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleService, Throttles};

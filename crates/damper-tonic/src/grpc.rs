@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// gRPC, for a [client's stack](damper_http::client_stack): breakers judge by [`AtTrailers`], retries and hedges by
+/// gRPC, for a [client's stack](damper_http::client_stack): breakers and throttles judge by [`AtTrailers`], retries and hedges by
 /// [`GrpcRetries`], and a refusal is a status.
 ///
 /// | the call was ended by | the status, whose source is the refusal |
@@ -87,10 +87,15 @@ impl<V> Grpc<V> {
 
 impl<V: Clone> StackProtocol for Grpc<V> {
     type Completion = AtTrailers<V>;
+    type Rejections = AtTrailers;
     type Retries = GrpcRetries;
 
     fn completion(&self) -> AtTrailers<V> {
         self.completion.clone()
+    }
+
+    fn rejections(&self) -> AtTrailers {
+        AtTrailers::rejections()
     }
 
     fn retries(&self) -> GrpcRetries {

@@ -4,7 +4,7 @@
 use super::{AttemptTimeoutLayer, HedgePart, RetryPart};
 use super::{
     BoxError, BoxedClient, BreakerPart, ClientPart, HttpProtocol, LayerPart, NoPart, OfTransport, StackError,
-    StackErrorService, StackPart, StackProtocol,
+    StackErrorService, StackPart, StackProtocol, ThrottlePart,
 };
 use crate::circuit_breaker::{Breakers, CircuitBreakerLayer, PerHost, Single};
 #[cfg(feature = "tokio")]
@@ -13,6 +13,8 @@ use crate::deadline::ClientDeadlineLayer;
 use crate::hedge::HedgeLayer;
 #[cfg(feature = "tokio")]
 use crate::retry::RetryLayer;
+use crate::throttle::{ThrottleLayer, Throttles};
+use alloc::string::String;
 use alloc::sync::Arc;
 use bytes::Bytes;
 #[cfg(feature = "tokio")]
@@ -22,6 +24,7 @@ use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 #[cfg(feature = "tokio")]
 use damper_core::retry::{Hedge, Retry};
+use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
 use damper_tower::{LimitLayer, Refusing};
@@ -57,7 +60,7 @@ pub const fn client_stack() -> ClientStack {
 /// | circuit breaker, which sees one outcome for each call | [`breaker_per_host`](Self::breaker_per_host), [`breaker_single`](Self::breaker_single), [`breakers`](Self::breakers) | [`breaker_layer`](Self::breaker_layer) |
 /// | retries | `retry` | [`retry_layer`](Self::retry_layer) |
 /// | hedge | `hedge` | [`hedge_layer`](Self::hedge_layer) |
-/// | throttle, which counts what the server rejects | | [`throttle_layer`](Self::throttle_layer) |
+/// | throttle, which counts what the server rejects | [`throttle_per_host`](Self::throttle_per_host), [`throttle_single`](Self::throttle_single), [`throttles`](Self::throttles) | [`throttle_layer`](Self::throttle_layer) |
 /// | rate limit, which sees every attempt | [`limit`](Self::limit) | [`limit_layer`](Self::limit_layer) |
 /// | calls in flight | | [`concurrency_layer`](Self::concurrency_layer) |
 /// | timeout of one attempt | `attempt_timeout` | [`attempt_timeout_layer`](Self::attempt_timeout_layer) |
@@ -186,6 +189,21 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         self.with_breaker(BreakerPart(CircuitBreakerLayer::new(breakers)))
     }
 
+    /// Puts a throttle for each host inside of the retries: it refuses calls that an overloaded server would reject.
+    pub fn throttle_per_host(self) -> ClientStack<D, B, R, H, ThrottlePart<Arc<KeyedThrottle<String>>>, L, C, A, P> {
+        self.with_throttle(ThrottlePart(ThrottleLayer::per_host()))
+    }
+
+    /// Puts one throttle for all requests inside of the retries.
+    pub fn throttle_single(self) -> ClientStack<D, B, R, H, ThrottlePart<Arc<AdaptiveThrottle>>, L, C, A, P> {
+        self.with_throttle(ThrottlePart(ThrottleLayer::single()))
+    }
+
+    /// Puts existing throttles inside of the retries: one in a `static` or an `Arc`, or a `KeyedThrottle` of hosts in an `Arc`.
+    pub fn throttles<N: Throttles>(self, throttles: N) -> ClientStack<D, B, R, H, ThrottlePart<N>, L, C, A, P> {
+        self.with_throttle(ThrottlePart(ThrottleLayer::new(throttles)))
+    }
+
     /// Limits the rate of requests, retries and hedges included. A request over it is refused at once, and not tried again.
     ///
     /// To wait for tokens: `.limit_layer(LimitLayer::new(&LIMIT).waiting(longest))`.
@@ -196,7 +214,7 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         self.limit_layer(LimitLayer::new(Arc::new(RateLimiter::new(quota))))
     }
 
-    /// Sets the protocol, by which the breaker, the retries and the hedge judge. Default: [`HttpProtocol`].
+    /// Sets the protocol, by which the breaker, the throttle, the retries and the hedge judge. Default: [`HttpProtocol`].
     ///
     /// For gRPC, pass `damper::tonic::Grpc::new()`. Layers that were passed as such are not changed.
     pub fn protocol<N: StackProtocol>(self, protocol: N) -> ClientStack<D, B, R, H, T, L, C, A, N> {
@@ -249,7 +267,8 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         ClientStack { deadline, breaker, retry, hedge: part, throttle, limit, concurrency, attempt_timeout, protocol }
     }
 
-    /// Sets the layer of the throttle.
+    /// Sets the layer of the throttle, which keeps its own rules: a [`ThrottleLayer`](crate::ThrottleLayer) with a classifier of your own, say. For gRPC it
+    /// needs its own `completion`.
     pub fn throttle_layer<N>(self, layer: N) -> ClientStack<D, B, R, H, LayerPart<N>, L, C, A, P> {
         self.with_throttle(LayerPart(layer))
     }
@@ -270,6 +289,8 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
     }
 
     /// Sets the layer of the limit of calls in flight: a bulkhead or an adaptive limit.
+    ///
+    /// With a permit until the response begins: `damper::tower::BulkheadLayer`.
     pub fn concurrency_layer<N>(self, layer: N) -> ClientStack<D, B, R, H, T, L, LayerPart<N>, A, P> {
         self.with_concurrency(LayerPart(layer))
     }

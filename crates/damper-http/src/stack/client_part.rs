@@ -4,6 +4,7 @@ use super::{OfPart, StackErrorService, StackPart, StackProtocol, StackRetries};
 use crate::circuit_breaker::{CircuitBreak, CircuitBreakerLayer};
 use crate::hedge::{HedgeLayer, Hedging};
 use crate::retry::{HttpRetries, RetryLayer, Retrying};
+use crate::throttle::{ThrottleLayer, ThrottleService};
 use core::fmt;
 use tower_layer::Layer;
 
@@ -72,6 +73,25 @@ impl<S, B: Clone, P: StackProtocol<Completion: Clone>> ClientPart<S, P> for Brea
 impl<B: fmt::Debug> fmt::Debug for BreakerPart<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("BreakerPart").field(&self.0).finish()
+    }
+}
+
+/// Throttles that judge by the protocol of the stack.
+#[derive(Clone)]
+pub struct ThrottlePart<T>(pub(super) ThrottleLayer<T>);
+
+impl<S, T: Clone, P: StackProtocol<Rejections: Clone>> ClientPart<S, P> for ThrottlePart<T> {
+    type Service = StackErrorService<ThrottleService<S, T, P::Rejections>, OfPart<P>>;
+
+    fn put_around(&self, service: S, place: StackPart, protocol: &P) -> Self::Service {
+        let layer = self.0.clone().completion(protocol.rejections());
+        StackErrorService::new(layer.layer(service), OfPart::new(place))
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for ThrottlePart<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ThrottlePart").field(&self.0).finish()
     }
 }
 

@@ -10,6 +10,7 @@ use damper_core::breaker::CircuitOpen;
 use damper_core::internal::source_of;
 use damper_core::is_refusal;
 use damper_core::limit::{Denied, LimitSetDenied};
+use damper_core::throttle::Throttled;
 
 /// Why a call through a [client's stack](super::client_stack) did not succeed: [which part](Self::part) ended it, and
 /// [how long](Self::retry_after) to wait.
@@ -22,6 +23,7 @@ use damper_core::limit::{Denied, LimitSetDenied};
 /// | `Deadline` | deadline of 2 s exceeded, 2 s elapsed |
 /// | `Breaker` | circuit open, next probe in 28 s |
 /// | `Retry` | gave up after 3 attempts in 1.2 s: retry budget exhausted |
+/// | `Throttle` | throttled, 87 % of the calls are not sent |
 /// | `Limit` | rate limit exceeded, retry in 1.2 s |
 /// | `Concurrency` | bulkhead full, limit 64 |
 /// | `AttemptTimeout` | attempt timed out after 500 ms |
@@ -97,8 +99,8 @@ impl StackError {
         self.0.part
     }
 
-    /// Returns how long to wait before the next call, where the part knows: the time until the next probe of an open breaker,
-    /// until the limit has a token, or that the server asked for when the retries gave up.
+    /// Returns how long to wait before the next call, where the part knows: the time until the next probe of an open breaker
+    /// or of the throttle, until the limit has a token, or that the server asked for when the retries gave up.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
@@ -134,6 +136,9 @@ fn wait_of(error: &(dyn Error + 'static)) -> Option<Duration> {
         }
         if let Some(denied) = error.downcast_ref::<Denied>() {
             return denied.retry_after();
+        }
+        if let Some(throttled) = error.downcast_ref::<Throttled>() {
+            return Some(throttled.retry_after());
         }
         error.downcast_ref::<LimitSetDenied>()?.denied().retry_after()
     })

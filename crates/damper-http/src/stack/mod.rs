@@ -29,7 +29,7 @@ mod stack_part;
 pub use attempt_timeout::{AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer};
 pub use boxed::{BoxedBody, BoxedClient, BoxedClientFuture};
 pub use client::{ClientStack, client_stack};
-pub use client_part::{BreakerPart, ClientPart, HedgePart, LayerPart, NoPart, RetryPart};
+pub use client_part::{BreakerPart, ClientPart, HedgePart, LayerPart, NoPart, RetryPart, ThrottlePart};
 pub use error::StackError;
 pub use http_client::{HttpClient, HttpClientFuture};
 pub use part_error::PartError;

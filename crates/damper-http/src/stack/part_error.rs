@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use damper_core::breaker::CallError;
 use damper_core::retry::{GaveUp, RetryError};
 use damper_core::throttle::ThrottleError;
-use damper_tower::LimitedError;
+use damper_tower::{BulkheadError, LimitedError};
 
 /// An error of a layer in a [client's stack](super::client_stack), around a service whose error is [`StackError`].
 ///
@@ -15,7 +15,7 @@ use damper_tower::LimitedError;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot become the error of a client's stack",
     note = "inside of a client's stack the error of every service is `damper::http::StackError`, and a layer passes it on, \
-    wraps it in an error of damper's (`CallError`, `RetryError`, `LimitedError`), or puts it into a \
+    wraps it in an error of damper's (`CallError`, `RetryError`, `ThrottleError`, `LimitedError`, `BulkheadError`), or puts it into a \
     `Box<dyn Error + Send + Sync>`"
 )]
 pub trait PartError {
@@ -50,6 +50,15 @@ impl PartError for ThrottleError<StackError> {
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
         match self {
             Self::Throttled(throttled) => ended::<P>(part, throttled),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+impl PartError for BulkheadError<StackError> {
+    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
+        match self {
+            Self::Refused(full) => ended::<P>(part, full),
             Self::Failed(error) => error,
         }
     }

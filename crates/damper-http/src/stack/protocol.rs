@@ -5,13 +5,14 @@ use crate::Head;
 use crate::ResponseHead;
 use crate::completion::AtHead;
 use crate::retry::{ClassifyFailure, GiveUp, HttpRetries, RetryProtocol};
+use crate::throttle::Rejections;
 use core::time::Duration;
 use damper_core::retry::{Failure, RetryError};
 use http::HeaderMap;
 
 /// The protocol of a [client's stack](super::client_stack): [`HttpProtocol`], or `damper::tonic::Grpc`.
 ///
-/// It completes the parts that the stack makes itself, so that breaker, retries and hedge judge by the same rules. A layer
+/// It completes the parts that the stack makes itself, so that breaker, throttle, retries and hedge judge by the same rules. A layer
 /// that is passed as it is keeps its own rules.
 ///
 /// Implement it for other protocols over HTTP.
@@ -23,11 +24,17 @@ pub trait StackProtocol {
     /// When a call has ended, and how: a [`Completion`](crate::Completion).
     type Completion;
 
+    /// When a call has ended, and whether the server rejected it: a [`Completion`](crate::Completion) for throttles.
+    type Rejections;
+
     /// Which requests are sent again, and after which outcomes: a [`RetryProtocol`](crate::RetryProtocol).
     type Retries;
 
     /// Returns when a call has ended.
     fn completion(&self) -> Self::Completion;
+
+    /// Returns when a call has ended, for a throttle.
+    fn rejections(&self) -> Self::Rejections;
 
     /// Returns the rules of retries and hedges.
     fn retries(&self) -> Self::Retries;
@@ -41,17 +48,22 @@ pub trait StackProtocol {
     }
 }
 
-/// HTTP, judged by the head of the response: [`ServerErrors`](crate::ServerErrors) for breakers,
+/// HTTP, judged by the head of the response: [`ServerErrors`](crate::ServerErrors) for breakers, [`Rejections`] for throttles,
 /// [`TransientFailures`](crate::TransientFailures) for retries and hedges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HttpProtocol;
 
 impl StackProtocol for HttpProtocol {
     type Completion = AtHead;
+    type Rejections = AtHead<Rejections>;
     type Retries = HttpRetries;
 
     fn completion(&self) -> AtHead {
         AtHead::new()
+    }
+
+    fn rejections(&self) -> AtHead<Rejections> {
+        AtHead::rejections()
     }
 
     fn retries(&self) -> HttpRetries {
