@@ -179,7 +179,7 @@ async fn every_order_of_the_setters_makes_the_guides_order() {
     }
 }
 
-/// What one call of `layers_in_the_guides_order_make_one_call_of_four_requests` does, in tests/http_client_stack.rs: the first
+/// What one call of `layers_in_the_guides_order_make_one_call_of_four_requests` does, in `tests/http_client_stack.rs`: the first
 /// request fails, so its hedge is sent at once; that hangs until its timeout. The retry's request hangs too, and its hedge is
 /// answered.
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn two_orders_of_the_setters_make_one_call_of_the_same_four_requests() {
 /// Makes a boxed client of every subset of these setters.
 macro_rules! subsets {
     ($stack:expr, $clients:ident;) => {
-        $clients.push($stack.boxed(transport()));
+        $clients.extend([$stack.boxed(transport())]);
     };
     ($stack:expr, $clients:ident; $setter:ident($($argument:expr),*) $($rest:tt)*) => {
         subsets!($stack, $clients; $($rest)*);

@@ -255,6 +255,19 @@ fn types_of_http_have_the_traits_users_expect() {
         Refusal: debug,
         Decision<WaitFuture>: debug,
         RateLimitCapacityError: value error,
+        // stacks
+        ClientStack: shared cloned,
+        ServerStack: shared cloned,
+        StackError: error,
+        StackPart: key displayed,
+        HttpProtocol: key defaulted,
+        NoPart: key defaulted,
+        AttemptTimeoutLayer<TokioSleep>: shared cloned,
+        AttemptTimeout<Service, TokioSleep>: shared cloned,
+        AttemptTimedOut: key error,
+        HttpClient<Service, (), ()>: shared cloned,
+        BoxedClient<()>: shared cloned,
+        BoxedBody: debug,
         // breakers
         CircuitBreakerLayer: shared cloned,
         CircuitBreak<Service>: shared cloned,
@@ -313,6 +326,7 @@ fn types_of_grpc_have_the_traits_users_expect() {
         AtTrailers: shared cloned defaulted,
         GrpcRetries: key defaulted,
         RateLimitInterceptor<damper::http::PerClient>: shared cloned,
+        Grpc: shared cloned defaulted,
     }
 }
 

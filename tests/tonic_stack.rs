@@ -260,7 +260,7 @@ async fn servers_stack_answers_with_statuses() {
     let hanging = tower::service_fn(|_: Request<tonic::body::Body>| {
         pending::<Result<Response<http_body_util::Empty<Bytes>>, std::io::Error>>()
     });
-    let mut served = EchoClient::new(server_stack().deadline(SHORT).service(hanging));
-    let status = served.unary(message("hello")).await.unwrap_err();
+    let mut direct = EchoClient::new(server_stack().deadline(SHORT).service(hanging));
+    let status = direct.unary(message("hello")).await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
 }

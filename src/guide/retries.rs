@@ -163,7 +163,7 @@
 //! | you want | write |
 //! |---|---|
 //! | settings that a plain setter does not have | the layer, with `deadline_layer`, `breaker_layer`, `retry_layer` and so on |
-//! | gRPC | `.protocol(tonic::Grpc::new())`, which is the completion of the breaker and the protocol of retries and hedge |
+//! | gRPC | `.protocol(tonic::Grpc::new())`, which is the completion of breaker and throttle and the protocol of retries and hedge |
 //! | the client in a field of a struct | `.boxed(client)`, of type `http::BoxedClient<B>`, where `B` is the body of requests |
 //! | which part ended a call, and for how long | `part()` and `retry_after()` of `http::StackError`, whose source is the typed refusal or the transport's error |
 //!
