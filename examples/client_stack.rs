@@ -12,9 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tower::{Service, ServiceExt};
 
-/// Retries of all callers: for 20 % of first attempts, and 10 a second.
-static BUDGET: RetryBudget = RetryBudget::DEFAULT;
-
+static BUDGET: RetryBudget = RetryBudget::DEFAULT; // for 20 % of first attempts, and 10 a second
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
 
 /// Fails, then hangs, then answers once, and fails from then on.
@@ -26,9 +24,8 @@ async fn page() -> (StatusCode, &'static str) {
     }
 }
 
-/// The stack has one type, whatever its parts are.
 struct Pages {
-    client: BoxedClient<Empty<Bytes>>,
+    client: BoxedClient<Empty<Bytes>>, // whatever its parts are
     url: String,
 }
 

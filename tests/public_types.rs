@@ -362,25 +362,37 @@ fn types_for_any_service_have_the_traits_users_expect() {
 }
 
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 18] = [
+const ELSEWHERE: [&str; 30] = [
+    "AttemptTimeoutFuture",
     "BreakerFuture",
+    "BreakerPart",
     "BulkheadFuture",
     "ByKey",
     "CallGuard",
     "CircuitBreakFuture",
     "DeadlineObserver",
+    "HedgePart",
     "HedgingFuture",
+    "HttpClientFuture",
+    "LayerPart",
     "LimitFuture",
     "ObservedBody",
     "ObservedCall",
+    "OfPart",
+    "OfTransport",
     "PacedSink",
     "PacedStream",
     "PerKey",
     "RateLimitFuture",
     "RetryLayer",
+    "RetryPart",
     "Retrying",
     "RetryingFuture",
+    "StackErrorFuture",
+    "StackErrorService",
+    "StackRetries",
     "ThrottleFuture",
+    "ThrottlePart",
 ];
 
 /// The table has every type of the recorded public API.
