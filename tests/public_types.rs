@@ -268,6 +268,19 @@ fn types_of_http_have_the_traits_users_expect() {
         Refusal: debug,
         Decision<WaitFuture>: debug,
         RateLimitCapacityError: value error,
+        // stacks
+        ClientStack: shared cloned,
+        ServerStack: shared cloned,
+        StackError: error,
+        StackPart: key displayed,
+        HttpProtocol: key defaulted,
+        NoPart: key defaulted,
+        AttemptTimeoutLayer<TokioSleep>: shared cloned,
+        AttemptTimeout<Service, TokioSleep>: shared cloned,
+        AttemptTimedOut: key error,
+        HttpClient<Service, (), ()>: shared cloned,
+        BoxedClient<()>: shared cloned,
+        BoxedBody: debug,
         // breakers
         CircuitBreakerLayer: shared cloned,
         CircuitBreak<Service>: shared cloned,
@@ -326,6 +339,7 @@ fn types_of_grpc_have_the_traits_users_expect() {
         AtTrailers: shared cloned defaulted,
         GrpcRetries: key defaulted,
         RateLimitInterceptor<damper::http::PerClient>: shared cloned,
+        Grpc: shared cloned defaulted,
     }
 }
 
@@ -361,25 +375,37 @@ fn types_for_any_service_have_the_traits_users_expect() {
 }
 
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 18] = [
+const ELSEWHERE: [&str; 30] = [
+    "AttemptTimeoutFuture",
     "BreakerFuture",
+    "BreakerPart",
     "BulkheadFuture",
     "ByKey",
     "CallGuard",
     "CircuitBreakFuture",
     "DeadlineObserver",
+    "HedgePart",
     "HedgingFuture",
+    "HttpClientFuture",
+    "LayerPart",
     "LimitFuture",
     "ObservedBody",
     "ObservedCall",
+    "OfPart",
+    "OfTransport",
     "PacedSink",
     "PacedStream",
     "PerKey",
     "RateLimitFuture",
     "RetryLayer",
+    "RetryPart",
     "Retrying",
     "RetryingFuture",
+    "StackErrorFuture",
+    "StackErrorService",
+    "StackRetries",
     "ThrottleFuture",
+    "ThrottlePart",
 ];
 
 /// The table has every type of the recorded public API.

@@ -12,6 +12,8 @@
 //! | `circuit_breaker` | how a breaker trips, probes and closes |
 //! | `keyed` | a limit per client address |
 //! | `custom_clock` | a hardware timer that wraps as the clock |
+//! | `client_stack` | a client with all its parts, put into the right order |
+//! | `server_stack` | a server with a deadline and limits, put into the right order |
 //! | `reqwest_client` | reqwest with a breaker per host, retries within a budget, a limit of its own and a deadline |
 //! | `reqwest_breaker` | `reqwest::Client` itself behind a breaker per host |
 //! | `fallback_upstream` | a second upstream, for as long as the circuit of the first is open |

@@ -125,6 +125,57 @@
 //!
 //! damper caches neither responses nor failures.
 //!
+//! # A stack
+//!
+//! `http::client_stack` has a setter for each of these places, and puts the layers into this order whichever is called first:
+//!
+#![cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
+#![cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
+//! use damper::http::client_stack;
+//! use damper::retry::{Hedge, HedgeConfig};
+//! use damper::{BreakerConfig, Quota, Retry, RetryBudget};
+//! use http_body_util::Empty;
+//! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+//! use std::time::Duration;
+//! use tower::{Service, ServiceExt};
+//!
+//! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // of retries and hedges
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! let mut client = client_stack()
+//!     .deadline(Duration::from_secs(2))
+//!     .breaker_per_host(BreakerConfig::default())
+//!     .limit(Quota::per_second(100))
+//!     .retry(Retry::new(3).budget(&BUDGET))
+//!     .hedge(Hedge::new(HedgeConfig::DEFAULT).budget(&BUDGET))
+//!     .attempt_timeout(Duration::from_millis(500))
+//!     .service(Client::builder(TokioExecutor::new()).build_http());
+//!
+//! let request = http::Request::get("http://localhost/").body(Empty::<bytes::Bytes>::new())?;
+//! match client.ready().await?.call(request).await {
+//!     Ok(response) => println!("{}", response.status()),
+//!     Err(error) => println!("{}: {error}", error.part()), // breaker: circuit open, next probe in 28 s
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | you want | write |
+//! |---|---|
+//! | settings that a plain setter does not have | the layer, with `deadline_layer`, `breaker_layer`, `retry_layer` and so on |
+//! | gRPC | `.protocol(tonic::Grpc::new())`, which is the completion of breaker and throttle and the protocol of retries and hedge |
+//! | the client in a field of a struct | `.boxed(client)`, of type `http::BoxedClient<B>`, where `B` is the body of requests |
+//! | which part ended a call, and for how long | `part()` and `retry_after()` of `http::StackError`, whose source is the typed refusal or the transport's error |
+//!
+//! Inside of a stack the error of every service is a `StackError`, which is an error and no box. So nothing needs `into_boxed`
+//! or `judge_boxed`, and a classifier of your own names this type.
+//!
+//! `http::server_stack` does the same for a server. There a refusal is a response, and the error remains that of the handler:
+//!
+//! ```text
+//! request ─▶ deadline ─▶ limit for each client ─▶ limit for all ─▶ admission ─▶ handler
+//! ```
+//!
 //! # What the server says
 //!
 //! A classifier adds the server's wait to a [`Failure`](crate::retry::Failure). The retry comes no earlier, and later by up to a

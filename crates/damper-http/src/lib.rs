@@ -6,10 +6,11 @@
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
 //! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] around [`ThrottleLayer`] | `tower`, or `hyper`; `tokio` for the timer |
+//! | all of these in the right order, around a client or before a server | [`client_stack`], [`server_stack`] | `tower` |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
 //! | a server that may have only so many calls in flight, and a client | [`ConcurrencyLayer`] or [`AdmissionLayer`], [`ClientConcurrencyLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
-//! | a tonic client | [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())`, around [`ThrottleLayer`] with `.completion(damper::tonic::AtTrailers::rejections())` | `tonic` |
+//! | a tonic client | [`client_stack`] with `.protocol(damper::tonic::Grpc::new())`; or [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())`, around [`ThrottleLayer`] with `.completion(damper::tonic::AtTrailers::rejections())` | `tonic` |
 //!
 //! A limiter protects the receiver of load, so it belongs to the server's side. A breaker protects the caller from a
 //! failing callee, so it belongs to the client's side, and outside of retries. A throttle spares an overloaded callee the calls
@@ -124,6 +125,8 @@ mod limit;
 mod peer;
 mod rate_limit;
 mod retry;
+#[cfg(feature = "tower")]
+mod stack;
 mod telemetry;
 mod throttle;
 pub mod wire;
@@ -155,5 +158,12 @@ pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer};
 pub use retry::{
     Budgets, Buffered, BufferedBody, ClassifyFailure, Cloned, GiveUp, HostBudgets, HttpRetries, Idempotent,
     ReplayableBody, RetryLayer, RetryProtocol, Retrying, RetryingFuture, TransientFailures,
+};
+#[cfg(feature = "tower")]
+pub use stack::{
+    AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer, BoxedBody, BoxedClient,
+    BoxedClientFuture, BreakerPart, ClientPart, ClientStack, HedgePart, HttpClient, HttpClientFuture, HttpProtocol,
+    LayerPart, NoPart, OfPart, OfTransport, PartError, PeerLimit, RetryPart, ServerStack, StackError, StackErrorFuture,
+    StackErrorService, StackPart, StackProtocol, StackRetries, ThrottlePart, ToStackError, client_stack, server_stack,
 };
 pub use throttle::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleService, Throttles};

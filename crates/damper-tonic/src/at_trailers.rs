@@ -1,6 +1,7 @@
 //! A gRPC call ends with its trailers.
 
 use crate::IntoStatus;
+use crate::grpc::find_status;
 use crate::verdict::{rejection, unavailability, verdict_in, verdict_on, verdict_on_head};
 use alloc::boxed::Box;
 use core::error::Error;
@@ -177,11 +178,11 @@ where
         verdict_on_head(response, &self.classify)
     }
 
-    /// An error that is a status comes from another layer. All others are failures of the transport, unless a layer of
+    /// An error that is a status, or has one among its sources, comes from another layer. All others are failures of the transport, unless a layer of
     /// damper refused the call.
     fn failed(&self, error: E) -> (Verdict, Status) {
         let error = error.into();
-        let verdict = match error.downcast_ref() {
+        let verdict = match find_status(&*error) {
             _ if is_refusal(&*error) => Verdict::Ignored,
             Some(status) => verdict_on(status, &self.classify),
             None => Verdict::Failure,

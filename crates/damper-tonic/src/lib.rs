@@ -59,6 +59,9 @@
 //! A throttle is the [`ThrottleLayer`](damper_http::ThrottleLayer) of HTTP around a `Channel`, inside of the retries, with its own
 //! verdicts: `ThrottleLayer::single().completion(AtTrailers::rejections())`.
 //!
+//! [`client_stack`](damper_http::client_stack) puts all of them into the right order, and [`Grpc`] makes it one for gRPC:
+//! `client_stack().breaker_single(config).retry(retry).protocol(Grpc::new())`.
+//!
 //! Deadlines are the layers of HTTP too. Around a server, [`DeadlineLayer`](damper_http::DeadlineLayer) reads `grpc-timeout`
 //! and answers `DEADLINE_EXCEEDED`; the handler finds the deadline in `request.extensions()`. Around a `Channel`,
 //! [`ClientDeadlineLayer`](damper_http::ClientDeadlineLayer) sends what is left of it. A deadline in
@@ -68,6 +71,7 @@
 // |---|---|
 // | `at_trailers` | when a call has ended |
 // | `grpc_retries` | which calls are tried again, and how |
+// | `grpc` | both together, as the protocol of a client's stack |
 // | `verdict` | what a status says about its server, and where a response has it |
 // | `status` | refusals as statuses, for handlers of yours too |
 // | `interceptor` | a limit as an interceptor |
@@ -79,12 +83,14 @@ extern crate alloc;
 extern crate std;
 
 mod at_trailers;
+mod grpc;
 mod grpc_retries;
 mod interceptor;
 mod status;
 mod verdict;
 
 pub use at_trailers::AtTrailers;
+pub use grpc::Grpc;
 pub use grpc_retries::GrpcRetries;
 pub use interceptor::RateLimitInterceptor;
 pub use status::IntoStatus;

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 
 pin_project! {
     /// A deadline, and the sleep until it passes.
-    pub(super) struct Expiry<S: Sleep> {
+    pub(crate) struct Expiry<S: Sleep> {
         deadline: Deadline,
         sleep: S,
         // There from the first time that something waits, so that what is ready at once needs no timer.
@@ -20,7 +20,7 @@ pin_project! {
 }
 
 impl<S: Sleep> Expiry<S> {
-    pub(super) fn new(deadline: Deadline, sleep: S) -> Self {
+    pub(crate) fn new(deadline: Deadline, sleep: S) -> Self {
         Self { deadline, sleep, sleeping: None }
     }
 
@@ -35,7 +35,7 @@ impl<S: Sleep> Expiry<S> {
     }
 
     /// Returns the error once the deadline has passed.
-    pub(super) fn poll_exceeded(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<DeadlineExceeded> {
+    pub(crate) fn poll_exceeded(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<DeadlineExceeded> {
         let mut this = self.project();
         if this.deadline.is_never() {
             return Poll::Pending;

@@ -33,7 +33,7 @@ mod timeouts;
 pub use body::DeadlineBody;
 use body::End;
 pub use client::ClientDeadlineLayer;
-use expiry::Expiry;
+pub(crate) use expiry::Expiry;
 pub use future::DeadlineFuture;
 use instant_header::InstantHeader;
 use protocol::Protocol;

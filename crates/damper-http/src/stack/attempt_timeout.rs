@@ -1,0 +1,185 @@
+//! The time that one attempt may take.
+
+use super::BoxError;
+use crate::deadline::Expiry;
+use alloc::boxed::Box;
+use core::error::Error;
+use core::fmt;
+use core::iter::successors;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+use damper_core::deadline::Deadline;
+use damper_core::internal::{Human, source_of};
+use damper_core::time::Sleep;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+use pin_project_lite::pin_project;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Ends an attempt whose response has not begun after a timeout, with [`AttemptTimedOut`], which retries take for transient.
+///
+/// A [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) ends the call as a whole; this ends one attempt inside of the retries.
+/// The body of the response is not bounded. The service's errors are put into boxes.
+///
+/// # Examples
+///
+#[cfg_attr(all(feature = "hyper", feature = "tokio"), doc = "```")]
+#[cfg_attr(not(all(feature = "hyper", feature = "tokio")), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+/// use damper::Retry;
+/// use damper::http::{AttemptTimeoutLayer, RetryLayer, TransientFailures};
+/// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+/// use std::time::Duration;
+///
+/// let client = tower::ServiceBuilder::new()
+///     .layer(RetryLayer::new(Retry::new(3)).when(TransientFailures::judge_boxed))
+///     .layer(AttemptTimeoutLayer::new(Duration::from_millis(500)))
+///     .service(Client::builder(TokioExecutor::new()).build_http::<String>());
+/// # let _ = client;
+/// ```
+#[derive(Clone, Copy)]
+pub struct AttemptTimeoutLayer<Z> {
+    timeout: Duration,
+    sleep: Z,
+}
+
+#[cfg(feature = "tokio")]
+impl AttemptTimeoutLayer<TokioSleep> {
+    /// Creates a layer that sleeps by tokio's timer.
+    #[must_use]
+    pub const fn new(timeout: Duration) -> Self {
+        Self::sleeping_by(timeout, TokioSleep)
+    }
+}
+
+impl<Z> AttemptTimeoutLayer<Z> {
+    /// Creates a layer that sleeps by the timer of any runtime.
+    #[must_use]
+    pub const fn sleeping_by(timeout: Duration, sleep: Z) -> Self {
+        Self { timeout, sleep }
+    }
+}
+
+impl<S, Z: Clone> Layer<S> for AttemptTimeoutLayer<Z> {
+    type Service = AttemptTimeout<S, Z>;
+
+    fn layer(&self, service: S) -> AttemptTimeout<S, Z> {
+        AttemptTimeout { service, layer: self.clone() }
+    }
+}
+
+impl<Z> fmt::Debug for AttemptTimeoutLayer<Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttemptTimeoutLayer").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// A service whose calls time out. Made by [`AttemptTimeoutLayer`].
+///
+/// # Cancel safety
+///
+/// A future that is dropped drops the call.
+#[derive(Clone)]
+pub struct AttemptTimeout<S, Z> {
+    service: S,
+    layer: AttemptTimeoutLayer<Z>,
+}
+
+impl<S, Z, R> Service<R> for AttemptTimeout<S, Z>
+where
+    S: Service<R, Error: Into<BoxError>>,
+    Z: Sleep + Clone,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = AttemptTimeoutFuture<S::Future, Z>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.service.poll_ready(context).map_err(Into::into)
+    }
+
+    #[inline]
+    fn call(&mut self, request: R) -> Self::Future {
+        let AttemptTimeoutLayer { timeout, sleep } = &self.layer;
+        let expiry = Expiry::new(Deadline::after(*timeout), sleep.clone());
+        AttemptTimeoutFuture { future: Some(self.service.call(request)), expiry, timeout: *timeout }
+    }
+}
+
+impl<S: fmt::Debug, Z> fmt::Debug for AttemptTimeout<S, Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttemptTimeout").field("service", &self.service).field("layer", &self.layer).finish()
+    }
+}
+
+pin_project! {
+    /// The future of [`AttemptTimeout`].
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct AttemptTimeoutFuture<F, Z: Sleep> {
+        // Dropped at the timeout, not when the caller drops this.
+        #[pin]
+        future: Option<F>,
+        #[pin]
+        expiry: Expiry<Z>,
+        timeout: Duration,
+    }
+}
+
+impl<F, Z, T, E> Future for AttemptTimeoutFuture<F, Z>
+where
+    F: Future<Output = Result<T, E>>,
+    Z: Sleep,
+    E: Into<BoxError>,
+{
+    type Output = Result<T, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let Some(future) = this.future.as_mut().as_pin_mut() else { return Poll::Pending };
+        if let Poll::Ready(result) = future.poll(context) {
+            return Poll::Ready(result.map_err(Into::into));
+        }
+        ready!(this.expiry.poll_exceeded(context));
+        this.future.set(None);
+        Poll::Ready(Err(Box::new(AttemptTimedOut { timeout: *this.timeout })))
+    }
+}
+
+impl<F, Z: Sleep> fmt::Debug for AttemptTimeoutFuture<F, Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttemptTimeoutFuture").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// The error of an attempt whose response did not begin in time. Another attempt may be faster, so retries take it for
+/// transient, and breakers for a failure.
+///
+/// Displayed as `attempt timed out after 500 ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AttemptTimedOut {
+    timeout: Duration,
+}
+
+impl AttemptTimedOut {
+    /// Returns the time that the attempt was given.
+    #[must_use]
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Returns the first one in the chain of an error's sources, the error itself included.
+    #[must_use]
+    pub fn find_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
+        successors(Some(error), |&error| source_of(error)).find_map(|error| error.downcast_ref())
+    }
+}
+
+impl fmt::Display for AttemptTimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "attempt timed out after {}", Human(self.timeout))
+    }
+}
+
+impl Error for AttemptTimedOut {}

@@ -1,0 +1,124 @@
+//! A client with requests and responses of its own, as a service of those of the crate `http`.
+
+use super::BoxError;
+use bytes::Bytes;
+use core::fmt;
+use core::marker::PhantomData;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+/// Makes a client with requests and responses of its own, such as `reqwest::Client`, one that layers for HTTP can be put around.
+///
+/// Its requests are made of those of the crate `http`, by `TryFrom`, and its responses become those of the crate, by `Into`. The body
+/// of a request is `Bytes`, which can be sent again. Where a request cannot be made, the error of that is the call's. The errors
+/// of the client are put into boxes.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+/// use bytes::Bytes;
+/// use damper::Retry;
+/// use damper::http::{HttpClient, client_stack};
+/// use http_body_util::BodyExt;
+/// use tower::{Service, ServiceExt};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut client = client_stack().retry(Retry::new(3)).service(HttpClient::new(reqwest::Client::new()));
+///
+/// let request = http::Request::get("http://localhost/").body(Bytes::new())?;
+/// let response = client.ready().await?.call(request).await?;
+/// println!("{:?}", response.into_body().collect().await?.to_bytes());
+/// # Ok(())
+/// # }
+/// ```
+pub struct HttpClient<S, R, X> {
+    client: S,
+    converts: PhantomData<fn(R) -> X>,
+}
+
+impl<S, R, X> HttpClient<S, R, X> {
+    /// Wraps a client.
+    pub const fn new(client: S) -> Self {
+        Self { client, converts: PhantomData }
+    }
+}
+
+impl<S, R, X> Service<Request<Bytes>> for HttpClient<S, R, X>
+where
+    R: TryFrom<Request<Bytes>, Error: Into<BoxError>>,
+    S: Service<R, Response: Into<Response<X>>, Error: Into<BoxError>>,
+{
+    type Response = Response<X>;
+    type Error = BoxError;
+    type Future = HttpClientFuture<S::Future, X>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.client.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        let call = match R::try_from(request) {
+            Ok(request) => HttpCall::Called { future: self.client.call(request) },
+            Err(error) => HttpCall::Refused { error: Some(error.into()) },
+        };
+        HttpClientFuture { call, body: PhantomData }
+    }
+}
+
+impl<S: Clone, R, X> Clone for HttpClient<S, R, X> {
+    fn clone(&self) -> Self {
+        Self::new(self.client.clone())
+    }
+}
+
+impl<S: fmt::Debug, R, X> fmt::Debug for HttpClient<S, R, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HttpClient").field(&self.client).finish()
+    }
+}
+
+pin_project! {
+    /// The future of [`HttpClient`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct HttpClientFuture<F, X> {
+        #[pin]
+        call: HttpCall<F>,
+        body: PhantomData<fn() -> X>,
+    }
+}
+
+pin_project! {
+    #[derive(Debug)]
+    #[project = HttpCallProjection]
+    enum HttpCall<F> {
+        Called { #[pin] future: F },
+        // The request could not be made. There until it is taken.
+        Refused { error: Option<BoxError> },
+    }
+}
+
+impl<F, T, E, X> Future for HttpClientFuture<F, X>
+where
+    F: Future<Output = Result<T, E>>,
+    T: Into<Response<X>>,
+    E: Into<BoxError>,
+{
+    type Output = Result<Response<X>, BoxError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().call.project() {
+            HttpCallProjection::Called { future } => {
+                future.poll(context).map(|result| result.map(Into::into).map_err(Into::into))
+            }
+            HttpCallProjection::Refused { error } => {
+                error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the errors of the parts become.
+
+use super::{BoxError, StackError, StackPart, StackProtocol};
+#[cfg(feature = "tonic")]
+use alloc::boxed::Box;
+use damper_core::breaker::CallError;
+use damper_core::retry::{GaveUp, RetryError};
+use damper_core::throttle::ThrottleError;
+use damper_tower::{BulkheadError, LimitedError};
+
+/// An error of a layer in a [client's stack](super::client_stack), around a service whose error is [`StackError`].
+///
+/// Implemented for the errors of damper's layers, and for boxes, so that a layer of your own may return
+/// `Box<dyn Error + Send + Sync>`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot become the error of a client's stack",
+    note = "inside of a client's stack the error of every service is `damper::http::StackError`, and a layer passes it on, \
+    wraps it in an error of damper's (`CallError`, `RetryError`, `ThrottleError`, `LimitedError`, `BulkheadError`), or puts it into a \
+    `Box<dyn Error + Send + Sync>`"
+)]
+pub trait PartError {
+    /// Returns the error of the stack, for the layer in the place of `part`.
+    #[doc(hidden)]
+    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError;
+}
+
+/// Returns the error of a call that a part ended, in the form of the protocol.
+#[cold]
+fn ended<P: StackProtocol>(part: StackPart, error: impl Into<BoxError>) -> StackError {
+    StackError::new(part, P::ended(part, error.into()))
+}
+
+/// Of a layer that ends no calls by itself, such as a hedge.
+impl PartError for StackError {
+    fn into_stack_error<P: StackProtocol>(self, _: StackPart) -> StackError {
+        self
+    }
+}
+
+impl PartError for CallError<StackError> {
+    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
+        match self {
+            Self::Refused(open) => ended::<P>(part, open),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+impl PartError for ThrottleError<StackError> {
+    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
+        match self {
+            Self::Throttled(throttled) => ended::<P>(part, throttled),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+impl PartError for BulkheadError<StackError> {
+    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
+        match self {
+            Self::Refused(full) => ended::<P>(part, full),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+impl PartError for LimitedError<StackError> {
+    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
+        match self {
+            Self::Denied(denied) => ended::<P>(part, denied),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+/// An error that is not retried is the call's: a part inside refused it, or the request may not be sent again. Otherwise the
+/// retries gave the call up.
+impl PartError for RetryError<StackError> {
+    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
+        let (reason, attempts, elapsed) = (self.reason(), self.attempts(), self.elapsed());
+        let asked_for = match reason {
+            GaveUp::Hint { wait, .. } => Some(wait),
+            GaveUp::Deadline { hint } => hint,
+            _ => None,
+        };
+        let error = match (reason, self.into_error()) {
+            (GaveUp::NotRetryable, Some(error)) => error,
+            (_, error) => {
+                let gave_up = RetryError::new(reason, attempts, elapsed, error);
+                ended::<P>(part, gave_up).with_retry_after(asked_for)
+            }
+        };
+        error.with_attempts(attempts)
+    }
+}
+
+/// Of a layer of deadlines, which puts the service's errors into boxes too, or of a layer of your own.
+impl PartError for BoxError {
+    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
+        let is_new = StackError::find_in(&*self).is_none();
+        StackError::of_boxed(part, if is_new { P::ended(part, self) } else { self })
+    }
+}
+
+/// Of a breaker or of retries for gRPC.
+#[cfg(feature = "tonic")]
+impl PartError for tonic::Status {
+    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
+        StackError::of_boxed(part, Box::new(self))
+    }
+}

@@ -1,0 +1,142 @@
+//! The protocol of a client's stack that speaks gRPC.
+
+use crate::{AtTrailers, GrpcRetries};
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use core::error::Error;
+use core::fmt;
+use core::iter::successors;
+use damper_core::breaker::Verdict;
+use damper_core::internal::source_of;
+use damper_core::retry::{GaveUp, RetryError};
+use damper_http::{StackError, StackPart, StackProtocol};
+use tonic::{Code, Status};
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// gRPC, for a [client's stack](damper_http::client_stack): breakers and throttles judge by [`AtTrailers`], retries and hedges by
+/// [`GrpcRetries`], and a refusal is a status.
+///
+/// | the call was ended by | the status, whose source is the refusal |
+/// |---|---|
+/// | the deadline, also that of the retries | `DEADLINE_EXCEEDED` |
+/// | the rate limit | `RESOURCE_EXHAUSTED` |
+/// | the timeout of one attempt, which is therefore tried again by default | `UNAVAILABLE` |
+/// | the breaker, the throttle, the limit of calls in flight | `UNAVAILABLE` |
+/// | the transport, or retries that were used up | as tonic makes it of the last error |
+///
+/// # Examples
+///
+/// ```no_run
+/// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
+/// use damper::http::{StackError, client_stack};
+/// use damper::tonic::{Grpc, GrpcRetries};
+/// use damper::{BreakerConfig, Retry};
+/// use std::time::Duration;
+/// use tonic::Code;
+/// use tonic::transport::Channel;
+/// # struct GreeterClient<T>(T);
+/// # impl<T: tonic::client::GrpcService<tonic::body::Body>> GreeterClient<T> {
+/// #     fn new(channel: T) -> Self { Self(channel) }
+/// #     async fn say_hello(&mut self, name: &str) -> Result<String, tonic::Status> { Ok(name.to_owned()) }
+/// # }
+///
+/// # async fn sleep(_: Duration) {}
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let channel = Channel::from_static("http://greeter.example.com:50051").connect_lazy();
+/// let stack = client_stack()
+///     .breaker_single(BreakerConfig::default())
+///     .protocol(Grpc::new().retries(GrpcRetries::on([Code::Unavailable, Code::Aborted])));
+/// let mut client = GreeterClient::new(stack.service(channel));
+///
+/// if let Err(status) = client.say_hello("me").await {
+///     let part = StackError::find_in(&status).map(StackError::part);
+///     println!("{part:?}: {}", status.message()); // Some(Breaker): circuit open, next probe in 28 s
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Grpc<V = fn(Code) -> Verdict> {
+    completion: AtTrailers<V>,
+    retries: GrpcRetries,
+}
+
+impl Grpc {
+    /// Creates the protocol with [`AtTrailers::new`] and [`GrpcRetries::new`].
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { completion: AtTrailers::new(), retries: GrpcRetries::new() }
+    }
+}
+
+impl<V> Grpc<V> {
+    /// Sets what a status says about its server. Default: [`AtTrailers::new`].
+    #[must_use]
+    pub fn completion<N>(self, completion: AtTrailers<N>) -> Grpc<N> {
+        Grpc { completion, retries: self.retries }
+    }
+
+    /// Sets which calls retries and hedges repeat. Default: [`GrpcRetries::new`].
+    #[must_use]
+    pub fn retries(self, retries: GrpcRetries) -> Self {
+        Self { retries, ..self }
+    }
+}
+
+impl<V: Clone> StackProtocol for Grpc<V> {
+    type Completion = AtTrailers<V>;
+    type Rejections = AtTrailers;
+    type Retries = GrpcRetries;
+
+    fn completion(&self) -> AtTrailers<V> {
+        self.completion.clone()
+    }
+
+    fn rejections(&self) -> AtTrailers {
+        AtTrailers::rejections()
+    }
+
+    fn retries(&self) -> GrpcRetries {
+        self.retries
+    }
+
+    fn ended(part: StackPart, error: BoxError) -> BoxError {
+        let code = match part {
+            StackPart::Transport => return error,
+            StackPart::Retry => match error.downcast_ref::<RetryError<StackError>>() {
+                Some(gave_up) if matches!(gave_up.reason(), GaveUp::Deadline { .. }) => Code::DeadlineExceeded,
+                // Of the last error tonic makes a status.
+                _ => return error,
+            },
+            StackPart::Deadline => Code::DeadlineExceeded,
+            StackPart::Limit => Code::ResourceExhausted,
+            _ => Code::Unavailable,
+        };
+        if find_status(&*error).is_some() {
+            return error;
+        }
+        let mut status = Status::new(code, error.to_string());
+        status.set_source(Arc::from(error));
+        Box::new(status)
+    }
+}
+
+/// Returns the first status in the chain of an error's sources, as a generated client does.
+pub(crate) fn find_status<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Status> {
+    successors(Some(error), |&error| source_of(error)).find_map(|error| error.downcast_ref())
+}
+
+/// As [`Grpc::new`].
+impl Default for Grpc {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<V> fmt::Debug for Grpc<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grpc").field("retries", &self.retries).finish_non_exhaustive()
+    }
+}

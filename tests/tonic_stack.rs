@@ -1,0 +1,266 @@
+//! A client's stack before a gRPC server: one setter makes breaker, retries and hedge those of gRPC. Over real sockets.
+#![cfg(all(feature = "tokio", feature = "tonic"))]
+
+#[path = "tonic/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod support;
+
+use bytes::Bytes;
+use damper::http::{AttemptTimedOut, StackError, StackPart, client_stack, server_stack};
+use damper::retry::{Hedge, HedgeConfig, Jitter};
+use damper::tonic::{AtTrailers, Grpc, GrpcRetries};
+use damper::{
+    Backoff, BreakerConfig, CircuitBreaker, CircuitOpen, DeadlineExceeded, Denied, Quota, Retry, RetryError, State,
+    Verdict,
+};
+use http::{Request, Response};
+use std::future::pending;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use support::echo::echo_client::EchoClient;
+use support::{LOCALHOST, Upstream, channel, message, messages, serve};
+use tonic::transport::Server;
+use tonic::{Code, Status};
+
+const SHORT: Duration = Duration::from_millis(100);
+const LONG: Duration = Duration::from_secs(60);
+
+fn quick(attempts: u32) -> Retry {
+    Retry::new(attempts).backoff(Backoff::constant(Duration::from_millis(1)))
+}
+
+fn breaker(threshold: u32) -> Arc<CircuitBreaker> {
+    Arc::new(CircuitBreaker::new(BreakerConfig::builder().failure_threshold(threshold).build().unwrap()))
+}
+
+fn upstream() -> (Upstream, SocketAddr) {
+    let upstream = Upstream::default();
+    let address = serve(Server::builder().add_service(upstream.echo()));
+    (upstream, address)
+}
+
+/// A server that never answers its first calls.
+fn hanging_first(calls: usize) -> (Upstream, SocketAddr, Arc<AtomicUsize>) {
+    let (upstream, hits) = (Upstream::default(), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&hits);
+    let layer = tower::util::MapFutureLayer::new(move |future| {
+        let number = seen.fetch_add(1, Ordering::SeqCst);
+        async move {
+            if number < calls {
+                pending::<()>().await;
+            }
+            future.await
+        }
+    });
+    let address = serve(Server::builder().layer(layer).add_service(upstream.echo()));
+    (upstream, address, hits)
+}
+
+fn part(status: &Status) -> (StackPart, Option<u32>) {
+    let error = StackError::find_in(status).unwrap();
+    (error.part(), error.attempts())
+}
+
+#[tokio::test]
+async fn one_setter_makes_breaker_retries_and_hedge_those_of_grpc() {
+    for is_protocol_first in [true, false] {
+        let (upstream, server) = upstream();
+        let breaker = breaker(2);
+        let hedge = Hedge::new(HedgeConfig::builder().fixed_delay(LONG).build().unwrap());
+        let mut client = if is_protocol_first {
+            let stack = client_stack().protocol(Grpc::new()).deadline(LONG).breakers(Arc::clone(&breaker));
+            let stack = stack.retry(quick(3)).hedge(hedge).attempt_timeout(LONG).limit(Quota::per_second(100));
+            EchoClient::new(stack.boxed(channel(server)))
+        } else {
+            let stack = client_stack().limit(Quota::per_second(100)).hedge(hedge).retry(quick(3));
+            let stack = stack.breakers(Arc::clone(&breaker)).attempt_timeout(LONG).deadline(LONG).protocol(Grpc::new());
+            EchoClient::new(stack.boxed(channel(server)))
+        };
+        assert_eq!(client.unary(message("hello")).await.unwrap().into_inner(), message("hello"));
+        let all = client.client_streaming(messages(&["a", "b"])).await.unwrap();
+        assert_eq!((all.into_inner(), upstream.hits()), (message("ab"), 2));
+        upstream.answer(Code::Unavailable);
+        for calls in 1..=2 {
+            assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::Unavailable);
+            // Three attempts, and the first one's failure sent a hedge at once.
+            assert!(upstream.hits() > 2 + 2 * calls, "{}", upstream.hits());
+        }
+        assert_eq!(breaker.state(), State::Open, "two calls, not their attempts");
+        let hits = upstream.hits();
+        let status = client.unary(message("hello")).await.unwrap_err();
+        assert_eq!(
+            (status.code(), part(&status), upstream.hits()),
+            (Code::Unavailable, (StackPart::Breaker, None), hits)
+        );
+        assert!(status.message().starts_with("circuit open, next probe in "), "{status}");
+        assert!(CircuitOpen::find_in(&status).is_some());
+        assert!(damper::is_refusal(&status));
+    }
+}
+
+/// An unavailable server is no success, although the head of its response is a `200 OK`; other codes are not retried.
+#[tokio::test]
+async fn codes_are_judged_as_by_layers_for_grpc() {
+    let (upstream, server) = upstream();
+    upstream.answer(Code::Internal);
+    let breaker = breaker(1);
+    let stack = client_stack().breakers(Arc::clone(&breaker)).retry(quick(3)).protocol(Grpc::new());
+    let mut client = EchoClient::new(stack.service(channel(server)));
+    assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::Internal);
+    assert_eq!((upstream.hits(), breaker.state()), (1, State::Closed));
+    upstream.answer(Code::Unavailable);
+    let mut stream = client.server_streaming(message("hello")).await.unwrap().into_inner();
+    while let Ok(Some(_)) = stream.message().await {}
+    assert_eq!(breaker.state(), State::Open, "by the trailers of a stream");
+}
+
+/// An unavailable server is rejecting, although the heads of its streams are `200 OK`.
+#[tokio::test]
+async fn throttle_counts_the_trailers_and_its_refusal_is_unavailable() {
+    let (upstream, server) = upstream();
+    upstream.answer(Code::Unavailable);
+    let stack = client_stack().throttle_single().protocol(Grpc::new());
+    let mut client = EchoClient::new(stack.service(channel(server)));
+    let status = loop {
+        let Ok(stream) = client.server_streaming(message("hello")).await else {
+            break client.unary(message("hello")).await;
+        };
+        let mut stream = stream.into_inner();
+        while let Ok(Some(_)) = stream.message().await {}
+        assert!(upstream.hits() < 1_000, "the throttle refuses");
+    };
+    // By chance this call may have been sent.
+    let status = status.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    if status.message() != "as scripted" {
+        assert_eq!(part(&status), (StackPart::Throttle, None));
+    }
+}
+
+/// A status in the sources of the stack's error is judged by its code, as by a breaker around the client itself.
+#[tokio::test]
+async fn status_that_the_client_returns_as_an_error_is_judged_by_its_code() {
+    for (code, state) in [(Code::Internal, State::Closed), (Code::Unavailable, State::Open)] {
+        let breaker = breaker(1);
+        let failing = tower::service_fn(move |_: Request<tonic::body::Body>| {
+            std::future::ready(Err::<Response<tonic::body::Body>, _>(Status::new(code, "as scripted")))
+        });
+        let stack = client_stack().breakers(Arc::clone(&breaker)).protocol(Grpc::new());
+        let status = EchoClient::new(stack.service(failing)).unary(message("hello")).await.unwrap_err();
+        assert_eq!((status.code(), status.message(), part(&status).0), (code, "as scripted", StackPart::Transport));
+        assert_eq!(breaker.state(), state, "{code:?}");
+    }
+}
+
+#[tokio::test]
+async fn settings_of_the_protocol_hold_for_all_parts() {
+    let (upstream, server) = upstream();
+    upstream.answer(Code::Aborted);
+    let breaker = breaker(1);
+    let protocol = Grpc::new()
+        .retries(GrpcRetries::on([Code::Aborted]))
+        .completion(AtTrailers::new().classify(|code| Verdict::failure_if(code == Code::Aborted)));
+    let stack = client_stack().breakers(Arc::clone(&breaker)).protocol(protocol).retry(quick(3));
+    let mut client = EchoClient::new(stack.service(channel(server)));
+    assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::Aborted);
+    assert_eq!((upstream.hits(), breaker.state()), (3, State::Open));
+}
+
+#[tokio::test]
+async fn limit_is_resource_exhausted_and_not_retried() {
+    let (upstream, server) = upstream();
+    let breaker = breaker(1);
+    let stack = client_stack().limit(Quota::per_minute(1)).retry(quick(3)).breakers(Arc::clone(&breaker));
+    let mut client = EchoClient::new(stack.protocol(Grpc::new()).service(channel(server)));
+    client.unary(message("hello")).await.unwrap();
+    let status = client.unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), part(&status)), (Code::ResourceExhausted, (StackPart::Limit, Some(1))));
+    assert!(status.message().starts_with("rate limit exceeded, retry in "), "{status}");
+    let wait = StackError::find_in(&status).unwrap().retry_after();
+    assert_eq!(wait, find::<Denied>(&status).unwrap().retry_after());
+    assert!(wait.is_some());
+    assert_eq!((upstream.hits(), breaker.state()), (1, State::Closed), "the server is not blamed");
+}
+
+fn find<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
+    std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+}
+
+#[tokio::test]
+async fn attempt_that_times_out_is_unavailable_and_tried_again() {
+    let (_, server, hits) = hanging_first(1);
+    let stack = client_stack().attempt_timeout(SHORT).retry(quick(2)).protocol(Grpc::new());
+    let mut client = EchoClient::new(stack.service(channel(server)));
+    client.unary(message("hello")).await.unwrap();
+    assert_eq!(hits.load(Ordering::SeqCst), 2);
+
+    let (_, server, hits) = hanging_first(9);
+    let breaker = breaker(1);
+    let stack = client_stack().attempt_timeout(SHORT).retry(quick(2)).breakers(Arc::clone(&breaker));
+    let mut client = EchoClient::new(stack.protocol(Grpc::new()).service(channel(server)));
+    let status = client.unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), part(&status)), (Code::Unavailable, (StackPart::Retry, Some(2))));
+    assert!(AttemptTimedOut::find_in(&status).is_some());
+    assert!(find::<RetryError<StackError>>(&status).is_some());
+    assert_eq!((hits.load(Ordering::SeqCst), breaker.state()), (2, State::Open));
+}
+
+#[tokio::test]
+async fn deadline_is_deadline_exceeded_and_reaches_the_server() {
+    let (_, server, _) = hanging_first(9);
+    let stack = client_stack().deadline(SHORT).retry(quick(2)).protocol(Grpc::new());
+    let mut client = EchoClient::new(stack.service(channel(server)));
+    let status = client.unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), part(&status).0), (Code::DeadlineExceeded, StackPart::Deadline));
+    assert!(DeadlineExceeded::find_in(&status).is_some());
+}
+
+/// Retries that see no time left for another attempt.
+#[tokio::test]
+async fn retries_without_time_left_are_deadline_exceeded() {
+    let (upstream, server) = upstream();
+    let dead = std::net::TcpListener::bind((LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let retry = Retry::new(9).backoff(Backoff::constant(LONG).max_delay(LONG).jitter(Jitter::None));
+    let breaker = breaker(1);
+    let stack = client_stack().deadline(LONG / 2).retry(retry).breakers(Arc::clone(&breaker)).protocol(Grpc::new());
+    let mut client = EchoClient::new(stack.service(channel(dead)));
+    let status = client.unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), part(&status)), (Code::DeadlineExceeded, (StackPart::Retry, Some(1))));
+    assert_eq!(breaker.state(), State::Open);
+    // A response is returned as it is.
+    upstream.answer(Code::Unavailable);
+    breaker.force_closed();
+    let mut client = EchoClient::new(stack.service(channel(server)));
+    let status = client.unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::Unavailable, "as scripted"));
+}
+
+#[tokio::test]
+async fn transport_that_cannot_connect_is_unavailable() {
+    let dead = std::net::TcpListener::bind((LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let mut client = EchoClient::new(client_stack().protocol(Grpc::new()).service(channel(dead)));
+    let status = client.unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), part(&status)), (Code::Unavailable, (StackPart::Transport, None)));
+    assert!(find::<tonic::transport::Error>(&status).is_some());
+}
+
+/// A stack around tonic's server answers in gRPC's way.
+#[tokio::test]
+async fn servers_stack_answers_with_statuses() {
+    let upstream = Upstream::default();
+    let stack = server_stack().limit(Quota::per_hour(1).burst(1)).deadline(SHORT);
+    let server = serve(Server::builder().layer(stack).add_service(upstream.echo()));
+    let mut client = support::client(server);
+    client.unary(message("hello")).await.unwrap();
+    let status = client.unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), upstream.hits()), (Code::ResourceExhausted, 1));
+
+    let hanging = tower::service_fn(|_: Request<tonic::body::Body>| {
+        pending::<Result<Response<http_body_util::Empty<Bytes>>, std::io::Error>>()
+    });
+    let mut direct = EchoClient::new(server_stack().deadline(SHORT).service(hanging));
+    let status = direct.unary(message("hello")).await.unwrap_err();
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+}
