@@ -53,9 +53,8 @@ pub(crate) async fn serve_mesh<A, F>(
     function: impl Fn(IncomingCall<SharedClock>) -> F + Clone + Send + 'static,
 ) -> SocketAddr
 where
-    A: damper::KeyedAlgorithm + Send + Sync + 'static,
+    A: damper::KeyedAlgorithm + 'static,
     F: Future<Output = Result<Value, MeshError>> + Send + 'static,
-    Scopes<SharedClock, A>: Send + Sync,
 {
     let layer = MeshLayer::sleeping_by("orders-api", scopes, look_again as Timer).max_request(10_000);
     let layer = layer.caller(|caller, head, request| {

@@ -1,7 +1,5 @@
 //! The exchanges of the example, over real HTTP.
 
-#![cfg(feature = "tokio")]
-
 #[path = "../examples/mesh/exchanges.rs"]
 mod exchanges;
 #[path = "../examples/mesh/services.rs"]

@@ -1,7 +1,9 @@
 //! One call on its way through its attempts.
 
+#[cfg(feature = "tokio")]
+use super::ClientBuilder;
 use super::pacer::Pacer;
-use super::{CallError, ClientBuilder, MeshBackoff};
+use super::{CallError, MeshBackoff};
 use crate::deadline::{Receipt, ReceivedDeadline, SpecifiedDeadline, run_until};
 use crate::document::{Request, Response};
 use crate::refusal_body::JSON;
@@ -33,7 +35,7 @@ use std::time::Duration;
 /// | the HTTP client fails | returns the error, because the call may have been served |
 ///
 /// A call sends the rest of the earliest of three deadlines: that of the request that is being served, the client's own
-/// [`timeout`](ClientBuilder::timeout), and that of the request itself. Each attempt sends what is left then. Once it has passed, the
+/// [`timeout`](crate::ClientBuilder::timeout), and that of the request itself. Each attempt sends what is left then. Once it has passed, the
 /// attempt in flight is dropped, and the error is [`CallError::DeadlineExceeded`].
 ///
 /// Use one client for each service and user: limits of all functions, services and users count for all calls of the client, those

@@ -27,7 +27,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 impl Default for MeshBackoff {
     fn default() -> Self {
-        Self { max_wait: Duration::from_secs(300), jitter: 10 }
+        Self { max_wait: Duration::from_mins(5), jitter: 10 }
     }
 }
 
@@ -57,10 +57,10 @@ impl MeshBackoff {
     pub fn wait(&self, retry_after: Duration, attempt: u32, random: u64) -> Duration {
         let doubled = retry_after.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX));
         let wait = doubled.clamp(SHORTEST, self.longest());
-        let shortest = (wait - wait / 100 * self.jitter).max(retry_after.min(wait));
-        let room = u64::try_from((wait - shortest).as_nanos()).unwrap_or(u64::MAX);
+        let shortest = wait.saturating_sub(wait / 100 * self.jitter).max(retry_after.min(wait));
+        let room = u64::try_from(wait.saturating_sub(shortest).as_nanos()).unwrap_or(u64::MAX);
         // The upper half of the product is uniform up to `room`.
         let drawn = (u128::from(random) * (u128::from(room) + 1)) >> 64;
-        wait - Duration::from_nanos(drawn as u64)
+        wait.saturating_sub(Duration::from_nanos(drawn as u64))
     }
 }

@@ -79,6 +79,9 @@ impl<C: Clock + Clone> Receipt<C> {
 
 impl<C: Clock> fmt::Debug for Receipt<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receipt").field("elapsed", &self.began.elapsed()).field("date", &self.date).finish()
+        f.debug_struct("Receipt")
+            .field("elapsed", &self.began.elapsed())
+            .field("date", &self.date)
+            .finish_non_exhaustive()
     }
 }

@@ -50,7 +50,8 @@ pub struct ScopesDenied {
     pub(super) function: Option<String>,
     pub(super) denied: Denied,
     pub(super) usage: Usage,
-    pub(super) usages: Usages,
+    /// In a box, because it is larger than the rest.
+    pub(super) usages: Box<Usages>,
 }
 
 impl ScopesDenied {

@@ -175,7 +175,7 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
 /// The limits that count a request, the narrowest first.
 type CountingAll<'a, C, A> = [Option<Counting<'a, C, A>>; 4];
 
-fn numbered<'a, T>((index, limit): (usize, &'a Option<T>)) -> Option<(usize, &'a T)> {
+fn numbered<T>((index, limit): (usize, &Option<T>)) -> Option<(usize, &T)> {
     limit.as_ref().map(|limit| (index, limit))
 }
 
@@ -206,7 +206,7 @@ fn refused<C: Clock, A: KeyedAlgorithm>(
         }
     }
     let function = (scope == Scope::Function).then(|| caller.names().0.to_owned());
-    ScopesDenied { scope, function, denied: longest, usage, usages }
+    ScopesDenied { scope, function, denied: longest, usage, usages: Box::new(usages) }
 }
 
 /// How long a refusal lasts. What exceeds the burst outlasts a quota that refills nothing, and that every wait.

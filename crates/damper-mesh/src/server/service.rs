@@ -60,7 +60,6 @@ where
     Z::Sleeping: Send,
     C: Clock + Clone + Send + Sync + 'static,
     A: KeyedAlgorithm + 'static,
-    crate::Scopes<C, A>: Send + Sync,
     B: http_body::Body + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
