@@ -83,7 +83,7 @@ async fn answering(documents: Vec<Value>) -> (SocketAddr, Arc<Mutex<Vec<Value>>>
     (address, asked)
 }
 
-fn answer(errors: Value, meta: Value) -> Value {
+fn answer(errors: &Value, meta: &Value) -> Value {
     json!({
         "protocol": { "name": "mesh", "version": "0.1.0" },
         "id": "req_1",
@@ -97,7 +97,7 @@ fn refusal(retry_after: Value) -> Value {
     let minute = json!({ "value": 1, "unit": "minute" });
     let mut details = json!({ "limit": 1, "used": 1, "window": minute });
     details["retry_after"] = retry_after;
-    answer(json!([{ "code": "RATE_LIMITED", "message": "", "retryable": true, "details": details }]), json!({}))
+    answer(&json!([{ "code": "RATE_LIMITED", "message": "", "retryable": true, "details": details }]), &json!({}))
 }
 
 fn seconds(value: u64) -> Value {
@@ -128,11 +128,12 @@ async fn wait_of_nothing_is_a_millisecond() {
     assert_eq!(skip.take(), [Duration::from_millis(1)]);
 }
 
+static BUDGET: RetryBudget = RetryBudget::DEFAULT;
+
 #[tokio::test]
 async fn retries_end_with_the_budget() {
     let (address, asked) = answering(vec![refusal(seconds(1))]).await;
     let skip = Skip::new();
-    static BUDGET: RetryBudget = RetryBudget::DEFAULT;
     while BUDGET.try_withdraw() {}
     let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(&BUDGET);
     builder(address, &skip).retry(retry).build().call(call("f")).await.unwrap();
@@ -142,12 +143,12 @@ async fn retries_end_with_the_budget() {
 #[tokio::test]
 async fn errors_that_may_not_be_retried_end_the_call() {
     let fatal = json!([{ "code": "RATE_LIMITED", "message": "", "retryable": false }]);
-    let (address, asked) = answering(vec![answer(fatal, json!({}))]).await;
+    let (address, asked) = answering(vec![answer(&fatal, &json!({}))]).await;
     let skip = Skip::new();
     builder(address, &skip).build().call(call("f")).await.unwrap();
     assert_eq!((asked.lock().unwrap().len(), skip.take()), (1, vec![]));
     let busy = json!([{ "code": "BUSY", "message": "", "retryable": true }]);
-    let (address, asked) = answering(vec![answer(busy, json!({})), answer(json!([]), json!({}))]).await;
+    let (address, asked) = answering(vec![answer(&busy, &json!({})), answer(&json!([]), &json!({}))]).await;
     let answer = builder(address, &skip).build().call(call("f")).await.unwrap();
     assert!(answer.errors.is_empty());
     assert_eq!((asked.lock().unwrap().len(), skip.take().len()), (2, 1), "one retry, after the backoff");
@@ -168,8 +169,8 @@ async fn client_keeps_a_service_that_counts_from_refusing() {
     assert!(waits.len() <= 15, "{waits:?}");
 }
 
-fn paced(scopes: Value) -> Value {
-    answer(json!([]), json!({ "rate_limits": scopes }))
+fn paced(scopes: &Value) -> Value {
+    answer(&json!([]), &json!({ "rate_limits": scopes }))
 }
 
 fn usage(remaining: u64, resets_in: u64) -> Value {
@@ -181,7 +182,7 @@ fn usage(remaining: u64, resets_in: u64) -> Value {
 
 #[tokio::test]
 async fn limit_of_a_function_slows_no_other_down() {
-    let (address, _) = answering(vec![paced(json!({ "function": usage(0, 30), "global": usage(50, 30) }))]).await;
+    let (address, _) = answering(vec![paced(&json!({ "function": usage(0, 30), "global": usage(50, 30) }))]).await;
     let skip = Skip::new();
     let client = builder(address, &skip).build();
     client.call(call("f")).await.unwrap();
@@ -194,7 +195,7 @@ async fn limit_of_a_function_slows_no_other_down() {
 #[tokio::test]
 async fn limit_of_all_slows_every_function_down_until_more_is_left() {
     let (address, _) =
-        answering(vec![paced(json!({ "service": usage(5, 30) })), paced(json!({ "service": usage(90, 30) }))]).await;
+        answering(vec![paced(&json!({ "service": usage(5, 30) })), paced(&json!({ "service": usage(90, 30) }))]).await;
     let skip = Skip::new();
     let client = builder(address, &skip).build();
     client.call(call("f")).await.unwrap();
@@ -206,7 +207,7 @@ async fn limit_of_all_slows_every_function_down_until_more_is_left() {
 
 #[tokio::test]
 async fn calls_at_once_are_spaced() {
-    let (address, _) = answering(vec![paced(json!({ "global": usage(5, 30) }))]).await;
+    let (address, _) = answering(vec![paced(&json!({ "global": usage(5, 30) }))]).await;
     let skip = Skip::new();
     let client = builder(address, &skip).build();
     client.call(call("f")).await.unwrap();
@@ -220,7 +221,7 @@ async fn calls_at_once_are_spaced() {
 
 #[tokio::test]
 async fn deadline_sent_is_the_smallest_that_there_is() {
-    let (address, asked) = answering(vec![answer(json!([]), json!({}))]).await;
+    let (address, asked) = answering(vec![answer(&json!([]), &json!({}))]).await;
     let skip = Skip::new();
     let sent = || asked.lock().unwrap().pop().unwrap()["extensions"].clone();
     let retry = || Retry::with_clock(5, Arc::clone(&skip.clock), 1);
@@ -252,7 +253,7 @@ async fn deadline_sent_is_the_smallest_that_there_is() {
 
 #[tokio::test]
 async fn each_attempt_sends_what_is_left_then() {
-    let (address, asked) = answering(vec![refusal(seconds(2)), answer(json!([]), json!({}))]).await;
+    let (address, asked) = answering(vec![refusal(seconds(2)), answer(&json!([]), &json!({}))]).await;
     let skip = Skip::new();
     // Waits for the refusal, but not beside the call.
     let client = builder(address, &skip).build();
@@ -299,7 +300,7 @@ async fn answers_that_are_none_are_errors() {
     let (address, _) = answering(vec![json!("hello")]).await;
     let error = client(address).call(call("f")).await.unwrap_err();
     assert!(matches!(error, CallError::Unreadable { .. }), "{error}");
-    let (address, _) = answering(vec![answer(json!([]), json!({}))]).await;
+    let (address, _) = answering(vec![answer(&json!([]), &json!({}))]).await;
     let error = client(address).call(Request::new("req_2", "f", "1", json!({}))).await.unwrap_err();
     assert_eq!(error.to_string(), r#"the response answers the request "req_1""#);
     let error = client(SocketAddr::from(([127, 0, 0, 1], 1))).call(call("f")).await.unwrap_err();

@@ -117,7 +117,7 @@ proptest! {
             prop_assert_eq!(elapsed + remaining, Duration::from_millis(millis));
         }
         if let Some(SpecifiedDeadline::After(sent)) = deadline.downstream() {
-            prop_assert!(sent.duration() <= deadline.remaining() && deadline.remaining() - sent.duration() < Duration::from_millis(1));
+            prop_assert!(sent.duration() <= deadline.remaining() && deadline.remaining().saturating_sub(sent.duration()) < Duration::from_millis(1));
         }
     }
 }

@@ -68,10 +68,10 @@ proptest! {
     fn rounding_is_exact_and_in_one_direction(nanos in 0u64..=1 << 60) {
         let exact = Duration::from_nanos(nanos);
         let (up, down, wait) = (MeshDuration::rounded_up(exact), MeshDuration::rounded_down(exact), MeshDuration::wait(exact));
-        prop_assert!(up.duration() >= exact && up.duration() - exact < Duration::from_millis(1));
-        prop_assert!(down.duration() <= exact && exact - down.duration() < Duration::from_millis(1));
+        prop_assert!(up.duration() >= exact && up.duration().saturating_sub(exact) < Duration::from_millis(1));
+        prop_assert!(down.duration() <= exact && exact.saturating_sub(down.duration()) < Duration::from_millis(1));
         let step = if exact < Duration::from_secs(1) { Duration::from_millis(1) } else { Duration::from_secs(1) };
-        prop_assert!(wait.duration() >= exact && wait.duration() - exact < step);
+        prop_assert!(wait.duration() >= exact && wait.duration().saturating_sub(exact) < step);
         for duration in [up, down, wait] {
             let read: MeshDuration = serde_json::from_value(serde_json::to_value(duration).unwrap()).unwrap();
             prop_assert_eq!(read, duration);

@@ -148,7 +148,7 @@ async fn deadline_of_an_http_header_counts_too() {
             use http_body_util::BodyExt;
             let response = tower::Service::call(&mut service, request).await?;
             let (head, body) = response.into_parts();
-            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             Ok::<_, std::convert::Infallible>(http::Response::from_parts(head, Full::new(body)))
         }
     });
