@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tower::service_fn;
@@ -138,6 +139,36 @@ async fn retries_end_with_the_budget() {
     let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(&BUDGET);
     builder(address, &skip).retry(retry).build().call(call("f")).await.unwrap();
     assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+/// Counts what it is told.
+#[derive(Default)]
+struct Counted {
+    succeeded: AtomicUsize,
+    failed: AtomicUsize,
+}
+
+impl Budget for Counted {
+    fn succeeded(&self) {
+        self.succeeded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn try_withdraw(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn budget_learns_of_every_attempt() {
+    let (address, _) = answering(vec![refusal(seconds(1)), refusal(seconds(1)), answer(&json!([]), &json!({}))]).await;
+    let (skip, budget) = (Skip::new(), Arc::new(Counted::default()));
+    let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(Arc::clone(&budget));
+    builder(address, &skip).retry(retry).build().call(call("f")).await.unwrap();
+    assert_eq!((budget.succeeded.load(Ordering::Relaxed), budget.failed.load(Ordering::Relaxed)), (1, 2));
 }
 
 #[tokio::test]
