@@ -13,6 +13,7 @@ use std::time::Duration;
 /// without a scope counts for the function that was called.
 pub(super) struct Pacer<C> {
     all: Lane<C>,
+    /// There is one for every capacity that is not 0.
     functions: Option<LruStore<String, Lane<C>>>,
     /// The percentage of a limit below which calls are slowed down.
     threshold: u32,

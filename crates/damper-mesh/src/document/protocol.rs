@@ -1,6 +1,6 @@
 //! The name and the version of the protocol.
 
-use super::ReadError;
+use super::{ReadError, shortened};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -32,6 +32,6 @@ impl Protocol {
         if self.name == NAME && self.version.starts_with(COMPATIBLE) {
             return Ok(());
         }
-        Err(ReadError::Protocol { name: self.name.to_string(), version: self.version.to_string() })
+        Err(ReadError::Protocol { name: shortened(&self.name), version: shortened(&self.version) })
     }
 }

@@ -1,6 +1,5 @@
 //! Why a document could not be read.
 
-use crate::deadline::DeadlineError;
 use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::fmt;
@@ -23,26 +22,34 @@ pub enum ReadError {
         /// Its version.
         version: String,
     },
-    /// The deadline extension is malformed.
-    Deadline(DeadlineError),
 }
 
-/// The most characters of a foreign text that an error repeats.
+/// The most characters that an error repeats of a text that others chose.
 const MOST_SHOWN: usize = 64;
+
+/// The most characters of serde's messages, which repeat such texts in full.
+const LONGEST_REASON: usize = 200;
 
 /// Returns the beginning of a text that others chose.
 pub(crate) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MOST_SHOWN) {
+    beginning(text, MOST_SHOWN)
+}
+
+fn beginning(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }
 }
 
 impl ReadError {
-    fn of(member: String, error: &serde_json::Error) -> Self {
+    fn of(member: &str, error: &serde_json::Error) -> Self {
         // A text that ends too early has no member to name.
         let is_whole = member == "." || member == "?";
-        Self::Document { member: if is_whole { String::new() } else { member }, reason: error.to_string() }
+        Self::Document {
+            member: if is_whole { String::new() } else { shortened(member) },
+            reason: beginning(&error.to_string(), LONGEST_REASON),
+        }
     }
 }
 
@@ -50,8 +57,8 @@ impl ReadError {
 pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ReadError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let document = serde_path_to_error::deserialize(&mut json)
-        .map_err(|error| ReadError::of(error.path().to_string(), error.inner()))?;
-    json.end().map_err(|error| ReadError::of(String::new(), &error))?;
+        .map_err(|error| ReadError::of(&error.path().to_string(), error.inner()))?;
+    json.end().map_err(|error| ReadError::of("", &error))?;
     Ok(document)
 }
 
@@ -59,44 +66,21 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ReadError> {
 pub(crate) fn read_part<T: DeserializeOwned>(member: &str, value: &serde_json::Value) -> Result<T, ReadError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
-        ReadError::of(if path == "." { member.to_owned() } else { format!("{member}.{path}") }, error.inner())
+        let path = if path == "." { member.to_owned() } else { format!("{member}.{path}") };
+        ReadError::of(&path, error.inner())
     })
-}
-
-impl From<DeadlineError> for ReadError {
-    fn from(error: DeadlineError) -> Self {
-        Self::Deadline(error)
-    }
 }
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Document { member, reason } if member.is_empty() => f.write_str(&shortened_reason(reason)),
-            Self::Document { member, reason } => write!(f, "{}: {}", shortened(member), shortened_reason(reason)),
+            Self::Document { member, reason } if member.is_empty() => f.write_str(reason),
+            Self::Document { member, reason } => write!(f, "{member}: {reason}"),
             Self::Protocol { name, version } => {
-                let (name, version) = (shortened(name), shortened(version));
                 write!(f, "protocol is {name:?} {version:?}, it must be \"mesh\" \"0.1.0\"")
             }
-            Self::Deadline(error) => error.fmt(f),
         }
     }
 }
 
-/// Serde repeats unknown texts in full.
-fn shortened_reason(reason: &str) -> String {
-    const MOST: usize = 200;
-    match reason.char_indices().nth(MOST) {
-        None => reason.to_owned(),
-        Some((end, _)) => format!("{}…", &reason[..end]),
-    }
-}
-
-impl Error for ReadError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Deadline(error) => Some(error),
-            Self::Document { .. } | Self::Protocol { .. } => None,
-        }
-    }
-}
+impl Error for ReadError {}

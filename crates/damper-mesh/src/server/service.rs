@@ -4,7 +4,7 @@ use super::http_response::http_response;
 use super::layer::Settings;
 use super::{IncomingCall, MeshLayer};
 use crate::deadline::{DeadlineReport, Receipt, ReceivedDeadline, SpecifiedDeadline, run_until};
-use crate::document::{Capabilities, MeshError, Meta, ReadError, Request, Response};
+use crate::document::{Capabilities, MeshError, Meta, Request, Response};
 use crate::scopes::Caller;
 use bytes::Bytes;
 use damper_core::deadline::Deadline;
@@ -129,8 +129,7 @@ where
     let specified = match request.deadline() {
         Ok(specified) => specified,
         Err(error) => {
-            let error = ReadError::from(error).to_string();
-            return Response::error(Some(id), MeshError::new(MeshError::INVALID_REQUEST, error));
+            return Response::error(Some(id), MeshError::new(MeshError::INVALID_REQUEST, error.to_string()));
         }
     };
     let own = specified.map(|specified| receipt.deadline(specified));
