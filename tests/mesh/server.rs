@@ -118,6 +118,17 @@ async fn deadline_ends_a_function_that_waits_and_drops_it() {
 }
 
 #[tokio::test]
+async fn deadline_passes_in_real_time() {
+    let never = service_fn(|_: IncomingCall| std::future::pending::<Result<Value, MeshError>>());
+    let address = serve(MeshLayer::new("f", Scopes::none()).layer(never)).await;
+    let soon = SpecifiedDeadline::after(Duration::from_millis(50));
+    let begun = std::time::Instant::now();
+    let (status, _, document) = post(address, request("req_1", "f").with_deadline(&soon).to_json()).await;
+    assert_eq!((status.as_u16(), begun.elapsed() >= Duration::from_millis(50)), (504, true));
+    assert_eq!(document["extensions"][0]["data"]["remaining"], json!({ "value": 0, "unit": "millisecond" }));
+}
+
+#[tokio::test]
 async fn request_without_a_deadline_gets_no_report_and_expired_ones_take_no_token() {
     let scopes = Scopes::with_clock(clock()).global(Quota::per_hour(5)).build().unwrap();
     let address = serve_mesh(scopes, echo).await;
