@@ -374,6 +374,59 @@ fn types_for_any_service_have_the_traits_users_expect() {
     }
 }
 
+#[test]
+#[cfg(all(feature = "mesh", feature = "tokio"))]
+fn types_of_mesh_have_the_traits_users_expect() {
+    use damper::mesh::*;
+    use damper::time::TokioSleep;
+
+    table! {
+        // documents
+        Protocol: shared cloned,
+        Request: shared cloned,
+        Call: shared cloned,
+        RequestExtension: shared cloned,
+        Response: shared cloned,
+        ResponseExtension: shared cloned,
+        MeshError: cloned error,
+        Meta: shared cloned defaulted,
+        ScopedUsages: shared cloned defaulted,
+        Fragment: shared cloned defaulted,
+        RateLimitUsage: shared cloned,
+        Warnings: shared cloned defaulted,
+        RateLimited: shared cloned,
+        Scope: key displayed,
+        Capabilities: shared cloned,
+        LimitsCapability: shared cloned defaulted,
+        LimitCapability: shared cloned,
+        MeshDuration: key displayed,
+        TimeUnit: key,
+        ReadError: cloned error,
+        // scopes
+        Scopes: shared,
+        ScopesBuilder: shared,
+        Caller<'static>: key,
+        ScopesAllowed<'static>: shared cloned,
+        ScopesDenied: cloned error,
+        ScopesError: cloned error,
+        // deadlines
+        SpecifiedDeadline: shared cloned displayed,
+        Iso8601: shared cloned,
+        Receipt: shared cloned,
+        ReceivedDeadline: shared cloned,
+        DeadlineReport: shared cloned,
+        DeadlineError: cloned error,
+        // servers and clients
+        MeshLayer<TokioSleep>: shared cloned,
+        MeshService<(), TokioSleep>: shared cloned,
+        IncomingCall: shared,
+        Client<(), TokioSleep>: shared cloned,
+        ClientBuilder<(), TokioSleep>: shared,
+        MeshBackoff: key defaulted,
+        CallError<std::io::Error>: error,
+    }
+}
+
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
 const ELSEWHERE: [&str; 30] = [
     "AttemptTimeoutFuture",

@@ -14,6 +14,7 @@
 //! | `store` | the store of anything | a ring, a map |
 //! | `forwarding` | whom a request is from | lists of bits, and the truth |
 //! | `grpc_timeout` | `grpc-timeout`, written and read | durations, and the grammar |
+//! | `mesh` | documents of Mesh, the protocol's own with other members, deadlines | what is written, and whole milliseconds |
 //! | `rate_limit_status` | members of `RateLimit`, well-formed and not | the member with the least left |
 //! | `retry` | calls that are retried, with hints, deadlines and a budget | the rules, and bounds of what is drawn |
 //! | `retry_after` | seconds and dates of `Retry-After` | a calendar that counts days |
@@ -39,6 +40,7 @@ mod keyed;
 mod leaky;
 mod limiter;
 mod limiter32;
+mod mesh;
 mod models;
 mod rate_limit_status;
 mod retry;
@@ -56,6 +58,7 @@ pub use keyed::keyed;
 pub use leaky::leaky;
 pub use limiter::limiter;
 pub use limiter32::limiter32;
+pub use mesh::mesh;
 pub use rate_limit_status::rate_limit_status;
 pub use retry::retry;
 pub use retry_after::retry_after;
@@ -67,7 +70,7 @@ pub use windows::windows;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 16] = [
     ("breaker", |bytes| run(bytes, breaker)),
     ("breaker32", |bytes| run(bytes, breaker32)),
     ("crowded", |bytes| run(bytes, crowded)),
@@ -77,6 +80,7 @@ pub const TARGETS: [Target; 15] = [
     ("leaky", |bytes| run(bytes, leaky)),
     ("limiter", |bytes| run(bytes, limiter)),
     ("limiter32", |bytes| run(bytes, limiter32)),
+    ("mesh", |bytes| run(bytes, mesh)),
     ("rate_limit_status", |bytes| run(bytes, rate_limit_status)),
     ("retry", |bytes| run(bytes, retry)),
     ("retry_after", retry_after),

@@ -11,6 +11,7 @@
 //! | [`keys`] | one limit per key: how large, and what a key should be |
 //! | [`full_table`] | what happens when the table of a keyed limiter is full |
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
+//! | `mesh` | limits of several scopes, refusals and deadlines in the protocol Mesh (feature `mesh`) |
 //!
 //! The examples move a [`ManualClock`](crate::ManualClock) by hand. Leave it out, with `RateLimiter::new`, and real
 //! time passes.
@@ -22,6 +23,8 @@ pub mod full_table;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod keys;
+#[cfg(feature = "mesh")]
+pub mod mesh;
 pub mod rates;
 pub mod retries;
 pub mod waiting;

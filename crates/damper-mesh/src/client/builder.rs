@@ -1,0 +1,117 @@
+//! How a client is set up.
+
+use super::client::Settings;
+use super::pacer::Pacer;
+use super::{Client, MeshBackoff};
+use damper_core::retry::{Budget, Retry, RetryBudget};
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+use damper_core::time::{Clock, DefaultClock, Seed};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Sets up a [`Client`].
+#[must_use]
+pub struct ClientBuilder<S, Z, B = RetryBudget, C = DefaultClock> {
+    http: S,
+    uri: Uri,
+    retry: Retry<C, B>,
+    backoff: MeshBackoff,
+    pace_below: u32,
+    timeout: Option<Duration>,
+    max_response: usize,
+    headers: HeaderMap,
+    sleep: Z,
+}
+
+const ATTEMPTS: u32 = 5;
+
+const PACE_BELOW: u32 = 10;
+
+const MAX_RESPONSE: usize = 4 << 20;
+
+#[cfg(feature = "tokio")]
+impl<S> ClientBuilder<S, TokioSleep> {
+    pub(super) fn new(http: S, uri: Uri) -> Self {
+        Self::sleeping_by(http, uri, TokioSleep)
+    }
+}
+
+impl<S, Z> ClientBuilder<S, Z> {
+    /// Begins with a client that sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
+    pub fn sleeping_by(http: S, uri: Uri, sleep: Z) -> Self {
+        Self {
+            http,
+            uri,
+            retry: Retry::new(ATTEMPTS).budget(RetryBudget::DEFAULT),
+            backoff: MeshBackoff::default(),
+            pace_below: PACE_BELOW,
+            timeout: None,
+            max_response: MAX_RESPONSE,
+            headers: HeaderMap::new(),
+            sleep,
+        }
+    }
+}
+
+impl<S, Z, B, C> ClientBuilder<S, Z, B, C> {
+    /// Sets how often a call is tried, by which budget and clock, and how retries are spaced that no refusal spaces. Default: 5
+    /// attempts, within a [`RetryBudget`] of the client's own.
+    pub fn retry<N: Budget, D: Clock + Clone>(self, retry: Retry<D, N>) -> ClientBuilder<S, Z, N, D> {
+        let Self { http, uri, backoff, pace_below, timeout, max_response, headers, sleep, .. } = self;
+        ClientBuilder { http, uri, retry, backoff, pace_below, timeout, max_response, headers, sleep }
+    }
+
+    /// Sets how long to wait after a refusal.
+    pub fn backoff(self, backoff: MeshBackoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    /// Sets the percentage of a limit below which calls are slowed down. Default: 10. 0 waits only once nothing is left.
+    pub fn pace_below(self, percent: u32) -> Self {
+        Self { pace_below: percent, ..self }
+    }
+
+    /// Sets the deadline of calls, after so much time. Default: none, and calls pass on the deadlines that they are given.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
+    }
+
+    /// Sets how many bytes a response may have. Default: 4 MiB.
+    pub fn max_response(self, bytes: usize) -> Self {
+        Self { max_response: bytes, ..self }
+    }
+
+    /// Adds a header to each HTTP request, such as the name of the calling service.
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+}
+
+impl<S, Z, B: Budget, C: Clock + Clone> ClientBuilder<S, Z, B, C> {
+    /// Builds the client.
+    pub fn build(self) -> Client<S, Z, B, C> {
+        let Self { http, uri, retry, backoff, pace_below, timeout, max_response, headers, sleep } = self;
+        let pacer = Pacer::new(pace_below, backoff.longest(), retry.clock().clone());
+        // The waits of a refusal end at the longest wait, not the call.
+        let retry = retry.max_hint(backoff.longest());
+        let seed = Seed::random();
+        let settings = Settings { uri, retry, backoff, timeout, max_response, headers, pacer, seed };
+        Client::new_of(http, sleep, Arc::new(settings))
+    }
+}
+
+impl<S: fmt::Debug, Z, B, C> fmt::Debug for ClientBuilder<S, Z, B, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("http", &self.http)
+            .field("uri", &self.uri)
+            .field("backoff", &self.backoff)
+            .field("pace_below", &self.pace_below)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,250 @@
+//! One call on its way through its attempts.
+
+#[cfg(feature = "tokio")]
+use super::ClientBuilder;
+use super::pacer::Pacer;
+use super::{CallError, MeshBackoff};
+use crate::deadline::{Receipt, ReceivedDeadline, SpecifiedDeadline, run_until};
+use crate::document::{Request, Response};
+use crate::refusal_body::JSON;
+use bytes::Bytes;
+use damper_core::deadline::Deadline;
+use damper_core::internal::exceeded;
+use damper_core::retry::{Attempts, Budget, Failure, Retry, RetryBudget};
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+use damper_core::time::{Clock, DefaultClock, Seed, Sleep};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use std::error::Error;
+use std::fmt;
+use std::future::poll_fn;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Calls a service of Mesh over HTTP, by any tower service of HTTP requests such as hyper-util's client.
+///
+/// | when | the client |
+/// |---|---|
+/// | less than 10 % of a limit is left, as the last answer said | waits `resets_in / remaining` before each call; at 0 it waits `resets_in` |
+/// | the service refuses with `RATE_LIMITED` | waits as [`MeshBackoff`] says, and tries again; other calls under that limit wait `retry_after` too |
+/// | it answers another error that may be retried | tries again, after the backoff of the [`Retry`] |
+/// | attempts, budget or time are used up | returns the last answer |
+/// | the HTTP client fails | returns the error, because the call may have been served |
+///
+/// A call sends the rest of the earliest of three deadlines: that of the request that is being served, the client's own
+/// [`timeout`](crate::ClientBuilder::timeout), and that of the request itself. Each attempt sends what is left then. Once it has passed, the
+/// attempt in flight is dropped, and the error is [`CallError::DeadlineExceeded`].
+///
+/// Use one client for each service and user: limits of all functions, services and users count for all calls of the client, those
+/// of a function for that function. Clones share what they know of the limits, and the budget of retries.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "tokio", doc = "```no_run")]
+#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+/// use damper::mesh::{Client, IncomingCall, MeshError, Request};
+/// use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
+/// use serde_json::{Value, json};
+///
+/// # async fn run(call: IncomingCall) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+/// let http = HttpClient::builder(TokioExecutor::new()).build_http();
+/// let inventory = Client::new(http, "http://inventory.example.com/mesh".parse()?);
+///
+/// let request = Request::new("req_1", "inventory.check", "1", json!({ "sku": "WIDGET-01" }));
+/// let response = inventory.call_within(call.deadline(), request).await?;
+/// Ok(response.into_result()?)
+/// # }
+/// ```
+pub struct Client<S, Z, B = RetryBudget, C = DefaultClock> {
+    http: S,
+    sleep: Z,
+    settings: Arc<Settings<B, C>>,
+}
+
+/// What clones of a client share.
+pub(super) struct Settings<B, C> {
+    pub(super) uri: Uri,
+    pub(super) retry: Retry<C, B>,
+    pub(super) backoff: MeshBackoff,
+    pub(super) timeout: Option<Duration>,
+    pub(super) max_response: usize,
+    pub(super) headers: HeaderMap,
+    pub(super) pacer: Pacer<C>,
+    /// Makes the jitter of this client differ from that of others.
+    pub(super) seed: Seed,
+}
+
+#[cfg(feature = "tokio")]
+impl<S> Client<S, TokioSleep> {
+    /// Creates a client of the service at this address, which sleeps by tokio's timer.
+    #[must_use]
+    pub fn new(http: S, uri: Uri) -> Self {
+        Self::builder(http, uri).build()
+    }
+
+    /// Sets up a client of the service at this address, which sleeps by tokio's timer.
+    pub fn builder(http: S, uri: Uri) -> ClientBuilder<S, TokioSleep> {
+        ClientBuilder::new(http, uri)
+    }
+}
+
+impl<S, Z, B, C> Client<S, Z, B, C> {
+    pub(super) fn new_of(http: S, sleep: Z, settings: Arc<Settings<B, C>>) -> Self {
+        Self { http, sleep, settings }
+    }
+}
+
+impl<S: Clone, Z: Clone, B, C> Clone for Client<S, Z, B, C> {
+    fn clone(&self) -> Self {
+        Self::new_of(self.http.clone(), self.sleep.clone(), Arc::clone(&self.settings))
+    }
+}
+
+impl<S, Z, B, C, R> Client<S, Z, B, C>
+where
+    S: tower_service::Service<http::Request<Full<Bytes>>, Response = http::Response<R>> + Clone,
+    R: http_body::Body,
+    R::Error: Into<Box<dyn Error + Send + Sync>>,
+    Z: Sleep,
+    B: Budget,
+    C: Clock + Clone,
+{
+    /// Makes a call.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`], if there is no answer of Mesh. A refusal, and every other error that the service answers, is in the
+    /// [`Response`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped drops the attempt in flight, which the service may have served.
+    pub async fn call(&self, request: Request) -> Result<Response, CallError<S::Error>> {
+        self.call_within(None, request).await
+    }
+
+    /// Makes a call for a request that is being served, within its deadline.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`call`](Self::call).
+    pub async fn call_within(
+        &self,
+        deadline: Option<&ReceivedDeadline<C>>,
+        request: Request,
+    ) -> Result<Response, CallError<S::Error>> {
+        let Settings { retry, pacer, .. } = &*self.settings;
+        let deadline = self.earliest(deadline, &request).map_err(CallError::Deadline)?;
+        let rest = deadline.as_ref().map_or_else(|| Deadline::never(retry.clock().clone()), ReceivedDeadline::deadline);
+        let wait = pacer.wait(&request.call.function);
+        if !wait.is_zero() {
+            if wait >= rest.remaining() {
+                return Err(CallError::DeadlineExceeded(exceeded(&rest)));
+            }
+            self.sleep_for(wait).await;
+        }
+        let mut attempts = retry.begin_by(rest.clone());
+        let mut refusals = 0;
+        loop {
+            let Some(sent) = with_rest(request.clone(), deadline.as_ref()) else {
+                return Err(CallError::DeadlineExceeded(exceeded(&rest)));
+            };
+            let answer = match run_until(self.send(sent), deadline.as_ref(), &self.sleep).await {
+                Ok(answer) => answer?,
+                Err(_) => return Err(CallError::DeadlineExceeded(exceeded(&rest))),
+            };
+            pacer.note(&request.call.function, &answer);
+            let Some(failure) = answer.failure() else {
+                attempts.succeeded(retry);
+                return Ok(answer);
+            };
+            let failure = self.spaced(failure, &answer, &mut refusals, &attempts);
+            // The service's own word is the answer, whatever ended the call.
+            let Ok(wait) = attempts.failed(retry, failure) else { return Ok(answer) };
+            self.sleep_for(wait).await;
+        }
+    }
+
+    /// The earliest of the deadlines that a call has.
+    fn earliest(
+        &self,
+        served: Option<&ReceivedDeadline<C>>,
+        request: &Request,
+    ) -> Result<Option<ReceivedDeadline<C>>, crate::DeadlineError> {
+        let begun = Receipt::with_clock(self.settings.retry.clock().clone());
+        let of = |specified| begun.deadline(specified);
+        let own = self.settings.timeout.map(|timeout| of(SpecifiedDeadline::after(timeout)));
+        let deadlines = [served.cloned(), own, request.deadline()?.map(of)];
+        Ok(deadlines.into_iter().flatten().reduce(ReceivedDeadline::earlier))
+    }
+
+    /// The same failure, with the exact wait after a refusal that names one.
+    fn spaced(&self, failure: Failure, answer: &Response, refusals: &mut u32, attempts: &Attempts<C>) -> Failure {
+        let Ok(Some(limited)) = answer.rate_limited() else { return failure };
+        let Some(wait) = limited.retry_after.filter(|_| failure.may_retry()) else { return failure };
+        let random = self.settings.seed.hash_one((answer.id.as_deref(), attempts.number()));
+        let wait = self.settings.backoff.wait(wait.duration(), *refusals, random);
+        *refusals = refusals.saturating_add(1);
+        Failure::THROTTLED.pushback(wait)
+    }
+
+    async fn sleep_for(&self, wait: Duration) {
+        let over = Deadline::with_clock(wait, self.settings.retry.clock().clone());
+        // A sleep may end early.
+        while !over.is_expired() {
+            self.sleep.sleep(over.remaining()).await;
+        }
+    }
+
+    /// Makes an attempt.
+    async fn send(&self, request: Request) -> Result<Response, CallError<S::Error>> {
+        let mut http = self.http.clone();
+        poll_fn(|context| http.poll_ready(context)).await.map_err(CallError::Transport)?;
+        let (head, body) = http.call(self.posted(&request)).await.map_err(CallError::Transport)?.into_parts();
+        let body = Limited::new(body, self.settings.max_response).collect().await.map_err(CallError::Body)?.to_bytes();
+        let answer =
+            Response::from_json(&body).map_err(|error| CallError::Unreadable { status: head.status, error })?;
+        match answer.id {
+            Some(id) if id != request.id => Err(CallError::WrongId { id }),
+            _ => Ok(answer),
+        }
+    }
+
+    fn posted(&self, request: &Request) -> http::Request<Full<Bytes>> {
+        let Settings { uri, headers, .. } = &*self.settings;
+        let mut posted = http::Request::new(Full::new(request.to_json()));
+        *posted.method_mut() = Method::POST;
+        *posted.uri_mut() = uri.clone();
+        posted.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        posted.headers_mut().extend(headers.clone());
+        posted
+    }
+}
+
+/// The request with what is left of its deadline; `None` if that is nothing.
+fn with_rest<C: Clock + Clone>(request: Request, deadline: Option<&ReceivedDeadline<C>>) -> Option<Request> {
+    match deadline {
+        None => Some(request),
+        Some(deadline) => Some(request.with_deadline(&deadline.downstream()?)),
+    }
+}
+
+impl<S: fmt::Debug, Z, B, C> fmt::Debug for Client<S, Z, B, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings { uri, backoff, timeout, .. } = &*self.settings;
+        f.debug_struct("Client")
+            .field("http", &self.http)
+            .field("uri", uri)
+            .field("backoff", backoff)
+            .field("timeout", timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! A deadline as it is written.
+
+use super::DeadlineError;
+use crate::document::{MeshDuration, TimeUnit, shortened};
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+/// A deadline as it is written: a duration of at least 1, or an instant. It stays as it came.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SpecifiedDeadline {
+    /// So long after the request was received.
+    After(MeshDuration),
+    /// At an instant.
+    At(Iso8601),
+}
+
+/// An instant, and the text of ISO 8601 in which it came.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Iso8601 {
+    text: String,
+    instant: Timestamp,
+}
+
+/// The unit of instants.
+const ISO8601: &str = "iso8601";
+
+impl Iso8601 {
+    /// Reads a date and a time with `Z` or an offset from UTC, such as `2024-03-15T15:30:00.5+01:00`; `None` if the text is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(Self { text: text.to_owned(), instant: text.parse().ok()? })
+    }
+
+    /// Writes an instant in UTC, rounded down to milliseconds; `None` of one before or after the years that have four digits.
+    #[must_use]
+    pub fn at(instant: SystemTime) -> Option<Self> {
+        let instant = Timestamp::try_from(instant).ok()?;
+        let instant =
+            Timestamp::from_millisecond(instant.as_nanosecond().div_euclid(1_000_000).try_into().ok()?).ok()?;
+        Some(Self { text: instant.to_string(), instant })
+    }
+
+    /// Returns the text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns how long after `now` the instant is; zero if it is in the past.
+    #[must_use]
+    pub fn time_left(&self, now: SystemTime) -> Duration {
+        // The clock of a machine may show a year that has no text.
+        let Ok(now) = Timestamp::try_from(now) else { return Duration::ZERO };
+        self.instant.duration_since(now).try_into().unwrap_or(Duration::ZERO)
+    }
+}
+
+impl SpecifiedDeadline {
+    /// Creates the deadline that is so long after the receipt: rounded down to milliseconds, but at least 1.
+    #[must_use]
+    pub fn after(duration: Duration) -> Self {
+        Self::After(MeshDuration::rounded_down(duration.max(Duration::from_millis(1))))
+    }
+
+    /// Reads the options of the extension.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadlineError`], which names the member that is malformed.
+    pub fn from_value(options: &Value) -> Result<Self, DeadlineError> {
+        let member = |member| options.get(member).ok_or(DeadlineError::Missing { member });
+        let (value, unit) = (member("value")?, member("unit")?);
+        if unit == ISO8601 {
+            let instant = value.as_str().and_then(Iso8601::parse);
+            return instant.map(Self::At).ok_or_else(|| DeadlineError::Instant { value: shown(value) });
+        }
+        let unit = TimeUnit::ALL.into_iter().find(|known| unit == known.name());
+        let unit = unit.ok_or_else(|| DeadlineError::Unit { unit: shown(&options["unit"]) })?;
+        let number = value.as_u64().filter(|number| *number > 0);
+        let number = number.ok_or_else(|| DeadlineError::Value { value: shown(value) })?;
+        let too_long = DeadlineError::TooLong { value: number, most: unit.largest_value() };
+        MeshDuration::new(number, unit).map(Self::After).ok_or(too_long)
+    }
+
+    /// Returns it as the options of the extension.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::After(duration) => json!(duration),
+            Self::At(instant) => json!({ "value": instant.text, "unit": ISO8601 }),
+        }
+    }
+}
+
+/// A value as an error shows it.
+fn shown(value: &Value) -> String {
+    shortened(&value.to_string())
+}
+
+impl Serialize for SpecifiedDeadline {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_value().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for SpecifiedDeadline {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_value(&Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// `30 second`, or the text of an instant.
+impl fmt::Display for SpecifiedDeadline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::After(duration) => duration.fmt(f),
+            Self::At(instant) => f.write_str(&instant.text),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The limits that a service tells of.
+
+use super::{MeshDuration, Scope};
+use damper_core::limit::Usage;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The limits that a service tells of: the result of `mesh.capabilities`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The name of the service.
+    pub service: String,
+    /// Its limits.
+    pub limits: LimitsCapability,
+}
+
+/// The limits of a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LimitsCapability {
+    /// The limits that have a scope.
+    pub rate_limits: Vec<LimitCapability>,
+}
+
+/// A limit of a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LimitCapability {
+    /// Whom it counts.
+    pub scope: Scope,
+    /// The function, if that is whom it counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// What the window allows; for a token bucket the burst.
+    pub limit: u64,
+    /// The window; for a token bucket the time in which all of it is refilled.
+    pub window: MeshDuration,
+}
+
+impl Capabilities {
+    /// The function that returns them.
+    pub const FUNCTION: &str = "mesh.capabilities";
+
+    /// Its version.
+    pub const VERSION: &str = "1";
+
+    pub(crate) fn new(service: &str, rate_limits: Vec<LimitCapability>) -> Self {
+        Self { service: service.to_owned(), limits: LimitsCapability { rate_limits } }
+    }
+
+    /// Returns them as the result of the function.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        // Numbers and texts always are JSON values.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl LimitCapability {
+    /// Of a limit; `None` of an unlimited quota.
+    pub(crate) fn of(scope: Scope, function: Option<&str>, usage: &Usage) -> Option<Self> {
+        if usage.quota().is_unlimited() {
+            return None;
+        }
+        let window = usage.window().map_or(MeshDuration::NEVER, MeshDuration::rounded_up);
+        Some(Self { scope, function: function.map(str::to_owned), limit: usage.limit().into(), window })
+    }
+}

@@ -1,0 +1,106 @@
+//! An error in an answer.
+
+use crate::deadline::{DeadlineReport, SpecifiedDeadline};
+use crate::document::{MeshDuration, RateLimited};
+use damper_core::deadline::DeadlineExceeded;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+
+/// An error in an answer.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+/// use damper::mesh::MeshError;
+///
+/// let error = MeshError::new("ORDER_NOT_FOUND", "Order 456 does not exist");
+/// assert!(!error.retryable);
+/// assert_eq!(error.to_string(), "ORDER_NOT_FOUND: Order 456 does not exist");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct MeshError {
+    /// What happened, for programs.
+    pub code: Cow<'static, str>,
+    /// What happened, for people.
+    pub message: String,
+    /// Whether the same call may succeed later.
+    #[serde(default)]
+    pub retryable: bool,
+    /// What the code says in detail; null where there is nothing.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub details: Value,
+}
+
+impl MeshError {
+    /// The code of a refusal by a limit.
+    pub const RATE_LIMITED: &str = "RATE_LIMITED";
+
+    /// The code of a call whose deadline has passed.
+    pub const DEADLINE_EXCEEDED: &str = "DEADLINE_EXCEEDED";
+
+    /// The code of a request that could not be read.
+    pub const INVALID_REQUEST: &str = "INVALID_REQUEST";
+
+    /// Creates an error that another attempt does not help, without details.
+    #[must_use]
+    pub fn new(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), retryable: false, details: Value::Null }
+    }
+
+    /// Says that the same call may succeed later.
+    #[must_use]
+    pub fn retryable(self) -> Self {
+        Self { retryable: true, ..self }
+    }
+
+    /// Sets the details.
+    #[must_use]
+    pub fn details(self, details: Value) -> Self {
+        Self { details, ..self }
+    }
+
+    /// Creates the error of a call whose deadline, as it was specified, passed after so much time.
+    #[must_use]
+    pub fn deadline_exceeded(deadline: &SpecifiedDeadline, elapsed: MeshDuration) -> Self {
+        let details = serde_json::json!({ "deadline": deadline, "elapsed": elapsed });
+        Self::new(Self::DEADLINE_EXCEEDED, "Request deadline exceeded").retryable().details(details)
+    }
+}
+
+impl From<RateLimited> for MeshError {
+    fn from(limited: RateLimited) -> Self {
+        let message = match &limited.function {
+            Some(function) => format!("Rate limit exceeded for {function}"),
+            None => "Rate limit exceeded".to_owned(),
+        };
+        // If no wait helps, neither does another attempt.
+        let retryable = limited.retry_after.is_some();
+        Self { code: Cow::Borrowed(Self::RATE_LIMITED), message, retryable, details: super::details_of(&limited) }
+    }
+}
+
+impl From<&DeadlineReport> for MeshError {
+    fn from(report: &DeadlineReport) -> Self {
+        Self::deadline_exceeded(&report.specified, report.elapsed)
+    }
+}
+
+impl From<DeadlineExceeded> for MeshError {
+    fn from(exceeded: DeadlineExceeded) -> Self {
+        let specified = SpecifiedDeadline::after(exceeded.specified());
+        Self::deadline_exceeded(&specified, MeshDuration::rounded_up(exceeded.elapsed()))
+    }
+}
+
+impl fmt::Display for MeshError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+impl Error for MeshError {}

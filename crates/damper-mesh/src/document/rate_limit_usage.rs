@@ -1,0 +1,109 @@
+//! How much of a limit is used, in an answer.
+
+use super::{MeshDuration, Warnings};
+use damper_core::limit::Usage;
+use damper_http::Standing;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How much of a limit is used, as answers report it. In what damper writes, `used + remaining = limit`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RateLimitUsage {
+    /// What the window allows; for a token bucket the burst.
+    pub limit: u64,
+    /// What is used of it; all of it in debt.
+    pub used: u64,
+    /// What is left.
+    pub remaining: u64,
+    /// The window; for a token bucket the time in which all of it is refilled.
+    pub window: MeshDuration,
+    /// The time until nothing is used any more.
+    pub resets_in: MeshDuration,
+    /// A text where little is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}
+
+impl RateLimitUsage {
+    /// Creates the report of a limiter's usage, without a warning; `None` of an unlimited quota, which has nothing to report.
+    ///
+    /// A time that never comes is written as [`MeshDuration::NEVER`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+    /// use damper::mesh::RateLimitUsage;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::with_clock(Quota::per_minute(60), ManualClock::new());
+    /// limiter.check_n(3)?;
+    /// let usage = RateLimitUsage::of(&limiter.peek()).expect("the quota has a limit");
+    /// assert_eq!((usage.used, usage.remaining), (3, 57));
+    /// assert_eq!(usage.resets_in.to_string(), "3 second");
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    #[must_use]
+    pub fn of(usage: &Usage) -> Option<Self> {
+        if usage.quota().is_unlimited() {
+            return None;
+        }
+        Some(Self::new(usage.limit(), usage.remaining(), usage.window(), usage.resets_in()))
+    }
+
+    /// Creates the report of what a layer of `damper::http` found, without a warning; `None` of an unlimited quota.
+    #[must_use]
+    pub fn of_standing(standing: &Standing) -> Option<Self> {
+        let Standing { quota, remaining, resets_in, .. } = *standing;
+        if quota.is_unlimited() {
+            return None;
+        }
+        let limit = quota.burst_size();
+        Some(Self::new(limit, remaining.min(limit), quota.refill_window(), resets_in))
+    }
+
+    fn new(limit: u32, remaining: u32, window: Option<Duration>, resets_in: Option<Duration>) -> Self {
+        Self {
+            limit: limit.into(),
+            used: (limit - remaining).into(),
+            remaining: remaining.into(),
+            window: window.map_or(MeshDuration::NEVER, MeshDuration::rounded_up),
+            resets_in: resets_in.map_or(MeshDuration::NEVER, MeshDuration::wait),
+            warning: None,
+        }
+    }
+
+    /// Adds the warning, if one is due.
+    #[must_use]
+    pub fn warned_by(self, warnings: &Warnings) -> Self {
+        let warning = warnings.text(self.remaining, self.limit).map(str::to_owned);
+        Self { warning, ..self }
+    }
+
+    /// Returns how long a client waits before each call once less than `percent` of the limit is left: the time until the
+    /// reset, spread over what is left. All of it if nothing is left, and `None` while there is more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+    /// use core::time::Duration;
+    /// use damper::mesh::RateLimitUsage;
+    /// use damper::{FixedWindow, ManualClock, Quota, RateLimiter};
+    ///
+    /// let windows = FixedWindow::new(Quota::per_minute(100));
+    /// let limiter = RateLimiter::with_algorithm(windows, ManualClock::new());
+    /// limiter.check_n(95)?;
+    /// let usage = RateLimitUsage::of(&limiter.peek()).expect("the quota has a limit");
+    /// assert_eq!(usage.pace(10), Some(Duration::from_secs(12)));
+    /// assert_eq!(usage.pace(5), None);
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    #[must_use]
+    pub fn pace(&self, percent: u32) -> Option<Duration> {
+        let is_under = u128::from(self.remaining) * 100 < u128::from(self.limit) * u128::from(percent);
+        let parts = u32::try_from(self.remaining).unwrap_or(u32::MAX).max(1);
+        (is_under || self.remaining == 0).then(|| self.resets_in.duration() / parts)
+    }
+}

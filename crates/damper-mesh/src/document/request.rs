@@ -1,0 +1,121 @@
+//! The envelope of a call.
+
+use super::{Protocol, ReadError, read};
+use crate::deadline::{DEADLINE_URN, DeadlineError, SpecifiedDeadline};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The envelope of a call.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+/// use core::time::Duration;
+/// use damper::mesh::{Request, SpecifiedDeadline};
+/// use serde_json::json;
+///
+/// let request = Request::new("req_123", "reports.generate", "1", json!({ "type": "annual" }))
+///     .with_deadline(&SpecifiedDeadline::after(Duration::from_secs(30)));
+/// let read = Request::from_json(&request.to_json())?;
+/// assert_eq!(read.deadline()?.map(|deadline| deadline.to_string()).as_deref(), Some("30 second"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Request {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// What the answer repeats.
+    pub id: String,
+    /// What to call.
+    pub call: Call,
+    /// What else the client asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<RequestExtension>,
+}
+
+/// What to call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Call {
+    /// The name of the function.
+    pub function: String,
+    /// Its version.
+    pub version: String,
+    /// Its arguments.
+    pub arguments: Value,
+}
+
+/// An extension of a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RequestExtension {
+    /// Which one.
+    pub urn: String,
+    /// What is asked of it.
+    #[serde(default)]
+    pub options: Value,
+}
+
+impl Request {
+    /// Creates a request without extensions.
+    #[must_use]
+    pub fn new(
+        id: impl Into<String>,
+        function: impl Into<String>,
+        version: impl Into<String>,
+        arguments: Value,
+    ) -> Self {
+        let call = Call { function: function.into(), version: version.into(), arguments };
+        Self { protocol: Protocol::MESH, id: id.into(), call, extensions: Vec::new() }
+    }
+
+    /// Creates the request for the [capabilities](super::Capabilities) of a service.
+    #[must_use]
+    pub fn capabilities(id: impl Into<String>) -> Self {
+        let arguments = Value::Object(serde_json::Map::new());
+        Self::new(id, super::Capabilities::FUNCTION, super::Capabilities::VERSION, arguments)
+    }
+
+    /// Sets the deadline, in place of another one.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: &SpecifiedDeadline) -> Self {
+        self.extensions.retain(|extension| extension.urn != DEADLINE_URN);
+        self.extensions.push(RequestExtension { urn: DEADLINE_URN.to_owned(), options: deadline.to_value() });
+        self
+    }
+
+    /// Returns the deadline, if the request has one.
+    ///
+    /// # Errors
+    ///
+    /// [`DeadlineError`], which names the member that is malformed.
+    pub fn deadline(&self) -> Result<Option<SpecifiedDeadline>, DeadlineError> {
+        let mut deadlines = self.extensions.iter().filter(|extension| extension.urn == DEADLINE_URN);
+        let Some(deadline) = deadlines.next() else { return Ok(None) };
+        if deadlines.next().is_some() {
+            return Err(DeadlineError::Repeated);
+        }
+        SpecifiedDeadline::from_value(&deadline.options).map(Some)
+    }
+
+    /// Reads a request of Mesh. Members that are unknown are ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`], which names the member that is malformed, or the other protocol.
+    pub fn from_json(document: &[u8]) -> Result<Self, ReadError> {
+        let request: Self = read(document)?;
+        request.protocol.check()?;
+        Ok(request)
+    }
+
+    /// Writes the request.
+    #[must_use]
+    pub fn to_json(&self) -> Bytes {
+        // Its parts always are JSON: its keys are texts, and its numbers are finite.
+        serde_json::to_vec(self).unwrap_or_default().into()
+    }
+}

@@ -1,0 +1,29 @@
+//! Whom a limit counts.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Whom a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// All clients together.
+    Global,
+    /// Each calling service.
+    Service,
+    /// Each function.
+    Function,
+    /// Each user.
+    User,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Global => "global",
+            Self::Service => "service",
+            Self::Function => "function",
+            Self::User => "user",
+        })
+    }
+}

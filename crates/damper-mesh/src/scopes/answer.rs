@@ -1,0 +1,108 @@
+//! What a decision of several scopes returns.
+
+use crate::document::{Meta, RateLimitUsage, RateLimited, Scope, Warnings};
+use damper_core::limit::{Denied, Usage};
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+/// The usage of the limits that a request met, the narrowest first.
+pub(super) type Usages = [Option<(Scope, Usage)>; 4];
+
+fn reports(usages: &Usages) -> impl Iterator<Item = (Scope, RateLimitUsage)> {
+    usages.iter().flatten().filter_map(|(scope, usage)| Some((*scope, RateLimitUsage::of(usage)?)))
+}
+
+/// The request passed all of its limits, and took of each.
+#[derive(Clone, Debug)]
+pub struct ScopesAllowed<'a> {
+    pub(super) usages: Usages,
+    pub(super) warnings: &'a Warnings,
+}
+
+impl ScopesAllowed<'_> {
+    /// Returns the usage of a limit that the request passed.
+    #[must_use]
+    pub fn usage(&self, scope: Scope) -> Option<Usage> {
+        self.usages.iter().flatten().find(|(other, _)| *other == scope).map(|(_, usage)| *usage)
+    }
+
+    /// Returns what the answer reports, warnings included.
+    #[must_use]
+    pub fn meta(&self) -> Meta {
+        Meta::reporting(reports(&self.usages).map(|(scope, usage)| (scope, usage.warned_by(self.warnings))))
+    }
+
+    /// Returns what an answer with an error reports, which has no warnings.
+    #[must_use]
+    pub fn meta_beside_error(&self) -> Meta {
+        Meta::reporting(reports(&self.usages))
+    }
+}
+
+/// The refusal of a request: nothing was taken from any limit.
+///
+/// Where several limits refuse, it is that of the limit with the longest wait. Displayed as `function orders.create: rate
+/// limit exceeded, retry in 23 s`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopesDenied {
+    pub(super) scope: Scope,
+    pub(super) function: Option<String>,
+    pub(super) denied: Denied,
+    pub(super) usage: Usage,
+    /// In a box, because it is larger than the rest.
+    pub(super) usages: Box<Usages>,
+}
+
+impl ScopesDenied {
+    /// Returns whom the limit counts that refused.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Returns the refusal of that limit.
+    #[must_use]
+    pub fn denied(&self) -> Denied {
+        self.denied
+    }
+
+    /// Returns the shortest wait after which all limits allow the same request, if no other takes of them first; `None` if
+    /// no wait helps.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.denied.retry_after()
+    }
+
+    /// Returns the details of the error.
+    #[must_use]
+    pub fn rate_limited(&self) -> RateLimited {
+        let limited = RateLimited::by(&self.denied, &self.usage).scope(self.scope);
+        match &self.function {
+            Some(function) => limited.function(function),
+            None => limited,
+        }
+    }
+
+    /// Returns what the answer reports: the limits that the request had passed, and those that refuse it.
+    #[must_use]
+    pub fn meta(&self) -> Meta {
+        Meta::reporting(reports(&self.usages))
+    }
+}
+
+impl fmt::Display for ScopesDenied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scope, function, denied, .. } = self;
+        match function {
+            Some(function) => write!(f, "{scope} {function}: {denied}"),
+            None => write!(f, "{scope}: {denied}"),
+        }
+    }
+}
+
+impl Error for ScopesDenied {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.denied)
+    }
+}

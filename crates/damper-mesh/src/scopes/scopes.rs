@@ -1,0 +1,227 @@
+//! Limits of several scopes, and their one decision.
+
+use super::{Caller, ScopesAllowed, ScopesBuilder, ScopesDenied};
+use crate::document::{Capabilities, LimitCapability, Scope, Warnings};
+use damper_core::internal::{Receipt, refusal, revoke, take_revocably};
+use damper_core::keyed::KeyedLimiter;
+use damper_core::limit::{Denied, KeyedAlgorithm, TokenBucket, Usage};
+use damper_core::time::{Clock, DefaultClock, Seed};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// The limit of a scope, per service or user, or of the one key that a scope has otherwise.
+pub(super) type Limit<C, A> = KeyedLimiter<str, C, Seed, A>;
+
+/// The key of a limit that has one.
+const ALL: &str = "";
+
+/// Limits of several scopes: a request takes a token of each that counts it, or of none.
+///
+/// The narrowest is asked first: user, function, service, global. When one refuses, the ones before it get back what they
+/// gave, less what has been refilled since, and the ones after it are only looked at. The refusal names the limit with the
+/// longest wait.
+///
+/// No limit ever allows more than it would alone. A request may be refused because of another that is being taken back at that
+/// moment.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+/// use damper::Quota;
+/// use damper::mesh::{Caller, Scope, Scopes};
+///
+/// let scopes = Scopes::builder()
+///     .service(Quota::per_minute(1_000))
+///     .function("orders.create", Quota::per_minute(100).burst(1))
+///     .build()?;
+/// let caller = Caller::of("orders.create").service("web");
+/// assert!(scopes.check(caller).is_ok());
+/// let denied = scopes.check(caller).unwrap_err();
+/// assert_eq!(denied.scope(), Scope::Function);
+/// assert_eq!(denied.rate_limited().function.as_deref(), Some("orders.create"));
+/// # Ok::<(), damper::mesh::ScopesError>(())
+/// ```
+pub struct Scopes<C = DefaultClock, A = TokenBucket> {
+    pub(super) global: Option<Limit<C, A>>,
+    pub(super) service: Option<Limit<C, A>>,
+    pub(super) user: Option<Limit<C, A>>,
+    pub(super) functions: BTreeMap<String, Limit<C, A>>,
+    pub(super) warnings: Warnings,
+    pub(super) clock: C,
+}
+
+/// A limit that counts a request, and by which key.
+type Counting<'a, C, A> = (Scope, &'a Limit<C, A>, &'a str);
+
+impl Scopes {
+    /// Builds limits on the default clock.
+    pub fn builder() -> ScopesBuilder {
+        Self::with_clock(damper_core::Monotonic)
+    }
+
+    /// Limits nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::none_with_clock(damper_core::Monotonic)
+    }
+}
+
+impl<C: Clock + Clone> Scopes<C> {
+    /// Builds limits on a clock of your own. A reference to a clock is a clock too.
+    pub fn with_clock(clock: C) -> ScopesBuilder<C> {
+        ScopesBuilder::new(clock)
+    }
+
+    /// Limits nothing; deadlines count by this clock.
+    #[must_use]
+    pub fn none_with_clock(clock: C) -> Self {
+        let (global, service, user) = (None, None, None);
+        Self { global, service, user, functions: BTreeMap::new(), warnings: Warnings::none(), clock }
+    }
+}
+
+impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
+    /// Takes a token of each limit that counts this request, if all of them have one.
+    ///
+    /// # Errors
+    ///
+    /// [`ScopesDenied`], which names the refusing limit with the longest wait.
+    pub fn check(&self, caller: Caller<'_>) -> Result<ScopesAllowed<'_>, ScopesDenied> {
+        self.check_n(caller, 1)
+    }
+
+    /// Takes `n` tokens of each limit that counts this request, if all of them have so many, else none of any.
+    ///
+    /// # Errors
+    ///
+    /// [`ScopesDenied`], which names the refusing limit with the longest wait.
+    pub fn check_n(&self, caller: Caller<'_>, n: u32) -> Result<ScopesAllowed<'_>, ScopesDenied> {
+        let counting = self.counting(caller);
+        let mut taken: [Option<Receipt>; 4] = [const { None }; 4];
+        for (index, limit) in counting.iter().enumerate().filter_map(numbered) {
+            match take_revocably(limit.1, limit.2, n) {
+                Ok((_, receipt)) => taken[index] = Some(receipt),
+                Err(denied) => {
+                    for (limit, receipt) in counting.iter().zip(taken) {
+                        if let (Some((_, limit, key)), Some(receipt)) = (limit, receipt) {
+                            revoke(limit, key, n, receipt);
+                        }
+                    }
+                    return Err(refused(&counting, (index, limit), denied, n, caller));
+                }
+            }
+        }
+        Ok(self.allowed(&counting))
+    }
+
+    /// Returns how much of each limit is used that counts such a request, and takes nothing.
+    #[must_use]
+    pub fn peek(&self, caller: Caller<'_>) -> ScopesAllowed<'_> {
+        self.allowed(&self.counting(caller))
+    }
+
+    fn allowed(&self, counting: &CountingAll<'_, C, A>) -> ScopesAllowed<'_> {
+        let usages = counting.each_ref().map(|limit| limit.as_ref().map(usage_of));
+        ScopesAllowed { usages, warnings: &self.warnings }
+    }
+
+    /// Returns the limit of a scope other than [`Function`](Scope::Function), to look at it or to change its quota. Its keys
+    /// are the names of services or users; the only key of the global limit is empty.
+    #[must_use]
+    pub fn limiter(&self, scope: Scope) -> Option<&KeyedLimiter<str, C, Seed, A>> {
+        match scope {
+            Scope::Global => self.global.as_ref(),
+            Scope::Service => self.service.as_ref(),
+            Scope::User => self.user.as_ref(),
+            Scope::Function => None,
+        }
+    }
+
+    /// Returns the limit of a function, to look at it or to change its quota. Its only key is empty.
+    #[must_use]
+    pub fn function_limiter(&self, function: &str) -> Option<&KeyedLimiter<str, C, Seed, A>> {
+        self.functions.get(function)
+    }
+
+    /// Returns what a service of this name tells of the limits in force now.
+    #[must_use]
+    pub fn capabilities(&self, service: &str) -> Capabilities {
+        let of = |scope, function, limit: &Limit<C, A>| LimitCapability::of(scope, function, &limit.peek(ALL));
+        let of_scope = |scope| self.limiter(scope).and_then(|limit| of(scope, None, limit));
+        let functions = self.functions.iter().filter_map(|(name, limit)| of(Scope::Function, Some(&**name), limit));
+        let wide = [Scope::Global, Scope::Service].into_iter().filter_map(of_scope);
+        Capabilities::new(service, wide.chain(functions).chain(of_scope(Scope::User)).collect())
+    }
+
+    /// The limits that count a request, the narrowest first.
+    fn counting<'a>(&'a self, caller: Caller<'a>) -> CountingAll<'a, C, A> {
+        let (function, service, user) = caller.names();
+        let limit = |scope, limit: Option<&'a Limit<C, A>>, key| limit.map(|limit| (scope, limit, key));
+        [
+            limit(Scope::User, self.user.as_ref(), user),
+            limit(Scope::Function, self.functions.get(function), ALL),
+            limit(Scope::Service, self.service.as_ref(), service),
+            limit(Scope::Global, self.global.as_ref(), ALL),
+        ]
+    }
+
+    pub(crate) fn clock(&self) -> &C {
+        &self.clock
+    }
+}
+
+/// The limits that count a request, the narrowest first.
+type CountingAll<'a, C, A> = [Option<Counting<'a, C, A>>; 4];
+
+fn numbered<T>((index, limit): (usize, &Option<T>)) -> Option<(usize, &T)> {
+    limit.as_ref().map(|limit| (index, limit))
+}
+
+fn usage_of<C: Clock, A: KeyedAlgorithm>((scope, limit, key): &Counting<'_, C, A>) -> (Scope, Usage) {
+    (*scope, limit.peek(key))
+}
+
+/// The refusal with the longest wait, among `denied` of the limit `first` and what the limits after it say now. The limits
+/// before it allowed the request.
+#[cold]
+fn refused<C: Clock, A: KeyedAlgorithm>(
+    counting: &CountingAll<'_, C, A>,
+    (first, limit): (usize, &Counting<'_, C, A>),
+    denied: Denied,
+    n: u32,
+    caller: Caller<'_>,
+) -> ScopesDenied {
+    let mut usages = [None; 4];
+    for (index, limit) in counting.iter().enumerate().take(first + 1).filter_map(numbered) {
+        usages[index] = Some(usage_of(limit));
+    }
+    let ((mut scope, mut usage), mut longest) = (usage_of(limit), denied);
+    for (index, limit) in counting.iter().enumerate().skip(first + 1).filter_map(numbered) {
+        let Some(later) = refusal(limit.1, limit.2, n) else { continue };
+        usages[index] = Some(usage_of(limit));
+        if wait(&later) > wait(&longest) {
+            ((scope, usage), longest) = (usage_of(limit), later);
+        }
+    }
+    let function = (scope == Scope::Function).then(|| caller.names().0.to_owned());
+    ScopesDenied { scope, function, denied: longest, usage, usages: Box::new(usages) }
+}
+
+/// How long a refusal lasts. What exceeds the burst outlasts a quota that refills nothing, and that every wait.
+fn wait(denied: &Denied) -> (bool, bool, Option<Duration>) {
+    let wait = denied.retry_after();
+    (denied.exceeds_burst(), wait.is_none(), wait)
+}
+
+impl<C: fmt::Debug, A> fmt::Debug for Scopes<C, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scopes")
+            .field("global", &self.global)
+            .field("service", &self.service)
+            .field("user", &self.user)
+            .field("functions", &self.functions)
+            .finish_non_exhaustive()
+    }
+}

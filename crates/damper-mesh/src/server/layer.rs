@@ -1,0 +1,151 @@
+//! The limits of a service, and whose request it is.
+
+use super::MeshService;
+use crate::document::Request;
+use crate::scopes::{Caller, Scopes};
+use damper_core::limit::TokenBucket;
+use damper_core::time::DefaultClock;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+use damper_http::Head;
+use std::fmt;
+use std::sync::Arc;
+
+/// Serves Mesh over HTTP around a tower service of [`IncomingCall`](super::IncomingCall)s that returns a JSON value or a
+/// [`MeshError`](crate::MeshError).
+///
+/// | a request | gets |
+/// |---|---|
+/// | that is unreadable, larger than [`max_request`](Self::max_request), or of another protocol | `INVALID_REQUEST`, 400 |
+/// | whose deadline has passed on arrival, or passes while it is served | `DEADLINE_EXCEEDED`, 504; the service's future is dropped |
+/// | for `mesh.capabilities` | the limits in force; it is not limited itself |
+/// | over a limit of its scopes | `RATE_LIMITED`, 429 with `Retry-After`; the service is not called |
+/// | else | the service's result or error, 200 |
+///
+/// Every other answer reports the usage of the limits that the request met. A result also says how long the call took. An
+/// answer to a request with a deadline says what came of it. The deadline counts from the moment at which the head of the HTTP
+/// request arrived. A [`Deadline`](damper_core::Deadline) in the HTTP request's extensions, as a
+/// [`DeadlineLayer`](damper_http::DeadlineLayer) puts it there, counts too if it passes earlier.
+///
+/// Clones of a layer and all its services share the limits.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+/// use damper::Quota;
+/// use damper::mesh::{Caller, IncomingCall, MeshError, MeshLayer, Scopes};
+/// use serde_json::{Value, json};
+/// use tower::{ServiceBuilder, service_fn};
+///
+/// async fn orders(call: IncomingCall) -> Result<Value, MeshError> {
+///     match call.function() {
+///         "orders.create" => Ok(json!({ "order_id": 456, "status": "created" })),
+///         other => Err(MeshError::new("FUNCTION_NOT_FOUND", format!("There is no function {other}"))),
+///     }
+/// }
+///
+/// let scopes = Scopes::builder()
+///     .global(Quota::per_minute(10_000))
+///     .service(Quota::per_minute(1_000))
+///     .function("orders.create", Quota::per_minute(100))
+///     .build()?;
+/// let layer = MeshLayer::new("orders-api", scopes).caller(|caller, head, _| {
+///     let name = head.headers.get("x-service").and_then(|name| name.to_str().ok());
+///     caller.service(name.unwrap_or_default())
+/// });
+/// let service = ServiceBuilder::new().layer(layer).service(service_fn(orders));
+/// # let _ = service;
+/// # Ok::<(), damper::mesh::ScopesError>(())
+/// ```
+pub struct MeshLayer<Z, C = DefaultClock, A = TokenBucket> {
+    pub(super) settings: Arc<Settings<C, A>>,
+    pub(super) sleep: Z,
+}
+
+/// Says whose request it is.
+pub(super) type CallerOf = Arc<dyn for<'a> Fn(Caller<'a>, &Head<'a>, &'a Request) -> Caller<'a> + Send + Sync>;
+
+/// What all services of a layer share.
+pub(super) struct Settings<C, A> {
+    pub(super) name: String,
+    pub(super) scopes: Arc<Scopes<C, A>>,
+    pub(super) caller: CallerOf,
+    pub(super) max_request: usize,
+}
+
+const MAX_REQUEST: usize = 1 << 20;
+
+#[cfg(feature = "tokio")]
+impl<C, A> MeshLayer<TokioSleep, C, A> {
+    /// Creates the layer of a service with this name and these limits, which sleeps by tokio's timer.
+    ///
+    /// Keep an `Arc` of the limits to look at them and to change their quotas.
+    #[must_use]
+    pub fn new(name: impl Into<String>, scopes: impl Into<Arc<Scopes<C, A>>>) -> Self {
+        Self::sleeping_by(name, scopes, TokioSleep)
+    }
+}
+
+impl<Z, C, A> MeshLayer<Z, C, A> {
+    /// Creates the layer of a service with this name and these limits, which sleeps by `sleep`, a
+    /// [`Sleep`](damper_core::time::Sleep).
+    #[must_use]
+    pub fn sleeping_by(name: impl Into<String>, scopes: impl Into<Arc<Scopes<C, A>>>, sleep: Z) -> Self {
+        let caller: CallerOf = Arc::new(|caller, _, _| caller);
+        let settings = Settings { name: name.into(), scopes: scopes.into(), caller, max_request: MAX_REQUEST };
+        Self { settings: Arc::new(settings), sleep }
+    }
+
+    /// Sets whose request it is: the closure gets the call of a function, and names service and user. Default: both are
+    /// unnamed, and so all share one limit.
+    ///
+    /// A client that can choose these names evades the limit, so take them from what checks who calls.
+    #[must_use]
+    pub fn caller(
+        self,
+        caller: impl for<'a> Fn(Caller<'a>, &Head<'a>, &'a Request) -> Caller<'a> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|settings| settings.caller = Arc::new(caller))
+    }
+
+    /// Sets how many bytes a request may have. Default: 1 MiB.
+    #[must_use]
+    pub fn max_request(self, bytes: usize) -> Self {
+        self.with(|settings| settings.max_request = bytes)
+    }
+
+    fn with(self, set: impl FnOnce(&mut Settings<C, A>)) -> Self {
+        let Settings { name, scopes, caller, max_request } = &*self.settings;
+        let (name, scopes, caller) = (name.clone(), Arc::clone(scopes), Arc::clone(caller));
+        let mut settings = Settings { name, scopes, caller, max_request: *max_request };
+        set(&mut settings);
+        Self { settings: Arc::new(settings), sleep: self.sleep }
+    }
+}
+
+impl<S, Z: Clone, C, A> tower_layer::Layer<S> for MeshLayer<Z, C, A> {
+    type Service = MeshService<S, Z, C, A>;
+
+    fn layer(&self, service: S) -> MeshService<S, Z, C, A> {
+        MeshService::new(service, self.clone())
+    }
+}
+
+/// Clones share the limits.
+impl<Z: Clone, C, A> Clone for MeshLayer<Z, C, A> {
+    fn clone(&self) -> Self {
+        Self { settings: Arc::clone(&self.settings), sleep: self.sleep.clone() }
+    }
+}
+
+impl<Z, C: fmt::Debug, A> fmt::Debug for MeshLayer<Z, C, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MeshLayer")
+            .field("name", &self.settings.name)
+            .field("scopes", &self.settings.scopes)
+            .field("max_request", &self.settings.max_request)
+            .finish_non_exhaustive()
+    }
+}

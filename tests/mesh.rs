@@ -1,0 +1,13 @@
+//! Mesh: its documents, limits of several scopes, deadlines, the server and the client.
+#![cfg(all(feature = "mesh", feature = "tokio"))]
+
+mod mesh {
+    mod client;
+    mod deadlines;
+    mod documents;
+    mod durations;
+    mod hostile;
+    mod scopes;
+    mod server;
+    mod support;
+}

@@ -1,0 +1,358 @@
+//! The client: slows down before the limit, backs off after a refusal, keeps to deadlines and its budget.
+
+use super::support::{SharedClock, Timer, http, look_again, serve, serve_mesh};
+use bytes::Bytes;
+use damper::limit::FixedWindow;
+use damper::mesh::{
+    CallError, Client, ClientBuilder, IncomingCall, MeshBackoff, MeshError, Request, Scopes, SpecifiedDeadline,
+};
+use damper::retry::{Budget, Unlimited};
+use damper::time::Sleep;
+use damper::{ManualClock, Quota, Retry, RetryBudget};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::connect::HttpConnector;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tower::service_fn;
+
+type Http = hyper_util::client::legacy::Client<HttpConnector, Full<Bytes>>;
+
+/// Moves the clock instead of waiting, and remembers the waits.
+#[derive(Clone)]
+struct Skip {
+    clock: SharedClock,
+    waits: Arc<Mutex<Vec<Duration>>>,
+}
+
+impl Skip {
+    fn new() -> Self {
+        Self { clock: Arc::new(ManualClock::new()), waits: Arc::default() }
+    }
+
+    /// The waits since the last time.
+    fn take(&self) -> Vec<Duration> {
+        std::mem::take(&mut *self.waits.lock().unwrap())
+    }
+}
+
+impl Sleep for Skip {
+    type Sleeping = Ready<()>;
+
+    fn sleep(&self, duration: Duration) -> Ready<()> {
+        self.waits.lock().unwrap().push(duration);
+        self.clock.advance(duration);
+        ready(())
+    }
+}
+
+fn builder(address: SocketAddr, skip: &Skip) -> ClientBuilder<Http, Skip, Unlimited, SharedClock> {
+    let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1);
+    ClientBuilder::sleeping_by(http(), format!("http://{address}/").parse().unwrap(), skip.clone())
+        .retry(retry)
+        .backoff(MeshBackoff::default().jitter(0))
+}
+
+fn call(function: &str) -> Request {
+    Request::new("req_1", function, "1", json!({}))
+}
+
+async fn ok(_: IncomingCall<SharedClock>) -> Result<Value, MeshError> {
+    Ok(json!("ok"))
+}
+
+/// Answers every request with the next of these documents, and the last again and again. Returns what was asked.
+async fn answering(documents: Vec<Value>) -> (SocketAddr, Arc<Mutex<Vec<Value>>>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&asked);
+    let address = serve(service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let (log, documents) = (Arc::clone(&log), documents.clone());
+        async move {
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            let mut log = log.lock().unwrap();
+            log.push(serde_json::from_slice(&body).unwrap());
+            let document = &documents[(log.len() - 1).min(documents.len() - 1)];
+            Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from(document.to_string()))))
+        }
+    }))
+    .await;
+    (address, asked)
+}
+
+fn answer(errors: &Value, meta: &Value) -> Value {
+    json!({
+        "protocol": { "name": "mesh", "version": "0.1.0" },
+        "id": "req_1",
+        "result": null,
+        "errors": errors,
+        "meta": meta,
+    })
+}
+
+fn refusal(retry_after: Value) -> Value {
+    let minute = json!({ "value": 1, "unit": "minute" });
+    let mut details = json!({ "limit": 1, "used": 1, "window": minute });
+    details["retry_after"] = retry_after;
+    answer(&json!([{ "code": "RATE_LIMITED", "message": "", "retryable": true, "details": details }]), &json!({}))
+}
+
+fn seconds(value: u64) -> Value {
+    json!({ "value": value, "unit": "second" })
+}
+
+#[tokio::test]
+async fn refusals_are_retried_with_doubled_waits_up_to_the_longest() {
+    let (address, asked) = answering(vec![refusal(seconds(45))]).await;
+    let skip = Skip::new();
+    let client = builder(address, &skip).build();
+    let answer = client.call(call("f")).await.unwrap();
+    assert_eq!(answer.into_result().unwrap_err().code, "RATE_LIMITED", "the service's own word");
+    assert_eq!(skip.take(), [45, 90, 180, 300].map(Duration::from_secs));
+    assert_eq!(asked.lock().unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn wait_of_nothing_is_a_millisecond() {
+    let (address, _) = answering(vec![refusal(json!({ "value": 0, "unit": "second" }))]).await;
+    let skip = Skip::new();
+    builder(address, &skip)
+        .retry(Retry::with_clock(2, Arc::clone(&skip.clock), 1))
+        .build()
+        .call(call("f"))
+        .await
+        .unwrap();
+    assert_eq!(skip.take(), [Duration::from_millis(1)]);
+}
+
+static BUDGET: RetryBudget = RetryBudget::DEFAULT;
+
+#[tokio::test]
+async fn retries_end_with_the_budget() {
+    let (address, asked) = answering(vec![refusal(seconds(1))]).await;
+    let skip = Skip::new();
+    while BUDGET.try_withdraw() {}
+    let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(&BUDGET);
+    builder(address, &skip).retry(retry).build().call(call("f")).await.unwrap();
+    assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+/// Counts what it is told.
+#[derive(Default)]
+struct Counted {
+    succeeded: AtomicUsize,
+    failed: AtomicUsize,
+}
+
+impl Budget for Counted {
+    fn succeeded(&self) {
+        self.succeeded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn try_withdraw(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn budget_learns_of_every_attempt() {
+    let (address, _) = answering(vec![refusal(seconds(1)), refusal(seconds(1)), answer(&json!([]), &json!({}))]).await;
+    let (skip, budget) = (Skip::new(), Arc::new(Counted::default()));
+    let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(Arc::clone(&budget));
+    builder(address, &skip).retry(retry).build().call(call("f")).await.unwrap();
+    assert_eq!((budget.succeeded.load(Ordering::Relaxed), budget.failed.load(Ordering::Relaxed)), (1, 2));
+}
+
+#[tokio::test]
+async fn errors_that_may_not_be_retried_end_the_call() {
+    let fatal = json!([{ "code": "RATE_LIMITED", "message": "", "retryable": false }]);
+    let (address, asked) = answering(vec![answer(&fatal, &json!({}))]).await;
+    let skip = Skip::new();
+    builder(address, &skip).build().call(call("f")).await.unwrap();
+    assert_eq!((asked.lock().unwrap().len(), skip.take()), (1, vec![]));
+    let busy = json!([{ "code": "BUSY", "message": "", "retryable": true }]);
+    let (address, asked) = answering(vec![answer(&busy, &json!({})), answer(&json!([]), &json!({}))]).await;
+    let answer = builder(address, &skip).build().call(call("f")).await.unwrap();
+    assert!(answer.errors.is_empty());
+    assert_eq!((asked.lock().unwrap().len(), skip.take().len()), (2, 1), "one retry, after the backoff");
+}
+
+#[tokio::test]
+async fn client_keeps_a_service_that_counts_from_refusing() {
+    let skip = Skip::new();
+    let scopes = Scopes::with_clock(Arc::clone(&skip.clock)).algorithm::<FixedWindow>().global(Quota::per_minute(50));
+    let address = serve_mesh(scopes.build().unwrap(), ok).await;
+    let client = builder(address, &skip).build();
+    for _ in 0..120 {
+        assert!(client.call(call("f")).await.unwrap().errors.is_empty(), "no call is refused");
+    }
+    // 45 calls go at once, the others are spread over the rest of the minute.
+    let waits = skip.take();
+    assert_eq!(waits[0], Duration::from_secs(60) / 4);
+    assert!(waits.len() <= 15, "{waits:?}");
+}
+
+fn paced(scopes: &Value) -> Value {
+    answer(&json!([]), &json!({ "rate_limits": scopes }))
+}
+
+fn usage(remaining: u64, resets_in: u64) -> Value {
+    json!({
+        "limit": 100, "used": 100 - remaining, "remaining": remaining,
+        "window": seconds(60), "resets_in": seconds(resets_in),
+    })
+}
+
+#[tokio::test]
+async fn limit_of_a_function_slows_no_other_down() {
+    let (address, _) = answering(vec![paced(&json!({ "function": usage(0, 30), "global": usage(50, 30) }))]).await;
+    let skip = Skip::new();
+    let client = builder(address, &skip).build();
+    client.call(call("f")).await.unwrap();
+    client.call(call("g")).await.unwrap();
+    assert_eq!(skip.take(), []);
+    client.call(call("f")).await.unwrap();
+    assert_eq!(skip.take(), [Duration::from_secs(30)], "at 0 left, the time until the reset");
+}
+
+#[tokio::test]
+async fn limit_of_all_slows_every_function_down_until_more_is_left() {
+    let (address, _) =
+        answering(vec![paced(&json!({ "service": usage(5, 30) })), paced(&json!({ "service": usage(90, 30) }))]).await;
+    let skip = Skip::new();
+    let client = builder(address, &skip).build();
+    client.call(call("f")).await.unwrap();
+    client.call(call("g")).await.unwrap();
+    assert_eq!(skip.take(), [Duration::from_secs(6)]);
+    client.call(call("g")).await.unwrap();
+    assert_eq!(skip.take(), []);
+}
+
+#[tokio::test]
+async fn calls_at_once_are_spaced() {
+    let (address, _) = answering(vec![paced(&json!({ "global": usage(5, 30) }))]).await;
+    let skip = Skip::new();
+    let client = builder(address, &skip).build();
+    client.call(call("f")).await.unwrap();
+    let clone = client.clone();
+    let took = Arc::clone(&skip.clock);
+    let before = damper::Clock::now(&took);
+    let (one, other) = tokio::join!(client.call(call("f")), clone.call(call("f")));
+    assert!(one.is_ok() && other.is_ok());
+    assert!(damper::Clock::now(&took) - before >= 12_000_000_000, "the second waits for twice the interval");
+}
+
+#[tokio::test]
+async fn deadline_sent_is_the_smallest_that_there_is() {
+    let (address, asked) = answering(vec![answer(&json!([]), &json!({}))]).await;
+    let skip = Skip::new();
+    let sent = || asked.lock().unwrap().pop().unwrap()["extensions"].clone();
+    let retry = || Retry::with_clock(5, Arc::clone(&skip.clock), 1);
+    let uri = || format!("http://{address}/").parse().unwrap();
+    let plain = ClientBuilder::sleeping_by(http(), uri(), look_again as Timer).retry(retry()).build();
+    plain.call(call("f")).await.unwrap();
+    assert_eq!(sent(), Value::Null);
+    let client = ClientBuilder::sleeping_by(http(), uri(), look_again as Timer)
+        .retry(retry())
+        .timeout(Duration::from_secs(3))
+        .build();
+    let options = |extensions: Value| extensions[0]["options"].clone();
+    client.call(call("f")).await.unwrap();
+    assert_eq!(options(sent()), seconds(3), "its own, where it got none");
+    let receipt = damper::mesh::Receipt::with_clock(Arc::clone(&skip.clock));
+    let served = |seconds| receipt.deadline(SpecifiedDeadline::after(Duration::from_secs(seconds)));
+    client.call_within(Some(&served(5)), call("f")).await.unwrap();
+    assert_eq!(options(sent()), seconds(3));
+    client.call_within(Some(&served(2)), call("f")).await.unwrap();
+    assert_eq!(options(sent()), seconds(2));
+    let own = call("f").with_deadline(&SpecifiedDeadline::after(Duration::from_secs(1)));
+    client.call_within(Some(&served(2)), own).await.unwrap();
+    assert_eq!(options(sent()), seconds(1));
+    skip.clock.advance(Duration::from_secs(2));
+    let error = client.call_within(Some(&served(2)), call("f")).await.unwrap_err();
+    assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
+    assert!(asked.lock().unwrap().is_empty(), "nothing is sent once the time is spent");
+}
+
+#[tokio::test]
+async fn each_attempt_sends_what_is_left_then() {
+    let (address, asked) = answering(vec![refusal(seconds(2)), answer(&json!([]), &json!({}))]).await;
+    let skip = Skip::new();
+    // Waits for the refusal, but not beside the call.
+    let client = builder(address, &skip).build();
+    let clock = Arc::clone(&skip.clock);
+    let moved =
+        ClientBuilder::sleeping_by(http(), format!("http://{address}/").parse().unwrap(), move |wait: Duration| {
+            let clock = Arc::clone(&clock);
+            async move {
+                if wait == Duration::from_secs(2) {
+                    clock.advance(wait);
+                } else {
+                    look_again(wait).await;
+                }
+            }
+        });
+    let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1);
+    let moved = moved.retry(retry).backoff(MeshBackoff::default().jitter(0)).timeout(Duration::from_secs(30)).build();
+    moved.call(call("f")).await.unwrap();
+    let sent: Vec<Value> =
+        asked.lock().unwrap().drain(..).map(|request| request["extensions"][0]["options"].clone()).collect();
+    assert_eq!(sent, [seconds(30), seconds(28)]);
+    drop(client);
+}
+
+#[tokio::test]
+async fn wait_beyond_the_deadline_ends_the_call_with_the_refusal() {
+    let (address, asked) = answering(vec![refusal(seconds(45))]).await;
+    let clock: SharedClock = Arc::new(ManualClock::new());
+    let retry = Retry::with_clock(5, Arc::clone(&clock), 1);
+    let client = ClientBuilder::sleeping_by(http(), format!("http://{address}/").parse().unwrap(), look_again as Timer);
+    let client = client.retry(retry).timeout(Duration::from_secs(30)).build();
+    let answer = client.call(call("f")).await.unwrap();
+    assert_eq!(answer.rate_limited().unwrap().unwrap().retry_after.unwrap().to_string(), "45 second");
+    assert_eq!(asked.lock().unwrap().len(), 1);
+    // The refusal holds for others too: their calls cannot be made in time, and are not.
+    let error = client.call(call("f")).await.unwrap_err();
+    assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
+    assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn answers_that_are_none_are_errors() {
+    let client = |address: SocketAddr| Client::new(http(), format!("http://{address}/").parse().unwrap());
+    let (address, _) = answering(vec![json!("hello")]).await;
+    let error = client(address).call(call("f")).await.unwrap_err();
+    assert!(matches!(error, CallError::Unreadable { .. }), "{error}");
+    let (address, _) = answering(vec![answer(&json!([]), &json!({}))]).await;
+    let error = client(address).call(Request::new("req_2", "f", "1", json!({}))).await.unwrap_err();
+    assert_eq!(error.to_string(), r#"the response answers the request "req_1""#);
+    let error = client(SocketAddr::from(([127, 0, 0, 1], 1))).call(call("f")).await.unwrap_err();
+    assert!(matches!(error, CallError::Transport(_)), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn waits_stay_between_what_was_told_and_the_longest(
+        told in 0u64..2_000_000, attempt in 0u32..70, random in any::<u64>(), jitter in 0u32..=150, longest in 0u64..600_000,
+    ) {
+        let (told, longest) = (Duration::from_millis(told), Duration::from_millis(longest));
+        let backoff = MeshBackoff::default().max_wait(longest).jitter(jitter);
+        let wait = backoff.wait(told, attempt, random);
+        prop_assert!(wait >= Duration::from_millis(1) && wait <= longest.max(Duration::from_millis(1)));
+        if told <= longest {
+            prop_assert!(wait >= told, "never earlier than the service said");
+        }
+        let exact = backoff.jitter(0).wait(told, attempt, random);
+        let formula = told.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(longest);
+        prop_assert_eq!(exact, formula.max(Duration::from_millis(1)));
+        prop_assert!(wait <= exact);
+    }
+}

@@ -1,0 +1,172 @@
+//! The protocol's own documents, from damper's types and back.
+
+use super::support::{SharedClock, per_minute};
+use damper::limit::FixedWindow;
+use damper::mesh::{
+    Caller, DeadlineReport, Fragment, Iso8601, MeshError, Meta, RateLimitUsage, RateLimited, Receipt, Request,
+    Response, Scopes, SpecifiedDeadline, Warnings,
+};
+use damper::{Deadline, ManualClock, Quota};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// Compares what was made with a document, and with what is read from that.
+macro_rules! assert_document {
+    ($name:literal, $made:expr, $read:expr) => {
+        let text = include_str!(concat!("vectors/", $name, ".json"));
+        same($name, text, &$made, &$read(text.as_bytes()).expect($name));
+    };
+}
+
+fn same<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(name: &str, text: &str, made: &T, read: &T) {
+    let document: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(serde_json::to_value(made).unwrap(), document, "{name}, as it is made");
+    assert_eq!(serde_json::to_value(read).unwrap(), document, "{name}, read and written");
+    assert_eq!(made, read, "{name}, as it is read");
+}
+
+fn clock() -> SharedClock {
+    Arc::new(ManualClock::new())
+}
+
+/// The usage of a limit of 1,000 a minute, of which so much was taken, so many seconds before its window ends.
+fn usage(used: u32, resets_in: u64) -> RateLimitUsage {
+    let clock = clock();
+    let limiter = per_minute(1_000, &clock);
+    limiter.check_n(used).unwrap();
+    clock.advance(Duration::from_secs(60 - resets_in));
+    RateLimitUsage::of(&limiter.peek()).unwrap()
+}
+
+#[test]
+fn usage_and_warnings_are_the_protocols_documents() {
+    let millis = Duration::from_millis;
+    assert_document!("response_usage", Fragment::new(Meta::of(usage(153, 45)).took(millis(127))), Fragment::from_json);
+    let warned = |usage: RateLimitUsage| usage.warned_by(&Warnings::default());
+    assert_document!("response_warning", Fragment::new(Meta::of(warned(usage(950, 15)))), Fragment::from_json);
+    let created = json!({ "order_id": 456, "status": "created" });
+    let normal = Response::ok("req_123", created).with_meta(Meta::of(warned(usage(42, 47))).took(millis(89)));
+    assert_document!("example_normal", normal, Response::from_json);
+    let approaching = Response::ok("req_456", json!({ "success": true }))
+        .with_meta(Meta::of(warned(usage(985, 12))).took(millis(34)));
+    assert_document!("example_approaching", approaching, Response::from_json);
+}
+
+#[test]
+fn refusal_is_the_protocols_document() {
+    let clock = clock();
+    let limiter = per_minute(1_000, &clock);
+    limiter.check_n(1_000).unwrap();
+    clock.advance(Duration::from_secs(15));
+    let denied = limiter.check().unwrap_err();
+    let refusal = Response::error(Some("req_123".to_owned()), RateLimited::by(&denied, &limiter.peek()))
+        .with_meta(Meta::of(RateLimitUsage::of(&limiter.peek()).unwrap()));
+    assert_document!("error_rate_limited", refusal, Response::from_json);
+}
+
+#[test]
+fn scopes_are_the_protocols_documents() {
+    let clock = clock();
+    let scopes = Scopes::with_clock(Arc::clone(&clock)).algorithm::<FixedWindow>();
+    let scopes = scopes.global(Quota::per_minute(10_000)).service(Quota::per_minute(1_000)).build().unwrap();
+    let web = Caller::of("orders.create").service("web");
+    scopes.check_n(web, 847).unwrap();
+    for other in ["a", "b", "c", "d"] {
+        scopes.check_n(web.service(other), 919).unwrap();
+    }
+    clock.advance(Duration::from_secs(28));
+    assert_document!("response_scopes", Fragment::new(scopes.peek(web).meta()), Fragment::from_json);
+}
+
+fn orders(clock: &SharedClock) -> Scopes<SharedClock, FixedWindow> {
+    let scopes = Scopes::with_clock(Arc::clone(clock)).algorithm::<FixedWindow>();
+    scopes.service(Quota::per_minute(1_000)).function("orders.create", Quota::per_minute(100)).build().unwrap()
+}
+
+#[test]
+fn refusal_of_a_function_is_the_protocols_document() {
+    let clock = clock();
+    let scopes = orders(&clock);
+    let caller = Caller::of("orders.create");
+    scopes.check_n(caller, 100).unwrap();
+    clock.advance(Duration::from_secs(37));
+    let denied = scopes.check(caller).unwrap_err();
+    let refusal = Response::error(Some("req_789".to_owned()), denied.rate_limited()).with_meta(denied.meta());
+    assert_document!("example_limited", refusal, Response::from_json);
+}
+
+#[test]
+fn discovery_is_the_protocols_documents() {
+    assert_document!("request_capabilities", Request::capabilities("req_limits"), Request::from_json);
+    let capabilities = orders(&clock()).capabilities("orders-api");
+    let answer = Response::ok("req_limits", capabilities.to_value());
+    assert_eq!(answer.capabilities(), Ok(capabilities));
+    assert_document!("response_capabilities", answer, Response::from_json);
+}
+
+#[test]
+fn deadlines_are_the_protocols_documents() {
+    let thirty = SpecifiedDeadline::after(Duration::from_secs(30));
+    let annual = Request::new("req_123", "reports.generate", "1", json!({ "type": "annual" })).with_deadline(&thirty);
+    assert_document!("deadline_request_relative", annual, Request::from_json);
+    assert_eq!(annual.deadline(), Ok(Some(thirty)));
+
+    let instant = Iso8601::at(SystemTime::UNIX_EPOCH + Duration::from_secs(1_710_513_000)).unwrap();
+    let instant = SpecifiedDeadline::At(instant);
+    let quarterly = Request::new("req_124", "reports.generate", "1", json!({ "type": "quarterly" }));
+    let quarterly = quarterly.with_deadline(&instant);
+    assert_document!("deadline_request_absolute", quarterly, Request::from_json);
+    assert_eq!(quarterly.deadline(), Ok(Some(instant)));
+
+    let clock = clock();
+    let deadline = Deadline::with_clock(Duration::from_secs(30), Arc::clone(&clock));
+    let received = Receipt::with_clock(Arc::clone(&clock)).deadline(annual.deadline().unwrap().unwrap());
+    clock.advance(Duration::from_millis(127));
+    for report in [DeadlineReport::of(&deadline), received.report()] {
+        let met = Response::ok("req_123", json!({ "report_url": "https://..." })).with_deadline(&report);
+        assert_document!("deadline_response", met, Response::from_json);
+        assert_eq!(met.deadline(), Ok(Some(report)));
+    }
+    clock.advance(Duration::from_millis(30_001 - 127));
+    let id = || Some("req_125".to_owned());
+    let by_report = Response::error(id(), &received.report()).with_deadline(&received.report());
+    let error = MeshError::from(deadline.check().unwrap_err());
+    let by_error = Response::error(id(), error).with_deadline(&DeadlineReport::of(&deadline));
+    for exceeded in [by_report, by_error] {
+        assert_document!("deadline_exceeded", exceeded, Response::from_json);
+    }
+}
+
+#[test]
+fn propagated_deadline_is_the_protocols_document() {
+    let clock = clock();
+    let received = Receipt::with_clock(&*clock).deadline(SpecifiedDeadline::after(Duration::from_secs(5)));
+    clock.advance(Duration::from_secs(1));
+    let downstream = Request::new("req_downstream", "inventory.check", "1", json!({ "sku": "WIDGET-01" }))
+        .with_deadline(&received.downstream().unwrap());
+    assert_document!("deadline_propagated", downstream, Request::from_json);
+}
+
+#[test]
+fn unknown_members_are_ignored() {
+    fn with_more(value: &Value) -> Value {
+        match value {
+            Value::Object(members) => {
+                let members = members.iter().map(|(name, value)| (name.clone(), with_more(value)));
+                Value::Object(members.chain([("x-unknown".to_owned(), json!([{ "deep": [1] }]))]).collect())
+            }
+            Value::Array(items) => items.iter().map(with_more).collect(),
+            other => other.clone(),
+        }
+    }
+    let read = |text: &str| with_more(&serde_json::from_str(text).unwrap()).to_string();
+    let limited = Response::from_json(read(include_str!("vectors/example_limited.json")).as_bytes()).unwrap();
+    assert_eq!(limited.rate_limited().unwrap().unwrap().function.as_deref(), Some("orders.create"));
+    let scopes = Fragment::from_json(read(include_str!("vectors/response_scopes.json")).as_bytes()).unwrap();
+    assert_eq!(scopes.meta.rate_limits.global.unwrap().used, 4_523);
+    let relative = Request::from_json(read(include_str!("vectors/deadline_request_relative.json")).as_bytes());
+    assert_eq!(relative.unwrap().deadline().unwrap().unwrap().to_string(), "30 second");
+}
