@@ -215,7 +215,7 @@ impl<R: LimitRule> Gate<R> {
         if let Stage::Running(permit) = std::mem::replace(&mut self.stages[call], Stage::Over) {
             permit.record(match outcome {
                 Outcome::Success => concurrency::Outcome::Success,
-                Outcome::Dropped => concurrency::Outcome::Overloaded,
+                Outcome::Overloaded => concurrency::Outcome::Overloaded,
             });
         }
         if outcome == Outcome::Success && self.policy == Policy::SlowMedian {
