@@ -2,7 +2,7 @@
 //!
 //! `crowd [CAPACITY]`, also without an argument: what becomes of clients when a keyed limiter's table is full, for all
 //! policies and for other sizes. `concurrency [FOLDER]`: concurrency limits; tables and charts are written into the folder.
-//! `concurrency --bars`: what damper's limits are held to; the exit code is 1 if a bar is missed.
+//! `concurrency --bars`: the figures that damper's limits have to reach. The exit code is 1 if one is missed.
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 

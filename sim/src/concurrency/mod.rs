@@ -12,9 +12,9 @@
 // rules/           damper's rule and those of others
 // run.rs           one scenario under one limit, event by event
 // histogram.rs     latencies
-// record.rs        what is written down of a run, and what it comes to
+// record.rs        the record of a run, and its summary
 // admission/       classes, tenants and deadlines at one gate
-// bars/            what damper's limits are held to
+// bars/            the figures that damper's limits have to reach
 // report.rs        the tables and charts
 
 pub mod admission;

@@ -9,7 +9,7 @@ pub const POINT: f64 = 10.0;
 /// Seconds over which throughput and latency are judged after trouble.
 const JUDGED: usize = 5;
 
-/// What happened in each second, and the latencies of each ten.
+/// The calls of each second, and the latencies of each ten.
 #[derive(Clone, Debug)]
 pub struct Record {
     scenario: Scenario,
@@ -32,7 +32,7 @@ struct Second {
     possible: f64,
 }
 
-/// What a run comes to. Latencies are multiples of the same quantile of a server without load.
+/// The summary of a run. Latencies are multiples of the same quantile of a server without load.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
     /// Completions as a share of the possible.
@@ -145,7 +145,7 @@ impl Record {
         all
     }
 
-    /// Returns what the run comes to.
+    /// Returns the summary of the run.
     #[must_use]
     pub fn summary(&mut self) -> Summary {
         self.fill_possible();

@@ -1,4 +1,4 @@
-//! What happens to a server: its clients, and how its power changes.
+//! Scenarios: a server, its clients, and how its power changes.
 
 use super::server::{Discipline, Power};
 use super::service_time::ServiceTime;
@@ -49,7 +49,7 @@ pub struct Patience {
     pub limit_at: Side,
 }
 
-/// On which side of the network a limit is, and so what a timeout is to it.
+/// The side of the network on which a limit is. It decides how a timeout ends a call for the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Before the server, which does not know that a client went away: the call ends as any other.
@@ -81,7 +81,7 @@ impl Load {
     }
 }
 
-/// What becomes of the server, beginning at half of the scenario.
+/// A change of the server's power, beginning at half of the scenario.
 #[derive(Clone, Copy, Debug)]
 pub enum Trouble {
     /// Nothing.

@@ -114,7 +114,7 @@ pub fn named(name: &str) -> Option<Scenario> {
     all().into_iter().find(|scenario| scenario.name == name)
 }
 
-/// Four hours of ten times the load: what drifts has time to. Also where few calls end in a second.
+/// Four hours of ten times the load, in which a drift would show. One server ends few calls a second.
 #[must_use]
 pub const fn four_hours() -> [Scenario; 2] {
     [

@@ -20,7 +20,7 @@ pub(super) fn half_hours() -> Vec<Bar> {
     bars(&scenarios::all())
 }
 
-/// What drifts has time to; and where few calls end in a second.
+/// Four hours, in which a drift would show.
 pub(super) fn four_hours() -> Vec<Bar> {
     bars(&scenarios::four_hours())
 }

@@ -61,9 +61,9 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # What it gives
 ///
-/// In simulations of 44 services (`cargo run --release -p damper-sim -- concurrency --bars`) the service does at least 0.95 of
-/// what it can at three times its load and more, with a p90 of at most twice the unloaded one, and is back within 10 s of
-/// trouble. Where fewer than 50 calls end in a second, that is 0.92: a reading takes seconds, its chance error of some
+/// In simulations of 46 services at three seeds (`cargo run --release -p damper-sim -- concurrency --bars`) the service does at
+/// least 0.95 of what it can at three times its load and more, with a p90 of at most twice the unloaded one, and is back within
+/// 10 s of trouble. At other seeds it took up to 14 s after a release that was three times slower, at a third of the load. Where fewer than 50 calls end in a second, that is 0.92: a reading takes seconds, its chance error of some
 /// 13 % moves the limit, and probes take up to a thirtieth of the time at half of the throughput. A service of
 /// one worker does 0.91 at a limit of 1, because it waits for each next call.
 ///

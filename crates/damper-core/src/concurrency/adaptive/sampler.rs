@@ -67,7 +67,7 @@ impl Bank {
     }
 }
 
-/// What is limited.
+/// The limit that the measurement follows and sets.
 pub(in crate::concurrency) trait Gate {
     fn in_flight(&self) -> u32;
     fn set_limit(&self, limit: u32);
@@ -90,7 +90,7 @@ struct State<R> {
     peak: u32,
 }
 
-/// What the threads share of the measurement.
+/// The shared state of the measurement.
 #[derive(Debug)]
 pub(in crate::concurrency) struct Sampler<R> {
     header: AtomicU64,
@@ -205,8 +205,8 @@ impl<R: LimitRule> Sampler<R> {
             return;
         }
         let Some(_claim) = Claim::of(&self.is_claimed) else { return };
-        // What the last holder of the claim has written is seen: see `Claim::of`. It may have begun a window after this thread
-        // last read the clock.
+        // This thread sees the writes of the last holder of the claim: see `Claim::of`. That thread may have begun a window after
+        // this one last read the clock.
         let now = clock.now();
         let header = self.header.load(Ordering::Relaxed);
         let is_half_full = self.is_half_full(header);
