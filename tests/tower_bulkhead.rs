@@ -215,7 +215,7 @@ async fn keys_have_bulkheads_of_their_own() {
     let two = begun(&mut refusing, 2).await;
     let mut waiting = layer.waiting(Duration::from_secs(60)).layer(held.service());
     let mut other = begun(&mut waiting, 12).await;
-    assert_eq!(tenants.get(&2).unwrap().queued(), 1);
+    assert_eq!(tenants.status(&2).unwrap().queued(), 1);
     held.end(1);
     assert_eq!(two.await, Ok(2));
     assert!(is_pending(other.as_mut()));
