@@ -1,0 +1,142 @@
+//! The result, as tables.
+
+use crate::machine;
+use crate::options::Options;
+use crate::protection::Protection;
+use crate::run::Outcome;
+use crate::tally::{CLASSES, Tally};
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{CellAlignment, Table};
+use std::fmt;
+
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    options: &'a Options,
+    capacity: f64,
+    outcomes: Vec<(u32, Protection, Outcome)>,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(options: &'a Options, capacity: f64) -> Self {
+        Self { options, capacity, outcomes: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, round: u32, protection: Protection, outcome: Outcome) {
+        self.outcomes.push((round, protection, outcome));
+    }
+
+    /// Whether the top class had more goodput with admission than with either of the others, by the medians of the rounds.
+    pub(crate) fn admission_is_better(&self) -> bool {
+        let top = |protection| self.median(protection, |outcome| outcome.tally.classes[0].goodput());
+        top(Protection::Admission) > top(Protection::Deadlines).max(top(Protection::Nothing))
+    }
+
+    /// The median of a figure over the rounds of one server; the higher of the two in the middle.
+    fn median(&self, protection: Protection, figure: impl Fn(&Outcome) -> f64) -> f64 {
+        let of_server = self.outcomes.iter().filter(|(_, of, _)| *of == protection);
+        let mut figures: Vec<f64> = of_server.map(|(_, _, outcome)| figure(outcome)).collect();
+        figures.sort_by(f64::total_cmp);
+        figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    fn medians(&self, figure: impl Fn(&Outcome) -> f64) -> [f64; 3] {
+        Protection::ALL.map(|protection| self.median(protection, &figure))
+    }
+
+    fn rounds(&self) -> Table {
+        let mut table = table("goodput of the top class");
+        for round in 0..self.options.pairs {
+            let goodput = |protection| {
+                let found = self.outcomes.iter().find(|(of, by, _)| (*of, *by) == (round, protection));
+                found.map_or(f64::NAN, |(_, _, outcome)| outcome.tally.classes[0].goodput())
+            };
+            table.add_row(row(&format!("round {}", round + 1), Protection::ALL.map(goodput), percent));
+        }
+        let medians = self.medians(|outcome| outcome.tally.classes[0].goodput());
+        table.add_row(row("median", medians, percent));
+        table
+    }
+
+    fn details(&self) -> Table {
+        let mut table = table("medians of the rounds");
+        for class in 0..CLASSES {
+            let goodput = self.medians(|outcome| outcome.tally.classes[class].goodput());
+            table.add_row(row(&format!("class {class}: goodput"), goodput, percent));
+        }
+        for class in 0..CLASSES {
+            for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
+                let latency = |outcome: &Outcome| outcome.tally.classes[class].latency(quantile).unwrap_or(f64::NAN);
+                table.add_row(row(&format!("class {class}: {name}"), self.medians(latency), milliseconds));
+            }
+        }
+        let shares: [(&str, fn(&Tally) -> f64); 4] = [
+            ("all: answered in time", |tally| tally.share(|class| class.in_time)),
+            ("all: refused at once, 503", |tally| tally.share(|class| class.refused)),
+            ("all: no answer in time", |tally| tally.share(|class| class.missed)),
+            ("all: failed otherwise", |tally| tally.share(|class| class.failed)),
+        ];
+        for (name, share) in shares {
+            table.add_row(row(name, self.medians(|outcome| share(&outcome.tally)), percent));
+        }
+        table.add_row(row("work finished late", self.medians(|outcome| outcome.late), percent));
+        table.add_row(row("work ended at its deadline", self.medians(|outcome| outcome.ended), percent));
+        table.add_row(row("generator: lag, p99", self.medians(|outcome| outcome.tally.lag()), milliseconds));
+        table
+    }
+}
+
+fn table(title: &str) -> Table {
+    let mut table = Table::new();
+    let names = Protection::ALL.map(Protection::name);
+    table.load_style(UTF8_BORDERS_ONLY).set_header([title, names[0], names[1], names[2]]);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn row(name: &str, figures: [f64; 3], shown: fn(f64) -> String) -> [String; 4] {
+    let [nothing, deadlines, admission] =
+        figures.map(|figure| if figure.is_nan() { "-".to_owned() } else { shown(figure) });
+    [name.to_owned(), nothing, deadlines, admission]
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn milliseconds(time: f64) -> String {
+    format!("{time:.1} ms")
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options { workers, service, timeout, overload, top, pairs, seconds, warm_up, .. } = self.options;
+        let (capacity, offered) = (self.capacity, overload * self.capacity);
+        let (top, others) = (top * capacity, (overload - top) * capacity);
+        writeln!(f, "Machine: {}", machine::description())?;
+        writeln!(
+            f,
+            "Server:  hyper, 1 thread for sockets, {workers} to compute; {service} ms of CPU a request; capacity {capacity:.0}/s"
+        )?;
+        writeln!(
+            f,
+            "Load:    {offered:.0}/s from 1 thread, open loop: class 0 {top:.0}/s, classes 1 to 3 {others:.0}/s together; deadline {timeout} ms"
+        )?;
+        writeln!(
+            f,
+            "Runs:    {pairs} rounds of 3 servers by turns, {seconds} s each after a warm-up of {warm_up} s\n"
+        )?;
+        writeln!(f, "{}\n", self.rounds())?;
+        writeln!(f, "{}\n", self.details())?;
+        writeln!(
+            f,
+            "nothing: no layer; deadlines: a deadline layer; admission: the same deadline layer, and admission."
+        )?;
+        writeln!(
+            f,
+            "Goodput: answered within the deadline, of those offered. Latency: of answers in time, from when the request was due."
+        )?;
+        write!(f, "Work finished late: of all finished. Work ended at its deadline: of all begun.")
+    }
+}
