@@ -20,6 +20,7 @@ mod layers;
 mod limits;
 mod retries;
 mod still;
+mod throttles;
 
 use std::process::ExitCode;
 
@@ -48,9 +49,18 @@ fn nothing() -> Call {
 }
 
 fn all() -> impl Iterator<Item = &'static Row> {
-    [limits::ROWS, keys::ROWS, breakers::ROWS, retries::ROWS, bulkheads::ROWS, adaptive::ROWS, layers::ROWS]
-        .into_iter()
-        .flatten()
+    [
+        limits::ROWS,
+        keys::ROWS,
+        breakers::ROWS,
+        retries::ROWS,
+        bulkheads::ROWS,
+        adaptive::ROWS,
+        throttles::ROWS,
+        layers::ROWS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// A call that does not answer true at first: before anybody counts, it is made until it does.
