@@ -101,6 +101,8 @@ pub use capacity::CapacityError;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use concurrency::KeyedBulkhead;
 pub use concurrency::{AdaptiveLimit, Bulkhead, BulkheadFull};
+#[cfg(feature = "alloc")]
+pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted};
 pub use deadline::{Deadline, DeadlineExceeded};
 #[cfg(feature = "alloc")]
 pub use keyed::KeyedLimiterError;

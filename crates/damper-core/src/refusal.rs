@@ -2,6 +2,8 @@
 
 use crate::breaker::{CircuitOpen, source_of};
 use crate::concurrency::BulkheadFull;
+#[cfg(feature = "alloc")]
+use crate::concurrency::NotAdmitted;
 use crate::limit::{Denied, LimitSetDenied};
 use crate::throttle::Throttled;
 use core::error::Error;
@@ -9,7 +11,7 @@ use core::error::Error;
 /// Returns whether an error is a refusal of damper's own, or has one among its sources: the call was not made, so the
 /// error says nothing about the server.
 ///
-/// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`Throttled`] and [`BulkheadFull`]. The default
+/// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`Throttled`], [`BulkheadFull`] and `NotAdmitted`. The default
 /// classifiers of breaker layers ignore them, and retries end with them. A classifier of your own can ask this too.
 ///
 /// # Examples
@@ -32,6 +34,10 @@ use core::error::Error;
 #[must_use]
 pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
     core::iter::successors(Some(error), |error| source_of(*error)).any(|error| {
+        #[cfg(feature = "alloc")]
+        if error.is::<NotAdmitted>() {
+            return true;
+        }
         error.is::<CircuitOpen>()
             || error.is::<Denied>()
             || error.is::<LimitSetDenied>()

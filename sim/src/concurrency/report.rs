@@ -224,7 +224,7 @@ fn chart_of(title: &str, records: &[(Contender, Record)]) -> Chart {
 /// Runs traffic at a gate with damper's limit.
 #[must_use]
 pub fn admit(traffic: &Traffic, policy: Policy, seed: u64) -> Tally {
-    super::admission::run::run(traffic, policy, Contender::Damper.limit(seed), seed)
+    super::admission::run::run(traffic, policy, seed)
 }
 
 fn admission_table() -> Table {

@@ -91,6 +91,12 @@ impl<C: Clock> Deadline<C> {
         Self { expires: 0, specified: NEVER, clock }
     }
 
+    /// The deadline at this tick of `clock`, which was `specified` ahead when it was set.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn ending_at(tick: u64, specified: Duration, clock: C) -> Self {
+        Self { expires: tick, specified: u64::try_from(specified.as_nanos()).unwrap_or(LONGEST).min(LONGEST), clock }
+    }
+
     /// Returns whether this deadline never passes.
     #[must_use]
     pub const fn is_never(&self) -> bool {

@@ -1,12 +1,22 @@
-//! The rule of admission: who runs next, who gives way, and what is refused because it comes too late.
+//! damper's gate on a clock that the simulation moves: calls that wait are polled when they are woken, or their time is over.
 
 use super::traffic::Class;
-use crate::concurrency::limit::{Finished, Limit, Outcome};
-use std::collections::VecDeque;
+use crate::concurrency::limit::Outcome;
+use damper::concurrency::{
+    self, Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, FixedLimit, LimitBounds, LimitRule,
+    ProbedGradient,
+};
+use damper::time::Seed;
+use damper::{Clock, Deadline, ManualClock};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
-/// How far a tenant may be behind the one with the most starts of its class. Who was away is not owed more.
-const CREDIT: u64 = 10;
-/// Service times of which the median counts.
+/// Service times of which the p90 counts, for the policy that takes it in place of the median.
 const RECENT: usize = 100;
 
 /// A call that asks to be admitted.
@@ -16,13 +26,13 @@ pub struct Request {
     pub call: usize,
     /// Its priority.
     pub class: Class,
-    /// Whose it is, numbered from 0.
+    /// Whose it is, as far as the gate knows.
     pub tenant: usize,
     /// When it must be answered.
     pub deadline: f64,
 }
 
-/// What the rule does: the specification's, or without one of its parts.
+/// What the gate does: all that damper's does, or less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The whole rule.
@@ -58,10 +68,6 @@ impl Policy {
     pub const fn ends_work(self) -> bool {
         !matches!(self, Self::NoEnding | Self::LimitOnly)
     }
-
-    const fn quantile(self) -> usize {
-        if matches!(self, Self::SlowMedian) { 90 } else { 50 }
-    }
 }
 
 /// What a decision led to.
@@ -73,149 +79,192 @@ pub struct Decided {
     pub refused: Vec<Request>,
 }
 
-/// The gate.
-pub struct Gate {
+type Core<R> = Admission<R, Arc<ManualClock>>;
+type Permit<R> = AdmissionPermit<Arc<Core<R>>>;
+type Sleeping = Pin<Box<dyn Future<Output = ()>>>;
+type Waiting<R> = Pin<Box<AdmitFuture<Arc<Core<R>>, Box<dyn Fn(Duration) -> Sleeping>>>>;
+
+enum Stage<R: LimitRule> {
+    Over,
+    Waiting(Request, Waiting<R>),
+    Running(Permit<R>),
+}
+
+/// What happens to calls that wait, apart from the gate's decisions on others.
+#[derive(Debug, Default)]
+struct Events {
+    /// Calls that were woken.
+    woken: Vec<usize>,
+    /// When a call is to be polled, in nanoseconds.
+    timers: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+type Shared = Arc<Mutex<Events>>;
+
+fn with<T>(events: &Shared, act: impl FnOnce(&mut Events) -> T) -> T {
+    act(&mut events.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+struct Bell(usize, Shared);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        with(&self.1, |events| events.woken.push(self.0));
+    }
+}
+
+/// The gate, and the calls that wait or run.
+pub struct Gate<R: LimitRule> {
     policy: Policy,
-    limit: Box<dyn Limit>,
-    /// Oldest first.
-    waiting: Vec<Request>,
-    /// Of each class, each tenant's starts, and the highest of them.
-    starts: Vec<Vec<u64>>,
-    highest: Vec<u64>,
-    /// Calls in flight and waiting, of each tenant.
-    present: Vec<u32>,
-    in_flight: u32,
+    clock: Arc<ManualClock>,
+    core: Arc<Core<R>>,
+    stages: Vec<Stage<R>>,
+    events: Shared,
     recent: VecDeque<f64>,
-    /// A call with less time than this is refused.
-    needed: f64,
+    /// The p90 of recent service times.
+    p90: f64,
 }
 
-impl std::fmt::Debug for Gate {
+impl<R: LimitRule> std::fmt::Debug for Gate<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gate").field("limit", &self.limit.limit()).finish_non_exhaustive()
+        f.debug_struct("Gate").field("policy", &self.policy).field("core", &self.core).finish_non_exhaustive()
     }
 }
 
-impl Gate {
-    /// Creates a gate before so many tenants.
+impl Gate<ProbedGradient> {
+    /// Creates a gate whose limit is adaptive.
     #[must_use]
-    pub fn new(policy: Policy, limit: Box<dyn Limit>, tenants: usize) -> Self {
-        Self {
-            policy,
-            limit,
-            waiting: Vec::new(),
-            starts: vec![vec![0; tenants]; 4],
-            highest: vec![0; 4],
-            present: vec![0; tenants],
-            in_flight: 0,
-            recent: VecDeque::new(),
-            needed: 0.0,
-        }
+    pub fn adaptive(policy: Policy, seed: u64) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        Self::new(policy, Admission::with_clock(LimitBounds::DEFAULT, Arc::clone(&clock)), clock, seed)
     }
+}
 
-    /// Returns the limit in force.
+impl Gate<FixedLimit> {
+    /// Creates a gate with a limit that stays as it is.
     #[must_use]
-    pub fn limit(&self) -> f64 {
-        self.limit.limit()
+    pub fn fixed(policy: Policy, limit: u32, seed: u64) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        Self::new(policy, Admission::fixed_with_clock(limit, Arc::clone(&clock)), clock, seed)
+    }
+}
+
+impl<R: LimitRule> Gate<R> {
+    fn new(policy: Policy, core: Core<R>, clock: Arc<ManualClock>, seed: u64) -> Self {
+        let core = core.seed(Seed::new(seed, seed));
+        let core = if matches!(policy, Policy::NoQueue | Policy::LimitOnly) { core.queue(0) } else { core };
+        let (stages, events, recent) = Default::default();
+        Self { policy, clock, core: Arc::new(core), stages, events, recent, p90: 0.0 }
     }
 
     /// Returns how many calls are in flight.
     #[must_use]
-    pub const fn in_flight(&self) -> u32 {
-        self.in_flight
+    pub fn in_flight(&self) -> u32 {
+        self.core.in_flight()
+    }
+
+    /// Returns when a call that waits is to be looked at; infinity if none is.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "hours of nanoseconds are far below 2^53")]
+    pub fn next_timer(&self) -> f64 {
+        let nanos = with(&self.events, |events| events.timers.peek().map(|Reverse((at, _))| *at));
+        nanos.map_or(f64::INFINITY, |nanos| nanos as f64 / 1e9)
+    }
+
+    /// Looks at the calls whose time has come.
+    pub fn timer(&mut self, now: f64) -> Decided {
+        self.set_clock(now);
+        with(&self.events, |events| {
+            if let Some(Reverse((at, call))) = events.timers.pop() {
+                // By rounding the clock may be a nanosecond behind.
+                self.clock.set_ticks(self.clock.now().max(at));
+                events.woken.push(call);
+            }
+        });
+        self.follow()
     }
 
     /// A call arrives.
     pub fn arrive(&mut self, now: f64, request: Request) -> Decided {
-        let mut decided = Decided::default();
-        if self.is_late(now, &request) {
-            decided.refused.push(request);
-            return decided;
+        self.set_clock(now);
+        let mut asks = AdmissionRequest::new().criticality(Criticality::ALL[usize::from(request.class)]);
+        if self.policy != Policy::LimitOnly {
+            let left = request.deadline - now - self.more_than_the_median();
+            let left = Duration::try_from_secs_f64(left).unwrap_or(Duration::ZERO);
+            asks = asks.tenant(&request.tenant).by(&Deadline::with_clock(left, &*self.clock));
         }
-        self.present[request.tenant] += 1;
-        self.waiting.push(request);
-        self.admit(now, &mut decided);
-        let places = match self.policy {
-            Policy::NoQueue | Policy::LimitOnly => 0,
-            _ => self.limit.limit() as usize,
+        let (clock, events) = (Arc::clone(&self.clock), Arc::clone(&self.events));
+        let sleep = move |wait: Duration| -> Sleeping {
+            let at = clock.now() + wait.as_nanos() as u64;
+            with(&events, |events| events.timers.push(Reverse((at, request.call))));
+            let clock = Arc::clone(&clock);
+            Box::pin(poll_fn(move |_| if clock.now() < at { Poll::Pending } else { Poll::Ready(()) }))
         };
-        while self.waiting.len() > places {
-            let Some(victim) = self.victim() else { break };
-            decided.refused.push(self.leave(victim));
+        let sleep: Box<dyn Fn(Duration) -> Sleeping> = Box::new(sleep);
+        if request.call >= self.stages.len() {
+            self.stages.resize_with(request.call + 1, || Stage::Over);
         }
-        decided
+        self.stages[request.call] = Stage::Waiting(request, Box::pin(self.core.admit_owned(asks).sleeping_by(sleep)));
+        with(&self.events, |events| events.woken.push(request.call));
+        self.follow()
     }
 
     /// A call that started is over, `latency` seconds after its start.
-    pub fn finished(&mut self, now: f64, request: Request, latency: f64, in_flight: u32, outcome: Outcome) -> Decided {
-        self.present[request.tenant] -= 1;
-        self.in_flight -= 1;
-        self.limit.finished(now, Finished { call: request.call, latency, in_flight, outcome });
-        if outcome == Outcome::Success {
+    pub fn finished(&mut self, now: f64, call: usize, latency: f64, outcome: Outcome) -> Decided {
+        self.set_clock(now);
+        if let Stage::Running(permit) = std::mem::replace(&mut self.stages[call], Stage::Over) {
+            permit.record(match outcome {
+                Outcome::Success => concurrency::Outcome::Success,
+                Outcome::Dropped => concurrency::Outcome::Dropped,
+            });
+        }
+        if outcome == Outcome::Success && self.policy == Policy::SlowMedian {
             self.learn(latency);
         }
+        self.follow()
+    }
+
+    /// Polls the calls that were woken.
+    fn follow(&mut self) -> Decided {
         let mut decided = Decided::default();
-        self.admit(now, &mut decided);
-        decided
+        loop {
+            let woken = with(&self.events, |events| std::mem::take(&mut events.woken));
+            if woken.is_empty() {
+                return decided;
+            }
+            for call in woken {
+                let Stage::Waiting(request, future) = &mut self.stages[call] else { continue };
+                let (request, waker) = (*request, Waker::from(Arc::new(Bell(call, Arc::clone(&self.events)))));
+                match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(permit)) => {
+                        self.stages[call] = Stage::Running(permit);
+                        decided.started.push(request);
+                    }
+                    Poll::Ready(Err(_)) => {
+                        self.stages[call] = Stage::Over;
+                        decided.refused.push(request);
+                    }
+                }
+            }
+        }
+    }
+
+    fn set_clock(&self, now: f64) {
+        self.clock.set_ticks((now * 1e9) as u64);
     }
 
     fn learn(&mut self, latency: f64) {
         self.recent.push_back(latency);
-        if self.recent.len() < RECENT {
-            return;
-        }
-        let mut sorted: Vec<f64> = self.recent.drain(..).collect();
-        let (_, quantile, _) = sorted.select_nth_unstable_by(RECENT * self.policy.quantile() / 100, f64::total_cmp);
-        self.needed = *quantile;
-    }
-
-    fn is_late(&self, now: f64, request: &Request) -> bool {
-        self.policy != Policy::LimitOnly && request.deadline - now < self.needed
-    }
-
-    /// Starts calls while the limit has slots.
-    fn admit(&mut self, now: f64, decided: &mut Decided) {
-        while !self.waiting.is_empty() {
-            // The limit counts refusals, whoever asks: no need to look for the best when all slots are taken.
-            let full = f64::from(self.in_flight) >= self.limit.limit().floor();
-            let next = if full { 0 } else { self.next() };
-            if self.is_late(now, &self.waiting[next]) {
-                decided.refused.push(self.leave(next));
-                continue;
-            }
-            if !self.limit.try_acquire(now, self.waiting[next].call) {
-                return;
-            }
-            let request = self.waiting.remove(next);
-            self.in_flight += 1;
-            let (starts, highest) = (self.starts(&request), &mut self.highest[usize::from(request.class)]);
-            self.starts[usize::from(request.class)][request.tenant] = starts + 1;
-            *highest = (*highest).max(starts + 1);
-            decided.started.push(request);
+        if self.recent.len() == RECENT {
+            let mut sorted: Vec<f64> = self.recent.drain(..).collect();
+            self.p90 = *sorted.select_nth_unstable_by(RECENT * 9 / 10, f64::total_cmp).1;
         }
     }
 
-    /// A tenant's starts in the class, at most [`CREDIT`] behind the most of any.
-    fn starts(&self, request: &Request) -> u64 {
-        let class = usize::from(request.class);
-        self.starts[class][request.tenant].max(self.highest[class].saturating_sub(CREDIT))
-    }
-
-    /// The highest class, in it the tenant with the fewest starts, of it the newest.
-    fn next(&self) -> usize {
-        let rank = |i: usize| (self.waiting[i].class, self.starts(&self.waiting[i]), std::cmp::Reverse(i));
-        (0..self.waiting.len()).min_by_key(|&i| rank(i)).unwrap_or(0)
-    }
-
-    /// The lowest class, in it the tenant with most calls in flight and waiting, of it the oldest.
-    fn victim(&self) -> Option<usize> {
-        let rank = |i: usize| (self.waiting[i].class, self.present[self.waiting[i].tenant], std::cmp::Reverse(i));
-        (0..self.waiting.len()).max_by_key(|&i| rank(i))
-    }
-
-    fn leave(&mut self, place: usize) -> Request {
-        let request = self.waiting.remove(place);
-        self.present[request.tenant] -= 1;
-        request
+    /// By how much the p90 is above the median, for the policy that takes it: a deadline so much earlier comes to that.
+    fn more_than_the_median(&self) -> f64 {
+        let median = self.core.median_service_time().map_or(0.0, |median| median.as_secs_f64());
+        (self.p90 - median).max(0.0)
     }
 }

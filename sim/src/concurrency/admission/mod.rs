@@ -1,9 +1,11 @@
-//! Admission: one gate that knows classes, tenants and deadlines, on plain values, before damper's own is built.
+//! Admission: one gate that knows classes, tenants and deadlines, damper's own, on a simulated server.
 // traffic.rs  who calls: classes, tenants, deadlines
-// gate.rs     the rule: who runs next, who gives way, what is refused
+// gate.rs     damper's gate on a clock that the simulation moves, or less of it
 // run.rs      traffic at a gate before a server, event by event
 // tally.rs    what became of each tenant's calls
+// bars.rs     what the gate has to hold
 
+pub mod bars;
 pub mod gate;
 pub mod run;
 pub mod tally;

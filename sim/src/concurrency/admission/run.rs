@@ -3,22 +3,23 @@
 use super::gate::{Decided, Gate, Policy, Request};
 use super::tally::Tally;
 use super::traffic::Traffic;
-use crate::concurrency::limit::{Limit, Outcome};
+use crate::concurrency::limit::Outcome;
 use crate::concurrency::random::Random;
 use crate::concurrency::server::{Power, Server};
+use damper::concurrency::ProbedGradient;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Runs traffic at a gate of this policy. The same seed gives the same tally.
+/// Runs traffic at damper's gate, with this policy and an adaptive limit. The same seed gives the same tally.
 #[must_use]
-pub fn run(traffic: &Traffic, policy: Policy, limit: Box<dyn Limit>, seed: u64) -> Tally {
+pub fn run(traffic: &Traffic, policy: Policy, seed: u64) -> Tally {
     let tenants: u32 = traffic.groups.iter().map(|group| group.tenants).sum();
     let warm_up = traffic.server.warm_up();
     let possible = (traffic.server.length - warm_up) * traffic.server.capacity();
     let mut run = Run {
         traffic,
         policy,
-        gate: Gate::new(policy, limit, tenants as usize),
+        gate: Gate::adaptive(policy, seed),
         random: Random::new(seed),
         server: Server::new(traffic.server.discipline, Power { size: traffic.server.size, speed: 1.0 }),
         arrivals: BinaryHeap::new(),
@@ -36,14 +37,15 @@ pub fn run(traffic: &Traffic, policy: Policy, limit: Box<dyn Limit>, seed: u64) 
 #[derive(Clone, Copy, Debug)]
 struct Call {
     request: Request,
+    /// Whose it is, numbered from 0.
+    tenant: usize,
     started: Option<f64>,
-    in_flight: u32,
 }
 
 struct Run<'a> {
     traffic: &'a Traffic,
     policy: Policy,
-    gate: Gate,
+    gate: Gate<ProbedGradient>,
     random: Random,
     server: Server,
     /// The next call of each group.
@@ -67,7 +69,8 @@ impl Run<'_> {
         }
         loop {
             let (end, deadline, arrival) = (self.server.next_end(), first(&self.deadlines), first(&self.arrivals));
-            let now = end.min(deadline).min(arrival);
+            let timer = self.gate.next_timer();
+            let now = end.min(deadline).min(arrival).min(timer);
             if now >= self.traffic.server.length {
                 return;
             }
@@ -76,8 +79,11 @@ impl Run<'_> {
                 self.over(now, call, Outcome::Success);
             } else if now >= deadline {
                 self.deadline(now);
-            } else {
+            } else if now >= arrival {
                 self.arrive(now);
+            } else {
+                let decided = self.gate.timer(now);
+                self.follow(now, decided);
             }
         }
     }
@@ -93,10 +99,12 @@ impl Run<'_> {
         self.draw_arrival(now, group);
         let before: u32 = self.traffic.groups[..group].iter().map(|group| group.tenants).sum();
         let group = self.traffic.groups[group];
-        let tenant = before as usize + (self.random.uniform() * f64::from(group.tenants)) as usize;
+        let of_group = (self.random.uniform() * f64::from(group.tenants)) as usize;
+        let tenant = before as usize + of_group;
+        let known = if group.twins && of_group == 1 { tenant - 1 } else { tenant };
         let call = self.free.pop().unwrap_or(self.calls.len());
-        let request = Request { call, class: group.class, tenant, deadline: now + group.deadline };
-        let waiting = Call { request, started: None, in_flight: 0 };
+        let request = Request { call, class: group.class, tenant: known, deadline: now + group.deadline };
+        let waiting = Call { request, tenant, started: None };
         if call == self.calls.len() {
             self.calls.push(waiting);
         } else {
@@ -111,9 +119,8 @@ impl Run<'_> {
 
     fn follow(&mut self, now: f64, decided: Decided) {
         self.free.extend(decided.refused.iter().map(|request| request.call));
-        let before = self.gate.in_flight() - decided.started.len() as u32;
-        for (request, in_flight) in decided.started.into_iter().zip(before + 1..) {
-            self.calls[request.call] = Call { request, started: Some(now), in_flight };
+        for request in decided.started {
+            self.calls[request.call].started = Some(now);
             let work = self.traffic.server.service.draw(&mut self.random);
             self.server.start(now, request.call, work);
             if self.policy.ends_work() {
@@ -134,19 +141,19 @@ impl Run<'_> {
     }
 
     fn over(&mut self, now: f64, call: usize, outcome: Outcome) {
-        let Call { request, started, in_flight } = self.calls[call];
+        let Call { request, tenant, started } = self.calls[call];
         let Some(started) = started else { return };
         self.calls[call].started = None;
         self.free.push(call);
         if now >= self.warm_up {
-            let counts = self.tally.of(request.tenant);
+            let counts = self.tally.of(tenant);
             match outcome {
                 Outcome::Dropped => counts.ended += 1,
                 Outcome::Success if now <= request.deadline => counts.in_time += 1,
                 Outcome::Success => counts.late += 1,
             }
         }
-        let decided = self.gate.finished(now, request, now - started, in_flight, outcome);
+        let decided = self.gate.finished(now, call, now - started, outcome);
         self.follow(now, decided);
     }
 }

@@ -35,6 +35,13 @@ impl Tally {
         &mut self.tenants[tenant]
     }
 
+    /// The counts of one tenant of a group.
+    #[must_use]
+    pub fn tenant(&self, traffic: &Traffic, group: usize, tenant: u32) -> Counts {
+        let before: u32 = traffic.groups[..group].iter().map(|group| group.tenants).sum();
+        self.tenants[(before + tenant) as usize]
+    }
+
     /// The counts of all tenants together.
     #[must_use]
     pub fn all(&self) -> Counts {

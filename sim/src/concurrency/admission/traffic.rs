@@ -21,6 +21,8 @@ pub struct Group {
     pub load: f64,
     /// From a call to its deadline, in seconds.
     pub deadline: f64,
+    /// Whether the gate takes the first two tenants for one, as it does where their counters collide.
+    pub twins: bool,
 }
 
 /// A server and the groups that call it.
@@ -32,8 +34,16 @@ pub struct Traffic {
     pub groups: Vec<Group>,
 }
 
+impl Traffic {
+    /// Whether the top class can be served in time.
+    #[must_use]
+    pub fn is_feasible(&self) -> bool {
+        !self.server.name.contains("tight")
+    }
+}
+
 const fn group(name: &'static str, class: Class, tenants: u32, load: f64, deadline: f64) -> Group {
-    Group { name, class, tenants, load, deadline }
+    Group { name, class, tenants, load, deadline, twins: false }
 }
 
 fn traffic(
@@ -57,6 +67,21 @@ fn overload(top: f64, rest: f64) -> Vec<Group> {
         group("greedy", 1, 1, 0.625, rest),
         group("low", 2, 10, 1.25, rest),
     ]
+}
+
+/// As many tenants as there are workers, so that most of them have calls queued at once.
+#[must_use]
+pub fn many_tenants() -> Traffic {
+    let groups =
+        vec![group("top", 0, 10, 0.5, 1.0), group("middle", 1, 200, 2.0, 0.5), group("greedy", 1, 1, 0.5, 0.5)];
+    traffic("200 workers, 200 tenants", Workers, 200.0, ServiceTime::new(Shape::Exponential, 0.1), groups)
+}
+
+/// A tenth more than the server can do, because of one greedy tenant: calls often find a slot free.
+#[must_use]
+pub fn mild_overload() -> Traffic {
+    let groups = vec![group("top", 0, 10, 0.2, 1.0), group("middle", 1, 10, 0.5, 0.5), group("greedy", 1, 1, 0.4, 0.5)];
+    traffic("50 workers, 1.1x", Workers, 50.0, ServiceTime::new(Shape::Exponential, 0.1), groups)
 }
 
 /// The traffic that admission is judged by, ten minutes each.

@@ -22,7 +22,7 @@ mod log2;
 mod outcome;
 mod probed_gradient;
 mod rule;
-mod sampler;
+pub(super) mod sampler;
 mod unloaded;
 mod vegas;
 

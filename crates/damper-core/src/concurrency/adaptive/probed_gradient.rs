@@ -95,7 +95,7 @@ impl ProbedGradient {
     }
 
     /// As [`first`](LimitRule::first), for constants.
-    pub(super) const fn first_plan(&self) -> WindowPlan {
+    pub(in crate::concurrency) const fn first_plan(&self) -> WindowPlan {
         WindowPlan::new(self.limit as u32)
     }
 

@@ -108,7 +108,7 @@ impl WindowPlan {
     }
 
     /// The plan with a limit that an [`AdaptiveLimit`](super::AdaptiveLimit) can have: at 0 no call would ever end again.
-    pub(super) fn held(self) -> Self {
+    pub(in crate::concurrency) fn held(self) -> Self {
         Self { limit: self.limit.clamp(1, LimitBounds::HIGHEST), ..self }
     }
 

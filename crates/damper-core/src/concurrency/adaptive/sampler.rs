@@ -68,7 +68,7 @@ impl Bank {
 }
 
 /// What is limited.
-pub(super) trait Gate {
+pub(in crate::concurrency) trait Gate {
     fn in_flight(&self) -> u32;
     fn set_limit(&self, limit: u32);
 }
@@ -88,7 +88,7 @@ struct State<R> {
 
 /// What the threads share of the measurement.
 #[derive(Debug)]
-pub(super) struct Sampler<R> {
+pub(in crate::concurrency) struct Sampler<R> {
     header: AtomicU64,
     /// How many ticks END was ahead when the window began, and one more, in END's place. If it is not that many now, the time is
     /// over, or the clock has stepped back, or has gone full circle. 0 while calls are skipped, and before the first.
@@ -104,7 +104,7 @@ pub(super) struct Sampler<R> {
 impl<R> Sampler<R> {
     const_unless_loom! {
         /// Before the first window of this plan.
-        pub(super) const fn new(rule: R, plan: WindowPlan) -> Self {
+        pub(in crate::concurrency) const fn new(rule: R, plan: WindowPlan) -> Self {
             Self {
                 header: AtomicU64::new(0),
                 span: AtomicU64::new(0),
@@ -121,7 +121,7 @@ impl<R> Sampler<R> {
 impl<R: LimitRule> Sampler<R> {
     /// Records that so many calls were in flight at once.
     #[inline]
-    pub(super) fn saw(&self, in_flight: u32) {
+    pub(in crate::concurrency) fn saw(&self, in_flight: u32) {
         // ORDERING: Relaxed, here and in `raise`: a peak publishes nothing. One that is recorded while the window changes may
         // be missed; the calls in flight are then the new window's first peak.
         let header = self.header.load(Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl<R: LimitRule> Sampler<R> {
 
     /// Records a call that succeeded, which began at this tick.
     #[inline]
-    pub(super) fn succeeded(&self, began: u64, clock: &impl Clock, gate: &impl Gate) {
+    pub(in crate::concurrency) fn succeeded(&self, began: u64, clock: &impl Clock, gate: &impl Gate) {
         let now = clock.now();
         // A clock that stepped back has counted nothing.
         let ticks = (now.wrapping_sub(began) as i64).max(0) as u64;
@@ -164,7 +164,7 @@ impl<R: LimitRule> Sampler<R> {
 
     /// Records a call that was dropped or timed out.
     #[cold]
-    pub(super) fn dropped(&self, clock: &impl Clock, gate: &impl Gate) {
+    pub(in crate::concurrency) fn dropped(&self, clock: &impl Clock, gate: &impl Gate) {
         let now = clock.now();
         // ORDERING: Relaxed, as in `succeeded`.
         let header = self.header.load(Ordering::Relaxed);
@@ -175,7 +175,7 @@ impl<R: LimitRule> Sampler<R> {
     }
 
     /// Returns the rule as it is now.
-    pub(super) fn rule(&self) -> R {
+    pub(in crate::concurrency) fn rule(&self) -> R {
         self.state.read(|state| state.rule)
     }
 

@@ -14,25 +14,30 @@ pub struct Expiry(u64);
 
 impl Expiry {
     /// The end of a wait that begins now. A wait that is not zero takes one tick at least.
-    pub(super) fn after(wait: Duration, clock: &impl QueueClock) -> Self {
+    pub(in crate::concurrency) fn after(wait: Duration, clock: &impl QueueClock) -> Self {
         let ticks = Ticks::within(wait, Frequency::from_hertz(clock.frequency())).count();
         let ticks = ticks.clamp(u64::from(!wait.is_zero()), FARTHEST);
         Self(clock.tick().wrapping_add(ticks))
     }
 
     /// Whether it has passed at this tick.
-    pub(super) fn has_passed(self, now: u64) -> bool {
+    pub(in crate::concurrency) fn has_passed(self, now: u64) -> bool {
         self.until(now) <= 0
     }
 
     /// The time until then, rounded up; as long as can be on a clock that stands still.
-    pub(super) fn remaining(self, clock: &impl QueueClock) -> Duration {
+    pub(in crate::concurrency) fn remaining(self, clock: &impl QueueClock) -> Duration {
         let ticks = Ticks::new(u64::try_from(self.until(clock.tick())).unwrap_or(0));
         ticks.duration(Frequency::from_hertz(clock.frequency())).unwrap_or(Duration::MAX)
     }
 
+    /// Its tick.
+    pub(in crate::concurrency) fn tick(self) -> u64 {
+        self.0
+    }
+
     /// Whichever comes first.
-    pub(super) fn earlier(self, other: Self) -> Self {
+    pub(in crate::concurrency) fn earlier(self, other: Self) -> Self {
         if self.until(other.0) > 0 { other } else { self }
     }
 

@@ -5,36 +5,43 @@ const END: u16 = u16::MAX;
 
 /// The links of a place. It is in one list at most.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
+pub(in crate::concurrency) struct Link {
     previous: u16,
     next: u16,
 }
 
 impl Link {
     /// In no list.
-    pub(super) const NONE: Self = Self { previous: END, next: END };
+    pub(in crate::concurrency) const NONE: Self = Self { previous: END, next: END };
 }
 
 /// A list of places. The links are beside it, because the lists of a slab share them.
 #[derive(Debug)]
-pub(super) struct List {
+pub(in crate::concurrency) struct List {
     first: u16,
     last: u16,
 }
 
 impl List {
-    pub(super) const EMPTY: Self = Self { first: END, last: END };
+    pub(in crate::concurrency) const EMPTY: Self = Self { first: END, last: END };
 
-    pub(super) fn first(&self) -> Option<u16> {
+    pub(in crate::concurrency) fn first(&self) -> Option<u16> {
         (self.first != END).then_some(self.first)
     }
 
-    pub(super) fn last(&self) -> Option<u16> {
+    pub(in crate::concurrency) fn last(&self) -> Option<u16> {
         (self.last != END).then_some(self.last)
     }
 
+    /// The places, the first one first.
+    pub(in crate::concurrency) fn iter(&self, links: &[Link]) -> impl Iterator<Item = u16> {
+        core::iter::successors(self.first(), |&place| {
+            links.get(usize::from(place)).map(|link| link.next).filter(|&next| next != END)
+        })
+    }
+
     /// Puts a place that is in no list behind the last one.
-    pub(super) fn push(&mut self, links: &mut [Link], place: u16) {
+    pub(in crate::concurrency) fn push(&mut self, links: &mut [Link], place: u16) {
         links[usize::from(place)] = Link { previous: self.last, next: END };
         match links.get_mut(usize::from(self.last)) {
             Some(last) => last.next = place,
@@ -44,7 +51,7 @@ impl List {
     }
 
     /// Takes out a place that is in this list.
-    pub(super) fn remove(&mut self, links: &mut [Link], place: u16) {
+    pub(in crate::concurrency) fn remove(&mut self, links: &mut [Link], place: u16) {
         let Link { previous, next } = core::mem::replace(&mut links[usize::from(place)], Link::NONE);
         match links.get_mut(usize::from(previous)) {
             Some(previous) => previous.next = next,
@@ -57,7 +64,7 @@ impl List {
     }
 
     /// Takes out the first place.
-    pub(super) fn pop(&mut self, links: &mut [Link]) -> Option<u16> {
+    pub(in crate::concurrency) fn pop(&mut self, links: &mut [Link]) -> Option<u16> {
         let first = self.first()?;
         self.remove(links, first);
         Some(first)
@@ -70,10 +77,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn places(list: &List, links: &[Link]) -> Vec<u16> {
-        let forward: Vec<_> = core::iter::successors(list.first(), |&place| {
-            Some(links[usize::from(place)].next).filter(|&next| next != END)
-        })
-        .collect();
+        let forward: Vec<_> = list.iter(links).collect();
         let mut backward: Vec<_> = core::iter::successors(list.last(), |&place| {
             Some(links[usize::from(place)].previous).filter(|&previous| previous != END)
         })

@@ -26,7 +26,7 @@ mod future;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod keyed_bulkhead;
 #[cfg(feature = "alloc")]
-mod list;
+pub(super) mod list;
 #[cfg(feature = "alloc")]
 pub(super) mod patience;
 pub(super) mod permit;

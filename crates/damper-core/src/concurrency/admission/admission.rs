@@ -1,0 +1,573 @@
+//! The gate: its constructors, permits, limit and counts.
+
+use super::median::RecentMedian;
+use super::permit::sealed::{Entry, Gated};
+use super::queue::{Fate, MOST_PLACES, Place, Queue};
+use super::request::{End, Entrant};
+use super::{AdmissionPermit, AdmissionRequest, Admit, Criticality, FixedLimit, NotAdmitted, RefusalCause};
+use crate::concurrency::adaptive::sampler::{Gate, Sampler};
+use crate::concurrency::slots::{Occupancy, Slots};
+use crate::concurrency::{LimitBounds, LimitRule, Outcome, ProbedGradient};
+use crate::sync::Guarded;
+use crate::time::{Clock, DefaultClock, Frequency, Seed, Ticks};
+#[cfg(target_has_atomic = "ptr")]
+use alloc::sync::Arc;
+use core::fmt;
+use core::hash::BuildHasher;
+use core::task::Waker;
+use core::time::Duration;
+
+/// The places of a queue that is not given another number.
+const PLACES: u16 = 1_024;
+
+/// The longest wait that a refusal names.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Decides which calls a server works on: by a limit on the calls in flight, by how much each call counts, whose it is, and
+/// whether it can still end in time.
+///
+/// A limit alone refuses any call when it is reached. This one has a queue, as long as the limit, from which it chooses:
+///
+/// - While a slot is free, a call is admitted at once. Then no call is queued.
+/// - Otherwise it is queued. A slot that becomes free goes to the highest [class](Criticality) of which a call is queued, of that to
+///   the tenant that was given the fewest slots lately, and of that tenant to the newest call: it has the most time left.
+/// - A call for which the queue has no place displaces one of the lowest class, if that is not higher than its own, of the tenant
+///   with most calls queued, and of that tenant the oldest.
+/// - A call with less time left until its deadline than the median of recent service times is refused: when it comes to
+///   the queue, while it waits, and instead of being given a slot.
+///
+/// The limit [follows the service](crate::concurrency::AdaptiveLimit), or is [fixed](Self::fixed).
+///
+/// **End the work at its deadline**, with [`AdmissionPermit::run`], say. In simulations of three times the load that a
+/// server can take, the highest class, half of the capacity, got 99 % of its calls answered in time; without the queue it got a third, as
+/// every class did, and where work was not ended at its deadline, 1 to 7 % of it was late.
+///
+/// Two things it does not do. Strict priority starves: while the higher classes use up the capacity, the
+/// lower ones get nothing. And it has one median: put calls of seconds and calls of milliseconds behind gates of their own.
+///
+/// # Tenants
+///
+/// Equal tenants of a class get equal shares of the slots, and one that sends ten times as much as the others gets hardly more than
+/// each of them. Only slots given to queued calls are counted: a call that finds a slot free takes it from no other, so while
+/// there is no overload nothing is counted, and in simulations counting those too changed nothing. A tenant that was away is
+/// owed ten slots at most.
+///
+/// The counters of 1,024 tenants per class are kept. There may be more tenants, and a counter that is needed is taken from one without calls
+/// queued. Only if more than four tenants with calls queued meet in the same four of these places, two of them share a
+/// counter, and get one share between them: with 100 tenants queued at once that is so for 1 tenant in 1,400 or so. The places are
+/// chosen by a keyed hash.
+///
+/// # Cost
+///
+/// Share it by reference or in an `Arc`. With a slot free it decides without a lock, in one compare-and-swap. Where calls are queued
+/// there is a lock, under which a slot is given in time proportional to the number of tenants queued. Nothing is allocated after construction, except by the first
+/// [`wait`](Admit::wait) of each thread: a gate takes some 270 KB, half of it for the queue.
+///
+/// # Memory ordering
+///
+/// What was done before a permit was dropped happens before what is done with the permit that takes its slot.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::Deadline;
+/// use damper::concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted};
+///
+/// let gate = Admission::default();
+///
+/// let deadline = Deadline::after(Duration::from_millis(500));
+/// let request = AdmissionRequest::new().criticality(Criticality::CriticalPlus).tenant("acme").by(&deadline);
+/// let permit = gate.admit(request).wait()?; // Err: answer 503
+/// // ... the work, until permit.deadline() ...
+/// permit.success();
+/// assert_eq!((gate.limit(), gate.in_flight()), (20, 0));
+/// # Ok::<(), NotAdmitted>(())
+/// ```
+pub struct Admission<R = ProbedGradient, C = DefaultClock> {
+    slots: Slots,
+    queue: Guarded<Queue>,
+    places: u16,
+    /// None where the limit is fixed.
+    sampler: Option<Sampler<R>>,
+    median: RecentMedian,
+    seed: Seed,
+    clock: C,
+}
+
+#[cfg(feature = "std")]
+impl Admission {
+    /// Creates a gate whose limit follows the service within these bounds, on the [default clock](DefaultClock).
+    #[must_use]
+    pub fn new(bounds: LimitBounds) -> Self {
+        Self::with_clock(bounds, crate::time::Monotonic)
+    }
+}
+
+#[cfg(feature = "std")]
+impl Default for Admission {
+    /// Creates a gate whose limit starts at 20 and follows the service, from 1 to 1,000,000, on the default clock.
+    fn default() -> Self {
+        Self::new(LimitBounds::DEFAULT)
+    }
+}
+
+#[cfg(feature = "std")]
+impl Admission<FixedLimit> {
+    /// Creates a gate for so many calls in flight, on the [default clock](DefaultClock).
+    ///
+    /// At most 2^24 - 1 calls (16,777,215): a higher limit counts as that. A limit of 0 refuses all calls.
+    #[must_use]
+    pub fn fixed(limit: u32) -> Self {
+        Self::fixed_with_clock(limit, crate::time::Monotonic)
+    }
+}
+
+impl<C: Clock> Admission<ProbedGradient, C> {
+    /// Creates a gate as [`new`](Admission::new) does, on a clock of your own. A reference to a clock is a clock too.
+    #[must_use]
+    pub fn with_clock(bounds: LimitBounds, clock: C) -> Self {
+        Self::with_rule(ProbedGradient::new(bounds), clock).queue(PLACES.min(bounds.max().min(u16::MAX.into()) as u16))
+    }
+}
+
+impl<C: Clock> Admission<FixedLimit, C> {
+    /// Creates a gate as [`fixed`](Admission::fixed) does, on a clock of your own. A reference to a clock is a clock too.
+    #[must_use]
+    pub fn fixed_with_clock(limit: u32, clock: C) -> Self {
+        Self::of(limit, None, clock)
+    }
+
+    /// Changes the limit, while the gate is used. At most 2^24 - 1, as for [`fixed`](Admission::fixed).
+    ///
+    /// A higher limit lets queued calls in at once. Under a lower one calls in flight go on, no other begins until enough of them
+    /// have ended, and queued calls that the shorter queue has no place for are refused.
+    pub fn set_limit(&self, limit: u32) {
+        self.change_limit(limit);
+    }
+}
+
+impl<R: LimitRule, C: Clock> Admission<R, C> {
+    /// Creates a gate whose limit follows another rule.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::Monotonic;
+    /// use damper::concurrency::{Admission, Aimd, LimitBounds};
+    ///
+    /// let gate = Admission::with_rule(Aimd::new(LimitBounds::new(4, 64)?), Monotonic);
+    /// # assert_eq!(gate.limit(), 20);
+    /// # Ok::<(), damper::concurrency::LimitBoundsError>(())
+    /// ```
+    #[must_use]
+    pub fn with_rule(rule: R, clock: C) -> Self {
+        let plan = rule.first().held();
+        Self::of(plan.limit, Some(Sampler::new(rule, plan)), clock)
+    }
+
+    fn of(limit: u32, sampler: Option<Sampler<R>>, clock: C) -> Self {
+        #[cfg(feature = "std")]
+        let seed = Seed::random();
+        #[cfg(not(feature = "std"))]
+        let seed = Seed::new(0, 0);
+        Self {
+            slots: Slots::new(limit),
+            queue: Guarded::new(Queue::new(PLACES)),
+            places: PLACES,
+            sampler,
+            median: RecentMedian::new(),
+            seed,
+            clock,
+        }
+    }
+
+    /// Sets how many calls may be queued at most, whatever the limit; to be called before the first use. Default: 1,024, or the highest limit
+    /// if that is lower.
+    ///
+    /// The queue is never longer than the limit in force, so that a call waits for about as long as a call takes. With 0 there
+    /// is no queue, and so neither classes nor tenants. The places are allocated here, 144 bytes each on targets of 64 bits; at
+    /// most 32,767.
+    #[must_use]
+    pub fn queue(self, places: u16) -> Self {
+        let places = places.min(MOST_PLACES);
+        Self { queue: Guarded::new(Queue::new(places)), places, ..self }
+    }
+
+    /// Sets the seed of the hash that chooses the counters of tenants; to be called before the first use. Default: a random one;
+    /// without `std` always the same one, so that a client that chooses its tenant's name could share another's counters.
+    #[must_use]
+    pub fn seed(self, seed: Seed) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Admits a call if a slot is free and its deadline has not passed. Never waits, locks or allocates.
+    ///
+    /// Under overload no slot is free, so neither class nor tenant helps here: calls that may wait for as long as a call takes
+    /// use [`admit`](Self::admit).
+    ///
+    /// # Errors
+    ///
+    /// [`NotAdmitted`] if it is not admitted.
+    #[inline]
+    pub fn try_admit(&self, request: AdmissionRequest) -> Result<AdmissionPermit<&Self>, NotAdmitted> {
+        let entrant = request.on(&self.clock);
+        let began = self.enter(&entrant)?;
+        Ok(AdmissionPermit::new(self, began, entrant.end))
+    }
+
+    /// Admits a call as [`try_admit`](Self::try_admit) does, with a permit that owns a reference to the gate: for what
+    /// outlives the borrow, like the body of a response or a spawned task.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAdmitted`] if it is not admitted.
+    #[cfg(target_has_atomic = "ptr")]
+    #[inline]
+    pub fn try_admit_owned(
+        self: &Arc<Self>,
+        request: AdmissionRequest,
+    ) -> Result<AdmissionPermit<Arc<Self>>, NotAdmitted> {
+        let entrant = request.on(&self.clock);
+        let began = self.enter(&entrant)?;
+        Ok(AdmissionPermit::new(Arc::clone(self), began, entrant.end))
+    }
+
+    /// Waits in the queue until the call is admitted or refused: `gate.admit(request).wait()?` blocks the thread, and
+    /// `gate.admit(request).await?` does not. It waits until its deadline at most.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), damper::concurrency::NotAdmitted> {
+    /// use damper::concurrency::{Admission, AdmissionRequest, Criticality};
+    ///
+    /// let gate = Admission::default();
+    /// let permit = gate.admit(AdmissionRequest::new().criticality(Criticality::Sheddable)).await?;
+    /// permit.success();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn admit(&self, request: AdmissionRequest) -> Admit<&Self> {
+        Admit::new(self, request.on(&self.clock))
+    }
+
+    /// Waits as [`admit`](Self::admit) does, for a permit that owns a reference to the gate.
+    #[cfg(target_has_atomic = "ptr")]
+    pub fn admit_owned(self: &Arc<Self>, request: AdmissionRequest) -> Admit<Arc<Self>> {
+        Admit::new(Arc::clone(self), request.on(&self.clock))
+    }
+
+    /// Returns the latency of the unloaded service, as far as the limit's rule has found it out.
+    #[must_use]
+    pub fn baseline(&self) -> Option<Duration> {
+        self.sampler.as_ref().and_then(|sampler| sampler.rule().baseline())
+    }
+
+    /// Records in an adaptive limit that so many calls were in flight.
+    #[inline]
+    fn saw(&self, in_flight: u32) {
+        if let Some(sampler) = &self.sampler {
+            sampler.saw(in_flight);
+        }
+    }
+
+    /// Changes the word, gives the slots that are free then to queued calls, and refuses those that the queue has no place for: in one
+    /// swap, so that no newcomer comes in between. Under the queue's lock.
+    fn settle(&self, queue: &mut Queue, now: u64, change: impl Fn(Occupancy) -> Occupancy) {
+        let needed = self.median.ticks();
+        let mut current = self.slots.load();
+        loop {
+            // If calls are queued, the word changes only under the lock: then the swap succeeds, and the queue is changed once. If none
+            // is, there is nothing to grant or to refuse.
+            let granted = queue.grant(change(current), now, needed);
+            let next = queue.trim(granted, self.longest(granted));
+            match self.slots.replace(current, next) {
+                Ok(()) => return,
+                Err(newer) => current = newer,
+            }
+        }
+    }
+
+    /// Changes the word under the queue's lock, and wakes the calls whose fate was decided.
+    #[cold]
+    fn settle_and_wake(&self, change: impl Fn(Occupancy) -> Occupancy) {
+        let now = self.clock.now();
+        self.wake_after(|queue| self.settle(queue, now, change));
+    }
+
+    /// Uses the queue under its lock, and then wakes the calls whose fate was decided.
+    fn wake_after(&self, act: impl FnOnce(&mut Queue)) {
+        let (mut waker, mut is_more) = self.queue.write(|queue| {
+            act(queue);
+            queue.take_waker()
+        });
+        while let Some(woken) = waker {
+            if !is_more {
+                return woken.wake();
+            }
+            let rest = WakeTheRest(self);
+            woken.wake();
+            core::mem::forget(rest);
+            (waker, is_more) = self.queue.write(Queue::take_waker);
+        }
+    }
+
+    fn change_limit(&self, limit: u32) {
+        self.settle_and_wake(|occupancy| occupancy.limited_to(limit));
+    }
+
+    /// How many calls may be queued.
+    fn longest(&self, occupancy: Occupancy) -> u32 {
+        occupancy.limit().min(self.places.into())
+    }
+
+    /// Takes a slot, or a place in the queue. Under the queue's lock.
+    fn enter_or_queue(
+        &self,
+        queue: &mut Queue,
+        entrant: &Entrant,
+        tenant: u64,
+        waker: &mut Option<Waker>,
+    ) -> Result<Option<Place>, RefusalCause> {
+        let mut current = self.slots.load();
+        loop {
+            let has_room = current.has_room();
+            if has_room {
+                match self.slots.replace(current, current.entered()) {
+                    Ok(()) => return Ok(None),
+                    Err(newer) => current = newer,
+                }
+                continue;
+            }
+            let longest = self.longest(current);
+            if longest == 0 || !queue.has_vacancy() {
+                return Err(RefusalCause::QueueFull);
+            }
+            let share = queue.share(entrant.criticality, tenant);
+            let mut next = current;
+            if current.queued() >= longest {
+                // Calls are queued, so the swap below succeeds.
+                if !queue.displace_for(entrant.criticality, share) {
+                    return Err(RefusalCause::QueueFull);
+                }
+                next = next.dequeued();
+            }
+            match self.slots.replace(current, next.joined()) {
+                Ok(()) => {
+                    return queue.join(entrant, share, waker.take()).map(Some).ok_or(RefusalCause::QueueFull);
+                }
+                Err(newer) => current = newer,
+            }
+        }
+    }
+
+    fn refused(&self, cause: RefusalCause) -> NotAdmitted {
+        let occupancy = self.slots.load();
+        let wait = if cause == RefusalCause::Late { None } else { self.time_of_queue(occupancy) };
+        NotAdmitted::new(cause, occupancy.limit(), wait)
+    }
+
+    /// The time in which the calls that are queued, and one more, get their slots; `None` if that is not known.
+    fn time_of_queue(&self, occupancy: Occupancy) -> Option<Duration> {
+        let (median, limit) = (self.median.ticks(), occupancy.limit());
+        if median == 0 || limit == 0 {
+            return None;
+        }
+        // As many slots as there are become free in the time that a call takes. Below 2^60 and 2^17.
+        let ticks = u128::from(median) * u128::from(occupancy.queued() + 1) / u128::from(limit);
+        let ticks = Ticks::new(u64::try_from(ticks).unwrap_or(u64::MAX));
+        Some(ticks.duration(Frequency::from_hertz(self.clock.frequency()))?.min(LONGEST_WAIT))
+    }
+}
+
+impl<R, C> Admission<R, C> {
+    /// Returns the limit in force, in calls in flight.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.slots.load().limit()
+    }
+
+    /// Returns how many permits there are. More than the limit only after that has shrunk.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.slots.load().in_flight()
+    }
+
+    /// Returns how many calls wait in the queue.
+    #[must_use]
+    pub fn queued(&self) -> u32 {
+        self.slots.load().queued()
+    }
+
+    /// Returns how many calls of a class wait in the queue. Takes the queue's lock for a moment.
+    #[must_use]
+    pub fn queued_of(&self, criticality: Criticality) -> u32 {
+        self.queue.read(|queue| queue.queued(criticality))
+    }
+}
+
+impl<R, C: Clock> Admission<R, C> {
+    /// Returns the median of recent service times, of some hundred successful calls; `None` before the first.
+    #[must_use]
+    pub fn median_service_time(&self) -> Option<Duration> {
+        match self.median.ticks() {
+            0 => None,
+            ticks => Ticks::new(ticks).duration(Frequency::from_hertz(self.clock.frequency())),
+        }
+    }
+}
+
+/// Wakes the others when a waker has panicked.
+struct WakeTheRest<'a, R: LimitRule, C: Clock>(&'a Admission<R, C>);
+
+impl<R: LimitRule, C: Clock> Drop for WakeTheRest<'_, R, C> {
+    fn drop(&mut self) {
+        self.0.wake();
+    }
+}
+
+impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
+    type Clock = C;
+
+    #[inline]
+    fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    #[inline]
+    fn enter(&self, entrant: &Entrant) -> Result<u64, NotAdmitted> {
+        let now = self.clock.now();
+        // With a slot free it need not be asked whether the call would end in time: it takes the slot from no other. And so the median
+        // is always learnt anew, even if it has become longer than the time of every call.
+        if entrant.is_late(now, 0) {
+            return Err(self.refused(RefusalCause::Late));
+        }
+        match self.slots.take() {
+            Ok(in_flight) => {
+                self.saw(in_flight);
+                Ok(now)
+            }
+            Err(occupancy) => {
+                self.saw(occupancy.limit());
+                Err(self.refused(RefusalCause::NoSlot))
+            }
+        }
+    }
+
+    fn join(&self, entrant: &Entrant, waker: Waker) -> Result<Entry, NotAdmitted> {
+        let now = self.clock.now();
+        if entrant.is_late(now, self.median.ticks()) {
+            return Err(self.refused(RefusalCause::Late));
+        }
+        let tenant = self.seed.hash_one(entrant.tenant);
+        // What is not taken of it is dropped outside the lock.
+        let mut waker = Some(waker);
+        match self.queue.write(|queue| self.enter_or_queue(queue, entrant, tenant, &mut waker)) {
+            Ok(None) => Ok(Entry::Entered(now)),
+            Ok(Some(place)) => Ok(Entry::Queued(place)),
+            Err(cause) => Err(self.refused(cause)),
+        }
+    }
+
+    fn wake(&self) {
+        self.wake_after(|_| {});
+    }
+
+    fn look(&self, place: Place, entrant: &Entrant, waker: Waker) -> Option<Result<u64, NotAdmitted>> {
+        let (now, needed) = (self.clock.now(), self.median.ticks());
+        // What comes back in it is dropped outside the lock.
+        let mut waker = Some(waker);
+        let withdrawn = self.queue.write(|queue| {
+            let withdrawn = queue.look(place, now, needed, &mut waker)?;
+            if withdrawn.fate == Fate::Waiting {
+                // It frees no slot, so no other call's fate is decided.
+                self.settle(queue, now, Occupancy::dequeued);
+            }
+            Some(withdrawn)
+        })?;
+        Some(match withdrawn.fate {
+            Fate::Granted => {
+                // A call that had to wait for its slot found the limit reached.
+                self.saw(self.limit());
+                Ok(now)
+            }
+            Fate::Refused if !entrant.is_late(now, needed) => Err(self.refused(RefusalCause::Displaced)),
+            Fate::Refused | Fate::Waiting => Err(self.refused(RefusalCause::Late)),
+        })
+    }
+
+    fn leave(&self, place: Place) {
+        let now = self.clock.now();
+        let mut dropped_outside_the_lock = None;
+        self.wake_after(|queue| {
+            let withdrawn = queue.withdraw(place);
+            match withdrawn.fate {
+                Fate::Waiting => self.settle(queue, now, Occupancy::dequeued),
+                Fate::Granted => self.settle(queue, now, Occupancy::left),
+                Fate::Refused => {}
+            }
+            dropped_outside_the_lock = Some(withdrawn);
+        });
+    }
+
+    fn patience(&self, end: End) -> Duration {
+        let needed = Ticks::new(self.median.ticks()).duration(Frequency::from_hertz(self.clock.frequency()));
+        end.at.remaining(&self.clock).saturating_sub(needed.unwrap_or(Duration::ZERO))
+    }
+
+    #[inline]
+    fn record(&self, began: u64, outcome: Outcome) {
+        match outcome {
+            Outcome::Success => {
+                // A clock that stepped back has counted nothing.
+                self.median.learn((self.clock.now().wrapping_sub(began) as i64).max(0) as u64);
+                if let Some(sampler) = &self.sampler {
+                    sampler.succeeded(began, &self.clock, self);
+                }
+            }
+            Outcome::Dropped => {
+                if let Some(sampler) = &self.sampler {
+                    sampler.dropped(&self.clock, self);
+                }
+            }
+            Outcome::Ignored => {}
+        }
+    }
+
+    #[inline]
+    fn release(&self) {
+        if self.slots.give_back().is_err() {
+            self.settle_and_wake(Occupancy::left);
+        }
+    }
+}
+
+/// As seen by a call that has just ended, and whose permit still holds its slot.
+impl<R: LimitRule, C: Clock> Gate for Admission<R, C> {
+    fn in_flight(&self) -> u32 {
+        Admission::in_flight(self).saturating_sub(1)
+    }
+
+    fn set_limit(&self, limit: u32) {
+        self.change_limit(limit);
+    }
+}
+
+impl<R, C> fmt::Debug for Admission<R, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let occupancy = self.slots.load();
+        f.debug_struct("Admission")
+            .field("limit", &occupancy.limit())
+            .field("in_flight", &occupancy.in_flight())
+            .field("queued", &occupancy.queued())
+            .finish_non_exhaustive()
+    }
+}

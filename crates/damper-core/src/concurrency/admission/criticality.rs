@@ -1,0 +1,53 @@
+//! How much a call counts.
+
+use core::fmt;
+
+/// How much a call counts, beside others that want the same slot: the classes of the SRE book's chapter "Handling Overload".
+///
+/// Under overload a higher class is served whenever it has a call, so a lower one may get nothing at all. Take the highest
+/// for the few calls whose failure users notice at once, and never for more than the service can do.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::concurrency::Criticality;
+///
+/// assert_eq!(Criticality::default(), Criticality::Critical);
+/// assert!(Criticality::CriticalPlus < Criticality::Sheddable, "the first to be served");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Criticality {
+    /// Class 0: its failure is serious and visible to users.
+    CriticalPlus,
+    /// Class 1: ordinary calls of users.
+    #[default]
+    Critical,
+    /// Class 2: calls that are made again later, as those of batches are.
+    SheddablePlus,
+    /// Class 3: calls that may fail often.
+    Sheddable,
+}
+
+impl Criticality {
+    /// All classes, the highest first.
+    pub const ALL: [Self; 4] = [Self::CriticalPlus, Self::Critical, Self::SheddablePlus, Self::Sheddable];
+
+    /// Returns the number of the class, 0 for the highest.
+    #[must_use]
+    pub const fn class(self) -> u8 {
+        self as u8
+    }
+}
+
+impl fmt::Display for Criticality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CriticalPlus => "critical plus",
+            Self::Critical => "critical",
+            Self::SheddablePlus => "sheddable plus",
+            Self::Sheddable => "sheddable",
+        })
+    }
+}

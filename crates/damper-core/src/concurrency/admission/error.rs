@@ -1,0 +1,112 @@
+//! Why a call was not admitted.
+
+use crate::breaker::source_of;
+use crate::time::Human;
+use core::fmt;
+use core::time::Duration;
+
+/// The refusal of an [`Admission`](super::Admission): the call was not made.
+///
+/// Displayed as a sentence, which says why: `not admitted, limit 64 reached, queue full, retry in 120 ms`.
+///
+/// # Examples
+///
+#[cfg_attr(feature = "std", doc = "```")]
+#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// # extern crate damper_core as damper;
+/// use damper::concurrency::{Admission, AdmissionRequest, NotAdmitted, RefusalCause};
+///
+/// let gate = Admission::fixed(1);
+/// let _permit = gate.try_admit(AdmissionRequest::new())?;
+/// let refused = gate.try_admit(AdmissionRequest::new()).unwrap_err();
+/// assert_eq!(refused.cause(), RefusalCause::NoSlot);
+/// assert_eq!(refused.to_string(), "not admitted, limit 1 reached");
+/// # Ok::<(), NotAdmitted>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct NotAdmitted {
+    cause: RefusalCause,
+    limit: u32,
+    retry_after: Option<Duration>,
+}
+
+/// Why a call was not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum RefusalCause {
+    /// Its deadline has passed, or less time is left than half of the recent calls took: it would hardly end in time.
+    Late,
+    /// No slot was free, and the call did not wait: by `try_admit`, or because there is no queue.
+    NoSlot,
+    /// The queue was full of calls that go first.
+    QueueFull,
+    /// It was in the queue, and gave way: to a call of a higher class or of a tenant with fewer calls there, to a newer one of its
+    /// tenant, or because the limit and the queue with it became smaller.
+    Displaced,
+}
+
+impl NotAdmitted {
+    pub(super) const fn new(cause: RefusalCause, limit: u32, retry_after: Option<Duration>) -> Self {
+        Self { cause, limit, retry_after }
+    }
+
+    /// Returns why the call was not admitted.
+    #[must_use]
+    pub const fn cause(&self) -> RefusalCause {
+        self.cause
+    }
+
+    /// Returns the limit that was in force, in calls in flight.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Returns how long it takes to serve the calls that are queued now, at most a minute: the least time after which another
+    /// call has a chance. `None` before the gate has seen a call end, and for a call that was too late: its own deadline
+    /// leaves no time to try again.
+    ///
+    /// An estimate, by the median of recent service times. Under a lasting overload a low class may be refused again.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Returns the first one in the chain of an error's sources, the error itself included.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::concurrency::{Admission, AdmissionRequest, NotAdmitted};
+    ///
+    /// let refused = Admission::fixed(0).try_admit(AdmissionRequest::new()).unwrap_err();
+    /// let error = std::io::Error::other(refused);
+    /// assert_eq!(NotAdmitted::find_in(&error), Some(&refused));
+    /// ```
+    #[must_use]
+    pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
+        core::iter::successors(Some(error), |error| source_of(*error)).find_map(|error| error.downcast_ref())
+    }
+}
+
+impl fmt::Display for NotAdmitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = self.limit;
+        match self.cause {
+            RefusalCause::Late => f.write_str("not admitted, too little time is left before its deadline")?,
+            RefusalCause::NoSlot => write!(f, "not admitted, limit {limit} reached")?,
+            RefusalCause::QueueFull => write!(f, "not admitted, limit {limit} reached, queue full")?,
+            RefusalCause::Displaced => write!(f, "not admitted, limit {limit} reached, displaced from the queue")?,
+        }
+        match self.retry_after {
+            Some(wait) => write!(f, ", retry in {}", Human(wait)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl core::error::Error for NotAdmitted {}

@@ -1,0 +1,41 @@
+//! One gate before a server: a limit, classes, tenants and deadlines in one decision.
+
+// | file | type |
+// |---|---|
+// | `admission` | `Admission`: constructors, permits, the limit, counts; what is done under the queue's lock |
+// | `criticality` | `Criticality`: how much a call counts |
+// | `request` | `AdmissionRequest`: what a call says of itself; `Entrant`, the same on the gate's clock |
+// | `queue` | `Queue`: the calls that wait, in a slab of places; which is next, which gives way |
+// | `shares` | `Shares`: what the tenants of a class have had, and their calls that wait |
+// | `median` | `RecentMedian`: of service times |
+// | `permit` | `AdmissionPermit`, `AdmissionRef` |
+// | `run` | `RunToDeadline`: a call that is ended at its deadline |
+// | `admit` | `Admit`: how to wait; and blocking |
+// | `future` | `AdmitFuture`: waiting in a future |
+// | `fixed_limit` | `FixedLimit`: the rule of a limit that you choose |
+// | `error` | `NotAdmitted` and `RefusalCause` |
+
+// First, so that the documentation begins with how to create a gate.
+mod admission;
+
+mod admit;
+mod criticality;
+mod error;
+mod fixed_limit;
+mod future;
+mod median;
+mod permit;
+mod queue;
+mod request;
+mod run;
+mod shares;
+
+pub use admission::Admission;
+pub use admit::Admit;
+pub use criticality::Criticality;
+pub use error::{NotAdmitted, RefusalCause};
+pub use fixed_limit::FixedLimit;
+pub use future::AdmitFuture;
+pub use permit::{AdmissionPermit, AdmissionRef};
+pub use request::AdmissionRequest;
+pub use run::RunToDeadline;

@@ -1,0 +1,89 @@
+//! A call that is ended at its deadline.
+
+use super::{AdmissionPermit, AdmissionRef};
+use crate::DeadlineExceeded;
+use crate::time::Sleep;
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// Runs a call under its permit until its deadline. Made by [`AdmissionPermit::run_sleeping_by`].
+    ///
+    /// # Errors
+    ///
+    /// The call's own, or one made of [`DeadlineExceeded`] when the deadline passes first.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it drops the call and frees its slot, and records nothing. Polled again after it was ready, it is pending for
+    /// ever.
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct RunToDeadline<A: AdmissionRef, F, S: Sleep> {
+        // Before the permit, so that the call is dropped before its slot is free. None when it is over.
+        #[pin]
+        work: Option<F>,
+        permit: Option<AdmissionPermit<A>>,
+        sleep: S,
+        #[pin]
+        sleeping: Option<S::Sleeping>,
+    }
+}
+
+impl<A: AdmissionRef, F, S: Sleep> RunToDeadline<A, F, S> {
+    pub(super) fn new(permit: AdmissionPermit<A>, work: F, sleep: S) -> Self {
+        Self { work: Some(work), permit: Some(permit), sleep, sleeping: None }
+    }
+}
+
+impl<A, F, T, E, S> Future for RunToDeadline<A, F, S>
+where
+    A: AdmissionRef,
+    F: Future<Output = Result<T, E>>,
+    E: From<DeadlineExceeded>,
+    S: Sleep,
+{
+    type Output = Result<T, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let (Some(work), Some(permit)) = (this.work.as_mut().as_pin_mut(), this.permit.as_ref()) else {
+            return Poll::Pending;
+        };
+        if let Poll::Ready(result) = work.poll(context) {
+            this.work.set(None);
+            this.sleeping.set(None);
+            let permit = this.permit.take();
+            if result.is_ok() {
+                permit.into_iter().for_each(AdmissionPermit::success);
+            }
+            return Poll::Ready(result);
+        }
+        let deadline = permit.deadline();
+        if deadline.is_never() {
+            return Poll::Pending;
+        }
+        loop {
+            if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
+                ready!(sleeping.poll(context));
+            }
+            // The timer may be ahead of the gate's clock.
+            if deadline.is_expired() {
+                break;
+            }
+            this.sleeping.set(Some(this.sleep.sleep(deadline.remaining())));
+        }
+        let exceeded = deadline.exceeded();
+        this.work.set(None);
+        this.sleeping.set(None);
+        this.permit.take().into_iter().for_each(AdmissionPermit::overloaded);
+        Poll::Ready(Err(exceeded.into()))
+    }
+}
+
+impl<A: AdmissionRef, F, S: Sleep> fmt::Debug for RunToDeadline<A, F, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunToDeadline").field("permit", &self.permit).finish_non_exhaustive()
+    }
+}
