@@ -7,6 +7,7 @@
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
 //! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
+//! | a server that may have only so many calls in flight, and a client | [`ConcurrencyLayer`], [`ClientConcurrencyLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
 //! | a tonic client | [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())` | `tonic` |
 //!
@@ -16,6 +17,8 @@
 //! | layer | one for all requests | one for each | your own |
 //! |---|---|---|---|
 //! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by`](RateLimitLayer::by) | [`new`](RateLimitLayer::new), with any [`Limit`]; behind the same keys, any [`KeyedLimit`] |
+//! | [`ConcurrencyLayer`] | [`bulkhead`](ConcurrencyLayer::bulkhead), [`adaptive`](ConcurrencyLayer::adaptive) | key: [`bulkhead_by`](ConcurrencyLayer::bulkhead_by) | [`new`](ConcurrencyLayer::new), with any [`Bulkheads`] or [`ConcurrencyLimit`] |
+//! | [`ClientConcurrencyLayer`] | [`bulkhead`](ClientConcurrencyLayer::bulkhead), [`adaptive`](ClientConcurrencyLayer::adaptive) | host: [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host) | [`new`](ClientConcurrencyLayer::new), with the same |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [`Breakers`] |
 //!
 //! [`RetryLayer`] takes its retries from one [budget](damper_core::retry::Budget) for all requests, from one for
@@ -24,9 +27,11 @@
 //! A [`DeadlineLayer`] gives each request of a server one deadline, and a [`ClientDeadlineLayer`] passes what is left of
 //! it on to the next server.
 //!
+//! A [`ConcurrencyLayer`] refuses what a server cannot serve now: a rate limit says how many requests may come in a second, a
+//! concurrency limit how many may be under way. It holds a slot until the response has ended.
+//!
 //! When a call has ended, and whether it went well, is a part of its own, a [`Completion`]: [`AtHead`] by default,
-//! [`AtBodyEnd`], `AtTrailers` for gRPC. A layer of yours that holds something until a call has ended, such as a limit of
-//! calls in flight, uses the same part: see [`CallObserver`] and [`ObservedCall`].
+//! [`AtBodyEnd`], `AtTrailers` for gRPC. A layer of yours that holds something until a call has ended uses the same part: see [`CallObserver`] and [`ObservedCall`].
 //!
 //! Layers only translate between HTTP and the primitives: [limiters](damper_core::RateLimiter) and
 //! [breakers](damper_core::CircuitBreaker). With `new` you keep the primitive, to inspect it and to change it.
@@ -57,13 +62,18 @@
 //! | `damper_breaker_probes_total` | counter | `breaker` | calls that passed as probes |
 //! | `damper_breaker_evictions_total` | counter | `breaker` | hosts whose breakers made room for others |
 //! | `damper_breaker_kept_evictions_total` | counter | `breaker` | those among them whose breakers were open, or worth keeping otherwise |
+//! | `damper_concurrency_allowed_total` | counter | `limit`, `side` | calls that a concurrency limit let pass |
+//! | `damper_concurrency_refused_total` | counter | `limit`, `side`, `cause` | calls that it refused: `no_slot`, `queue_full`, `timed_out`, `displaced`, `store_full`, `other` |
+//! | `damper_concurrency_limit` | gauge | `limit`, `side` | calls that may be in flight |
+//! | `damper_concurrency_in_flight` | gauge | `limit`, `side` | calls in flight |
+//! | `damper_concurrency_queued` | gauge | `limit`, `side` | calls that wait for a slot |
 //! | `damper_deadline_exceeded_total` | counter | `deadline`, `side`, `stage` | calls that ended by their deadline: at a `server` on `arrival`, at a `client` before `departure`, at both before the `response` and within its `body` |
 //! | `damper_deadline_skewed_total` | counter | `deadline` | requests that were served though their deadline had passed on arrival, because clocks differ |
 //! | `damper_breaker_state` | gauge | `breaker`, `state` | breakers in this state: `open`, `half_open`, `forced_open`, … |
 //!
-//! All are recorded as they happen, except those of limits per key. For these, call
-#![cfg_attr(feature = "metrics", doc = "[`RateLimitLayer::record_metrics`]")]
-#![cfg_attr(not(feature = "metrics"), doc = "`RateLimitLayer::record_metrics`")]
+//! All are recorded as they happen, except those of limits per key and the gauges of concurrency limits. For these, call
+#![cfg_attr(feature = "metrics", doc = "[`RateLimitLayer::record_metrics`] and [`ConcurrencyLayer::record_metrics`]")]
+#![cfg_attr(not(feature = "metrics"), doc = "`RateLimitLayer::record_metrics` and `ConcurrencyLayer::record_metrics`")]
 //! at the tick of your exporter. The label `prefix` (`ipv6/48`) is there for limits of wider
 //! [prefixes](RateLimitLayer::prefix) only. A table whose overflows grow is too small.
 //!
@@ -73,6 +83,7 @@
 //! |---|---|---|
 //! | debug | a refusal | the method, the path, and up to 64 bytes of the key if it can be displayed |
 //! | debug | a gRPC response that a breaker judges by HTTP, because its layer has no `AtTrailers` | |
+//! | debug | a call that a concurrency limit refused | the name, the side, the method and the path |
 //! | debug | a call that a deadline ended | the name, the side and the stage, as in the metrics |
 //! | warn | requests served though they arrived expired: the first, the second, the fourth, and so on | their number |
 //! | info | a state change of a breaker | the host and the cause |
@@ -94,8 +105,10 @@
 extern crate alloc;
 extern crate std;
 
+mod call_once;
 mod circuit_breaker;
 mod completion;
+mod concurrency;
 mod deadline;
 mod head;
 mod hedge;
@@ -116,6 +129,11 @@ pub use circuit_breaker::{
 pub use completion::{
     AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody,
     ObservedCall, ResponseHead, ServerErrors,
+};
+pub use concurrency::{
+    Acquisition, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyError, ConcurrencyFuture,
+    ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, ConcurrencyStatus,
+    LoadSigns, PermitObserver, RefusedCall, Waiting,
 };
 pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, TimeoutUnit};
 pub use head::Head;

@@ -16,11 +16,17 @@ pub struct ByKey<F, T> {
     limits: T,
 }
 
-impl<F: Fn(&Head<'_>) -> K, K, T: KeyedLimit<K>> ByKey<F, T> {
+impl<F: Fn(&Head<'_>) -> K, K, T> ByKey<F, T> {
     /// Creates a limit by this key from an `Arc` of a limiter, which you keep to inspect it or to change its quota, or
-    /// from a [`KeyedLimit`] of your own.
+    /// from a [`KeyedLimit`] of your own; or, for a [`ConcurrencyLayer`](crate::ConcurrencyLayer), from an `Arc` of a
+    /// [`KeyedBulkhead`](damper_core::concurrency::KeyedBulkhead).
     pub fn new(key: F, limits: T) -> Self {
         Self { key: Arc::new(key), limits }
+    }
+
+    /// Returns the key of a request, and the limits.
+    pub(crate) fn of(&self, head: &Head<'_>) -> (K, &T) {
+        ((self.key)(head), &self.limits)
     }
 }
 

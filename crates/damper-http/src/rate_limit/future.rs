@@ -1,9 +1,9 @@
 //! The calls of a service behind a limit.
 
-use super::call_once::CallOnce;
 use super::settings::RateLimitSettings;
 use super::{Body, RateLimitLayer};
 use crate::Head;
+use crate::call_once::CallOnce;
 use crate::limit::{Answer, Limit, Standing};
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -48,6 +48,11 @@ pub(crate) fn trailers_only(status: Status, content_type: Option<HeaderValue>) -
     response
 }
 
+/// Returns a response with the status `UNAVAILABLE`, and this wait.
+pub(crate) fn unavailable(head: &Head<'_>, refusal: &impl Display, wait: Duration) -> Response<Bytes> {
+    trailers_only(status(Code::Unavailable, refusal, Some(wait)), head.headers.get(CONTENT_TYPE).cloned())
+}
+
 /// Decides on a gRPC request that another service answers. Returns the status to refuse it with, or `None` if it may
 /// pass.
 #[must_use]

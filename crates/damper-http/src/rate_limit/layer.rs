@@ -1,7 +1,8 @@
 //! Which limit, and how its decisions are reported.
 
+use super::refusal_body::RefusalBody;
 use super::settings::{LimiterOrigin, RateLimitSettings};
-use super::{Headers, RateLimit, RefusalBody};
+use super::{Headers, RateLimit};
 use crate::Head;
 use crate::limit::{Limit, LimitError, Limited};
 use crate::wire::{RateLimitHeaders, RateLimitNameError};
@@ -149,12 +150,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         self,
         body: impl Fn(&Head<'_>, &Limited) -> (&'static str, T) + Send + Sync + 'static,
     ) -> Self {
-        self.with(|settings| {
-            settings.body = RefusalBody::Custom(Arc::new(move |head, limited| {
-                let (content_type, bytes) = body(head, limited);
-                (content_type, bytes.into())
-            }));
-        })
+        self.with(|settings| settings.body = RefusalBody::custom(body))
     }
 
     /// Sets the body of the answer to requests that are over the limit to a problem document (RFC 9457) in JSON.

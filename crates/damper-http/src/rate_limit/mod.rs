@@ -8,13 +8,11 @@
 // | `settings` | what all services of a layer share; what follows from a decision: logs, metrics, callbacks, headers |
 // | `service` | a service behind a limit |
 // | `future` | its calls, and the requests that wait |
-// | `call_once` | calls of a service, now or later, by either trait of services |
 // | `body` | the body of a response |
-// | `refusal_body` | the response to a request that may not pass |
+// | `refusal_body` | the response to a request that may not pass, of other layers too |
 // | `grpc` | that response in gRPC |
 
 mod body;
-mod call_once;
 mod future;
 #[cfg(feature = "tonic")]
 pub(crate) mod grpc;
@@ -29,5 +27,4 @@ pub use body::Body;
 pub use future::RateLimitFuture;
 pub use headers::Headers;
 pub use layer::RateLimitLayer;
-use refusal_body::RefusalBody;
 pub use service::RateLimit;

@@ -1,80 +1,96 @@
 //! The response to a request that may not pass.
 
 use crate::Head;
-use crate::limit::{LimitError, Limited, Refusal};
-use crate::wire;
-use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use bytes::Bytes;
-use core::fmt::{self, Write};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use core::fmt::{self, Display, Write};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 
-/// The format in which a layer answers requests over the limit.
-#[derive(Clone)]
-pub(super) enum RefusalBody {
+/// The format in which a layer answers requests that it refuses with a `T`, which displays as a sentence.
+pub(crate) enum RefusalBody<T> {
     /// A line of text.
     Text,
     /// A problem document of RFC 9457.
     Problem,
     /// The user's own.
-    Custom(CustomBody),
+    Custom(CustomBody<T>),
 }
 
 /// Returns the content type and the bytes.
-type CustomBody = Arc<dyn Fn(&Head<'_>, &Limited) -> (&'static str, Bytes) + Send + Sync>;
+type CustomBody<T> = Arc<dyn Fn(&Head<'_>, &T) -> (&'static str, Bytes) + Send + Sync>;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-impl RefusalBody {
-    /// Returns the response to a request that may not pass, in the request's protocol.
+impl<T: Display> RefusalBody<T> {
+    /// Returns the response of this status.
     ///
     /// Caches must not store it: it is for one client, at one time.
-    pub(super) fn response(&self, head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
-        #[cfg(feature = "tonic")]
-        if super::grpc::is_grpc(head) {
-            return super::grpc::response(head, refusal);
-        }
-        match refusal {
-            Refusal::Limited(limited) => self.too_many_requests(head, limited),
-            Refusal::Failed(error) => internal_server_error(error),
-        }
-    }
-
-    fn too_many_requests(&self, head: &Head<'_>, limited: &Limited) -> Response<Bytes> {
+    pub(crate) fn response(&self, head: &Head<'_>, status: StatusCode, refusal: &T) -> Response<Bytes> {
         let (content_type, bytes) = match self {
-            Self::Text => (TEXT, line(limited)),
-            Self::Problem => ("application/problem+json", problem(limited)),
-            Self::Custom(body) => body(head, limited),
+            Self::Text => (TEXT, line(refusal)),
+            Self::Problem => ("application/problem+json", problem(status, refusal)),
+            Self::Custom(body) => body(head, refusal),
         };
-        let mut response = uncached(StatusCode::TOO_MANY_REQUESTS, content_type, bytes);
-        if let Some(wait) = limited.retry_after {
-            response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
-        }
-        response
+        uncached(status, content_type, bytes)
     }
 }
 
-/// `Limited` displays no character that JSON would have to escape.
-fn problem(limited: &Limited) -> Bytes {
-    format!(r#"{{"type":"about:blank","title":"Too Many Requests","status":429,"detail":"{limited}"}}"#).into()
+impl<T> RefusalBody<T> {
+    /// Creates the user's own format.
+    pub(crate) fn custom<B: Into<Bytes>>(
+        body: impl Fn(&Head<'_>, &T) -> (&'static str, B) + Send + Sync + 'static,
+    ) -> Self {
+        Self::Custom(Arc::new(move |head, refusal| {
+            let (content_type, bytes) = body(head, refusal);
+            (content_type, bytes.into())
+        }))
+    }
 }
 
-/// The body leaves out the error's source, which is for callbacks and logs and not for clients.
-fn internal_server_error(error: &LimitError) -> Response<Bytes> {
-    plain_text(StatusCode::INTERNAL_SERVER_ERROR, error)
+impl<T> Clone for RefusalBody<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Text => Self::Text,
+            Self::Problem => Self::Problem,
+            Self::Custom(body) => Self::Custom(Arc::clone(body)),
+        }
+    }
+}
+
+fn problem(status: StatusCode, refusal: &impl Display) -> Bytes {
+    let (title, code) = (status.canonical_reason().unwrap_or_default(), status.as_u16());
+    let mut json = String::with_capacity(128);
+    // Writing to a string cannot fail.
+    _ = write!(json, r#"{{"type":"about:blank","title":"{title}","status":{code},"detail":""#);
+    _ = write!(JsonText(&mut json), "{refusal}");
+    json.push_str("\"}");
+    json.into()
+}
+
+/// Writes a text as JSON has it between quotation marks (RFC 8259, section 7).
+struct JsonText<'a>(&'a mut String);
+
+impl Write for JsonText<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|character| match character {
+            '"' | '\\' => write!(self.0, "\\{character}"),
+            control @ '\0'..='\x1f' => write!(self.0, "\\u{:04x}", u32::from(control)),
+            other => self.0.write_char(other),
+        })
+    }
 }
 
 /// Returns a response of one line of text, which caches must not store.
-pub(crate) fn plain_text(status: StatusCode, text: &impl fmt::Display) -> Response<Bytes> {
+pub(crate) fn plain_text(status: StatusCode, text: &impl Display) -> Response<Bytes> {
     uncached(status, TEXT, line(text))
 }
 
 /// Returns a line of text. The usual ones fit the room that is reserved.
-fn line(text: &impl fmt::Display) -> Bytes {
+fn line(text: &impl Display) -> Bytes {
     let mut line = String::with_capacity(64);
     // Writing to a string cannot fail.
     _ = writeln!(line, "{text}");
@@ -91,4 +107,17 @@ fn uncached(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Res
         response.headers_mut().insert(CONTENT_TYPE, value);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problem_document_escapes_the_refusals_text() {
+        let json = problem(StatusCode::SERVICE_UNAVAILABLE, &"no \"slot\"\\\nfor ü");
+        let expected =
+            r#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"no \"slot\"\\\u000afor ü"}"#;
+        assert_eq!(json, expected);
+    }
 }

@@ -1,12 +1,12 @@
 //! A service behind a limit.
 
-use super::call_once::Callee;
-#[cfg(feature = "hyper")]
-use super::call_once::HyperService;
-#[cfg(feature = "tower")]
-use super::call_once::TowerService;
 use super::{Body, RateLimitFuture, RateLimitLayer};
 use crate::Head;
+use crate::call_once::Callee;
+#[cfg(feature = "hyper")]
+use crate::call_once::HyperService;
+#[cfg(feature = "tower")]
+use crate::call_once::TowerService;
 use crate::limit::{Decision, Limit, Standing};
 use alloc::boxed::Box;
 use bytes::Bytes;

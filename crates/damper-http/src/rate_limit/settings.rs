@@ -1,6 +1,7 @@
 //! What all services of a layer share: its limit and its settings, and what follows from a decision.
 
-use super::{Headers, RefusalBody};
+use super::Headers;
+use super::refusal_body::{RefusalBody, plain_text};
 use crate::Head;
 use crate::limit::{Answer, Limit, LimitError, Limited, Refusal, Standing};
 use crate::telemetry::LimitTelemetry;
@@ -9,7 +10,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
-use http::{HeaderMap, Response};
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Response, StatusCode};
 
 type RequestPredicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 
@@ -32,7 +34,7 @@ pub(super) struct RateLimitSettings<L> {
     pub(super) exempt: Option<RequestPredicate>,
     pub(super) headers: Headers,
     rate_limit_headers: RateLimitHeaders,
-    pub(super) body: RefusalBody,
+    pub(super) body: RefusalBody<Limited>,
     pub(super) on_limited: Option<RequestCallback<Limited>>,
     pub(super) on_error: Option<RequestCallback<LimitError>>,
     telemetry: LimitTelemetry,
@@ -127,13 +129,32 @@ impl<L: Limit> RateLimitSettings<L> {
 
     #[cold]
     fn response(&self, head: &Head<'_>, refusal: &Refusal) -> Box<Response<Bytes>> {
-        let mut response = self.body.response(head, refusal);
+        let mut response = self.response_in_protocol(head, refusal);
         if let Refusal::Limited(limited) = refusal {
             // `RateLimit` and a `Retry-After` beside it name the same time.
             let standing = Standing { resets_in: limited.retry_after, ..limited.standing };
             self.write_headers(response.headers_mut(), standing);
         }
         Box::new(response)
+    }
+
+    /// Returns the response in the request's protocol, without rate limit headers.
+    fn response_in_protocol(&self, head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
+        #[cfg(feature = "tonic")]
+        if super::grpc::is_grpc(head) {
+            return super::grpc::response(head, refusal);
+        }
+        match refusal {
+            Refusal::Limited(limited) => {
+                let mut response = self.body.response(head, StatusCode::TOO_MANY_REQUESTS, limited);
+                if let Some(wait) = limited.retry_after {
+                    response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
+                }
+                response
+            }
+            // The body leaves out the error's source, which is for callbacks and logs and not for clients.
+            Refusal::Failed(error) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, error),
+        }
     }
 
     /// Records what the limits per key hold and have counted.

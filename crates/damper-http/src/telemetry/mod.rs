@@ -6,14 +6,17 @@
 // | `limit` | what a limit decides |
 // | `breaker` | what breakers do |
 // | `deadline` | what deadlines cut off |
+// | `concurrency` | what limits on the calls in flight decide |
 // | `completion` | what is judged by the wrong protocol |
 
 mod breaker;
 mod completion;
+mod concurrency;
 mod deadline;
 mod limit;
 
 pub(super) use breaker::{BreakerTelemetry, StateGauge};
 pub(super) use completion::log_grpc_judged_by_http;
+pub(super) use concurrency::ConcurrencyTelemetry;
 pub(super) use deadline::{DeadlineStage, DeadlineTelemetry};
 pub(super) use limit::LimitTelemetry;

@@ -39,6 +39,35 @@ where
         self.record(Outcome::Dropped);
     }
 
+    /// Records `outcome` now, while the call goes on: its slot stays taken until the permit is dropped.
+    ///
+    /// It is for a response whose body streams on: the time until now is the service's, and the rest is that of the reader. Each
+    /// outcome that is recorded counts as that of a call.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "std", doc = "```")]
+    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// # extern crate damper_core as damper;
+    /// use damper::AdaptiveLimit;
+    /// use damper::concurrency::Outcome;
+    ///
+    /// let limit = AdaptiveLimit::default();
+    /// let permit = limit.try_acquire()?;
+    /// // The head of the response is there.
+    /// permit.record_early(Outcome::Success);
+    /// assert_eq!(limit.in_flight(), 1);
+    /// // The body has been read.
+    /// drop(permit);
+    /// assert_eq!(limit.in_flight(), 0);
+    /// # Ok::<(), damper::BulkheadFull>(())
+    /// ```
+    #[inline]
+    pub fn record_early(&self, outcome: Outcome) {
+        let (limit, began) = self.parts();
+        limit.record(began, outcome);
+    }
+
     /// Records nothing, as if the permit was dropped.
     #[inline]
     pub fn ignore(self) {
@@ -48,7 +77,46 @@ where
     /// Records `outcome`.
     #[inline]
     pub fn record(self, outcome: Outcome) {
-        let (limit, began) = self.parts();
-        limit.record(began, outcome);
+        self.record_early(outcome);
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::concurrency::{LimitBounds, WindowPlan, WindowSummary};
+    use crate::time::ManualClock;
+    use core::time::Duration;
+
+    /// Takes each call as a window, and keeps the latency of the last one.
+    #[derive(Clone, Copy, Debug)]
+    struct LastCall(Option<Duration>);
+
+    impl LimitRule for LastCall {
+        fn first(&self) -> WindowPlan {
+            WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(LimitBounds::DEFAULT.max()) }
+        }
+
+        fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+            self.0 = window.latency();
+            self.first()
+        }
+    }
+
+    #[test]
+    fn latency_ends_with_an_early_record_and_the_slot_with_the_permit() {
+        let clock = ManualClock::new();
+        let limit = AdaptiveLimit::with_rule(LastCall(None), &clock);
+        // The first call begins the first window, and is in none.
+        limit.try_acquire().unwrap().success();
+        let permit = limit.try_acquire().unwrap();
+        clock.advance(Duration::from_millis(8));
+        permit.record_early(Outcome::Success);
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(limit.in_flight(), 1);
+        drop(permit);
+        assert_eq!(limit.in_flight(), 0);
+        let latency = limit.rule().0.unwrap();
+        assert!(latency.abs_diff(Duration::from_millis(8)) < Duration::from_micros(10), "{latency:?}");
     }
 }

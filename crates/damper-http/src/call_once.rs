@@ -16,7 +16,7 @@ pub trait CallOnce<R> {
 ///
 /// Keeping it needs `S: Clone`, of limits that decide at once too: an implementation for these without the bound would
 /// overlap with the one for all limits.
-pub(super) trait Callee<R> {
+pub(crate) trait Callee<R> {
     /// The service, for a call that is made later.
     type Kept: CallOnce<R>;
 

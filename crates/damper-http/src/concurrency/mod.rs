@@ -1,0 +1,44 @@
+//! Services behind limits on the calls in flight.
+
+// | file | idea |
+// |---|---|
+// | `limit` | `ConcurrencyLimit`: what gives a request its permit, at once or later |
+// | `permit` | `ConcurrencyPermit`: holds the slot of a call, and learns what the call says about the load |
+// | `refusal` | `ConcurrencyRefusal`: why a request got no permit |
+// | `bulkheads` | `Bulkheads`: which bulkhead or adaptive limit a request has to enter |
+// | `waiting` | `Waiting`: requests that wait in the queues of these |
+// | `classify` | what a response says about the load of its server |
+// | `server`, `client` | the layers |
+// | `error` | the error of a client's call |
+// | `side` | what differs between the two layers |
+// | `service`, `future` | a service behind a limit, and its calls |
+// | `held` | the permit of a call, until the response begins, and then until it ends |
+
+mod bulkheads;
+mod classify;
+mod client;
+mod error;
+mod future;
+mod held;
+mod limit;
+mod permit;
+mod refusal;
+mod server;
+mod service;
+mod side;
+mod waiting;
+
+pub use bulkheads::Bulkheads;
+pub use classify::{ClassifyLoad, LoadSigns};
+pub use client::ClientConcurrencyLayer;
+pub use error::{ConcurrencyError, RefusedCall};
+pub use future::ConcurrencyFuture;
+pub use held::PermitObserver;
+use held::{Held, OverloadInTrailers};
+pub use limit::{Acquisition, ConcurrencyLimit, ConcurrencyStatus};
+pub use permit::ConcurrencyPermit;
+pub use refusal::ConcurrencyRefusal;
+pub use server::ConcurrencyLayer;
+pub use service::ConcurrencyService;
+use side::{Answer, PermitOf, Side};
+pub use waiting::Waiting;

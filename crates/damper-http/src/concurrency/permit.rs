@@ -1,0 +1,39 @@
+//! The permit of a call.
+
+use alloc::sync::Arc;
+use damper_core::concurrency::{AdaptiveLimit, Bulkhead, BulkheadPermit, LimitRule, Outcome};
+use damper_core::time::Clock;
+
+/// Holds the slot of a call until it is dropped, and learns what the call says about the load of the service.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the permit of a call",
+    note = "implement `damper::http::ConcurrencyPermit` for it; all methods have defaults"
+)]
+pub trait ConcurrencyPermit {
+    /// Records what the call says about the load of the service. The call goes on, and keeps its slot. Default: does nothing.
+    ///
+    /// It is called when the response begins, or the error in its place is there: a latency that is measured from the permit to
+    /// now is the server's, and leaves out the time in which the caller reads the body. If trailers say later that the service is
+    /// overloaded, it is called a second time.
+    fn record(&mut self, outcome: Outcome) {
+        _ = outcome;
+    }
+}
+
+impl<C: Clock> ConcurrencyPermit for BulkheadPermit<Arc<Bulkhead<C>>> {}
+
+impl<C: Clock> ConcurrencyPermit for BulkheadPermit<&Bulkhead<C>> {}
+
+impl<R: LimitRule, C: Clock> ConcurrencyPermit for BulkheadPermit<Arc<AdaptiveLimit<R, C>>> {
+    #[inline]
+    fn record(&mut self, outcome: Outcome) {
+        self.record_early(outcome);
+    }
+}
+
+impl<R: LimitRule, C: Clock> ConcurrencyPermit for BulkheadPermit<&AdaptiveLimit<R, C>> {
+    #[inline]
+    fn record(&mut self, outcome: Outcome) {
+        self.record_early(outcome);
+    }
+}

@@ -1,0 +1,438 @@
+//! The layer of a server.
+
+use super::{
+    Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService,
+    LoadSigns, OverloadInTrailers, PermitObserver, PermitOf, Side, Waiting,
+};
+use crate::completion::{ObservedBody, ResponseHead};
+use crate::limit::ByKey;
+#[cfg(feature = "tonic")]
+use crate::rate_limit::grpc;
+use crate::rate_limit::refusal_body::RefusalBody;
+use crate::telemetry::ConcurrencyTelemetry;
+use crate::{Body, Head, wire};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use bytes::Bytes;
+use core::fmt;
+use core::hash::Hash;
+use core::time::Duration;
+use damper_core::concurrency::{AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedBulkhead, LimitBounds, Outcome};
+use damper_core::time::Sleep;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+use http::header::RETRY_AFTER;
+use http::{Response, StatusCode};
+
+/// Limits the calls that a server has in flight: a request over the limit gets `503 Service Unavailable` at once, or after a
+/// [wait](Self::waiting).
+///
+/// The refusal carries `Retry-After` (whole [seconds](Self::retry_after), rounded up), and a line of text or the [body](Self::body)
+/// that you choose. The request's body is not read, and the service is not called. With the feature `tonic`, a gRPC request gets the
+/// status `UNAVAILABLE`, with the wait as a `google.rpc.RetryInfo`.
+///
+/// | for | write |
+/// |---|---|
+/// | a limit that you know, such as that of a pool of connections | `ConcurrencyLayer::bulkhead(64)` |
+/// | a limit that follows the latency of the service | `ConcurrencyLayer::adaptive(LimitBounds::DEFAULT)` |
+/// | one limit per tenant | `ConcurrencyLayer::bulkhead_by(\|head\| tenant_of(head), 4)` |
+/// | a queue of another length, newest first; another clock or rule | [`new`](Self::new), with a limit of yours |
+///
+/// A call is in flight until its response has *ended*, trailers included: until the body was written, or the client went away, or the
+/// handler panicked. A connection that was upgraded, to a WebSocket say, is not in flight any more.
+///
+/// An [adaptive](Self::adaptive) limit measures the latency of a call until its response *begins*. A client that is slow to read keeps its
+/// slot, and does not count as a slow server.
+///
+/// Put it inside of the deadline and the rate limits, and outside of the handler: a call that is ended by its deadline frees its slot, and
+/// counts as a sign of overload. Clones, and all services that one makes, share the limit. A setter changes this layer only. Permits are
+/// taken in `call`, never in `poll_ready`.
+///
+/// # Examples
+///
+/// With axum:
+///
+#[cfg_attr(all(feature = "axum", feature = "tokio"), doc = "```")]
+#[cfg_attr(not(all(feature = "axum", feature = "tokio")), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use axum::{Router, routing::get};
+/// use damper::concurrency::LimitBounds;
+/// use damper::http::{ConcurrencyLayer, DeadlineLayer};
+/// use std::time::Duration;
+///
+/// # async fn home() {}
+/// # async fn report() {}
+/// let reports = ConcurrencyLayer::bulkhead(4).waiting(Duration::from_millis(200));
+/// let all = ConcurrencyLayer::adaptive(LimitBounds::DEFAULT).exempt(|head| head.uri.path() == "/healthz");
+/// let app: Router = Router::new()
+///     .route("/report", get(report).layer(reports))
+///     .route("/", get(home))
+///     .layer(all)
+///     .layer(DeadlineLayer::new(Duration::from_secs(2))); // outside
+/// # let _ = app;
+/// ```
+pub struct ConcurrencyLayer<L: ConcurrencyLimit, V = LoadSigns> {
+    settings: Arc<ServerSettings<L>>,
+    classify: V,
+}
+
+/// What all services of a layer share.
+struct ServerSettings<L: ConcurrencyLimit> {
+    limit: L,
+    exempt: Option<RequestPredicate>,
+    retry_after: Duration,
+    body: RefusalBody<L::Refusal>,
+    telemetry: ConcurrencyTelemetry,
+}
+
+type RequestPredicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
+
+/// The longest queue of a limit that a layer builds.
+const LONGEST_QUEUE: u32 = 128;
+
+/// The keys, or hosts, that have a bulkhead of a layer's own.
+const KEYS: usize = 1024;
+
+/// Builds a bulkhead with a queue of as many places as the limit has slots, but at most 128.
+pub(super) fn bulkhead(limit: u32) -> Arc<Bulkhead> {
+    Arc::new(Bulkhead::new(limit).queue(places(limit)))
+}
+
+/// Builds an adaptive limit with a queue of 128 places.
+pub(super) fn adaptive_limit(bounds: LimitBounds) -> Arc<AdaptiveLimit> {
+    Arc::new(AdaptiveLimit::new(bounds).queue(places(LONGEST_QUEUE)))
+}
+
+/// Builds bulkheads for 1024 keys, each with a queue as [`bulkhead`] has.
+pub(super) fn bulkhead_per_key<K: Hash + Eq>(limit: u32) -> Arc<KeyedBulkhead<K>> {
+    match KeyedBulkhead::new(limit, KEYS) {
+        Ok(bulkheads) => Arc::new(bulkheads.queue(places(limit))),
+        Err(error) => unreachable!("the capacity is in range: {error}"),
+    }
+}
+
+fn places(limit: u32) -> u16 {
+    limit.min(LONGEST_QUEUE) as u16
+}
+
+impl ConcurrencyLayer<Arc<Bulkhead>> {
+    /// Creates a layer with one limit for all requests. A limit of 0 refuses all.
+    ///
+    /// Its queue, for requests that [wait](Self::waiting), has as many places as the limit has slots, but at most 128.
+    #[must_use]
+    pub fn bulkhead(limit: u32) -> Self {
+        Self::new(bulkhead(limit))
+    }
+}
+
+impl ConcurrencyLayer<Arc<AdaptiveLimit>> {
+    /// Creates a layer with one limit for all requests, which follows the latency of their responses within these bounds.
+    ///
+    /// Its queue, for requests that [wait](Self::waiting), has 128 places.
+    #[must_use]
+    pub fn adaptive(bounds: LimitBounds) -> Self {
+        Self::new(adaptive_limit(bounds))
+    }
+}
+
+impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<KeyedBulkhead<K>>>> {
+    /// Creates a layer with a limit for each key that a closure returns, for the 1024 keys that were used last. All requests for which
+    /// an `Option` is `None` share a limit.
+    ///
+    /// A key in use is not evicted: see [`KeyedBulkhead`]. A client that chooses its key gets a whole limit for each, so put a limit for all
+    /// requests outside. The queues are as those of [`bulkhead`](ConcurrencyLayer::bulkhead).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::concurrency::KeyedBulkhead;
+    /// use damper::http::{ByKey, ConcurrencyLayer, Head};
+    /// use std::sync::Arc;
+    ///
+    /// #[derive(Clone, Hash, PartialEq, Eq)]
+    /// struct Tenant(u64);
+    ///
+    /// fn tenant_of(head: &Head<'_>) -> Option<Tenant> {
+    ///     head.extensions.get().cloned()
+    /// }
+    ///
+    /// let layer = ConcurrencyLayer::bulkhead_by(tenant_of, 4);
+    ///
+    /// // The same with more keys and without a queue.
+    /// let tenants = Arc::new(KeyedBulkhead::new(4, 100_000)?);
+    /// let many = ConcurrencyLayer::new(ByKey::new(tenant_of, tenants));
+    /// # let _ = (layer, many);
+    /// # Ok::<(), damper::CapacityError>(())
+    /// ```
+    pub fn bulkhead_by(key: F, limit: u32) -> Self {
+        Self::new(ByKey::new(key, bulkhead_per_key(limit)))
+    }
+}
+
+impl<L: ConcurrencyLimit> ConcurrencyLayer<L> {
+    /// Creates a layer from an existing limit.
+    ///
+    /// It is a [`Bulkhead`] or an [`AdaptiveLimit`] in a `static` or an `Arc`, which you keep to inspect and to change it, other
+    /// [`Bulkheads`], or a [`ConcurrencyLimit`] of your own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Bulkhead;
+    /// use damper::http::ConcurrencyLayer;
+    /// use std::sync::Arc;
+    ///
+    /// static REPORTS: Bulkhead = Bulkhead::new(4);
+    /// let reports = ConcurrencyLayer::new(&REPORTS);
+    ///
+    /// let pool = Arc::new(Bulkhead::new(64).queue(16).newest_first());
+    /// let layer = ConcurrencyLayer::new(Arc::clone(&pool));
+    /// pool.set_limit(32);
+    /// # let _ = (reports, layer);
+    /// ```
+    pub fn new(limit: L) -> Self {
+        let settings = ServerSettings {
+            limit,
+            exempt: None,
+            retry_after: Duration::from_secs(1),
+            body: RefusalBody::Text,
+            telemetry: ConcurrencyTelemetry::of_server("default"),
+        };
+        Self { settings: Arc::new(settings), classify: LoadSigns }
+    }
+}
+
+impl<B, V> ConcurrencyLayer<B, V>
+where
+    B: Bulkheads + Clone,
+    BulkheadPermit<B::Bulkhead>: ConcurrencyPermit,
+{
+    /// Makes requests wait for a permit, for `longest` at most and no longer than the [`Deadline`](damper_core::Deadline) in a request's
+    /// extensions leaves. Default: a request that finds no slot free is refused at once.
+    ///
+    /// They wait in the limit's queue, in their order, by tokio's timer. A request that finds the queue full is refused at once. A future that
+    /// is dropped gives up its place.
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn waiting(self, longest: Duration) -> ConcurrencyLayer<Waiting<B, TokioSleep>, V> {
+        self.waiting_by(longest, TokioSleep)
+    }
+
+    /// Makes requests wait as `waiting` does (feature `tokio`), sleeping by `sleep`, a [`Sleep`](damper_core::time::Sleep).
+    #[must_use]
+    pub fn waiting_by<S: Sleep + Clone>(self, longest: Duration, sleep: S) -> ConcurrencyLayer<Waiting<B, S>, V> {
+        let Self { settings, classify } = self;
+        let ServerSettings { limit, exempt, retry_after, body, telemetry } = &*settings;
+        let settings = ServerSettings {
+            limit: Waiting::new(limit.clone(), longest, sleep),
+            exempt: exempt.clone(),
+            retry_after: *retry_after,
+            body: body.clone(),
+            telemetry: telemetry.clone(),
+        };
+        ConcurrencyLayer { settings: Arc::new(settings), classify }
+    }
+}
+
+impl<L: ConcurrencyLimit + Clone, V> ConcurrencyLayer<L, V> {
+    /// Exempts the requests for which the predicate is true, such as health checks: they take no permit. Default: none.
+    #[must_use]
+    pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.with(|settings| settings.exempt = Some(Arc::new(predicate)))
+    }
+
+    /// Sets the time after which a refused client may come back, unless the refusal itself says it. Default: one second.
+    ///
+    /// It is rounded up to whole seconds, at least one, except in gRPC.
+    #[must_use]
+    pub fn retry_after(self, wait: Duration) -> Self {
+        self.with(|settings| settings.retry_after = wait)
+    }
+
+    /// Sets the body of a refusal: its content type, and its bytes. Default: a line of text.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::http::ConcurrencyLayer;
+    ///
+    /// let layer = ConcurrencyLayer::bulkhead(64)
+    ///     .body(|_, full| ("application/json", format!(r#"{{"error": "{full}"}}"#)));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn body<T: Into<Bytes>>(
+        self,
+        body: impl Fn(&Head<'_>, &L::Refusal) -> (&'static str, T) + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|settings| settings.body = RefusalBody::custom(body))
+    }
+
+    /// Sets the body of a refusal to a problem document (RFC 9457) in JSON.
+    #[must_use]
+    pub fn problem_json(self) -> Self {
+        self.with(|settings| settings.body = RefusalBody::Problem)
+    }
+
+    /// Sets the name of the limit in logs and metrics. Default: `default`.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        self.with(|settings| settings.telemetry = ConcurrencyTelemetry::of_server(name))
+    }
+
+    /// Changes a setting of this layer. Earlier clones keep theirs, and all share the limit.
+    fn with(mut self, set: impl FnOnce(&mut ServerSettings<L>)) -> Self {
+        set(Arc::make_mut(&mut self.settings));
+        self
+    }
+}
+
+impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
+    /// Sets what a response, or the error in its place, says about the load of the service. Default: [`LoadSigns`].
+    ///
+    /// The closure is cloned for every call, which costs nothing if it captures nothing. It names the service's error. Only limits that learn
+    /// from it, such as an [`AdaptiveLimit`], make a difference. The trailers of gRPC are judged as by `LoadSigns`.
+    ///
+    /// # Examples
+    ///
+    /// Cached pages say nothing about the database:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::concurrency::{LimitBounds, Outcome};
+    /// use damper::http::{ConcurrencyLayer, LoadSigns, ResponseHead};
+    /// use std::convert::Infallible;
+    ///
+    /// let layer = ConcurrencyLayer::adaptive(LimitBounds::DEFAULT).classify(
+    ///     |response: Result<&ResponseHead, &Infallible>| match response {
+    ///         Ok(head) if head.headers.contains_key("x-cache-hit") => Outcome::Ignored,
+    ///         other => LoadSigns::judge(other.map_err(|error| error as _)),
+    ///     },
+    /// );
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn classify<E, F>(self, classify: F) -> ConcurrencyLayer<L, F>
+    where
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome,
+    {
+        ConcurrencyLayer { settings: self.settings, classify }
+    }
+
+    /// Records the metrics of a limit that is one for all requests: the limit, the calls in flight, the calls queued, as the docs of
+    /// [`damper::http`](crate) list them. Other limits have none.
+    ///
+    /// Call it at the tick of your exporter, or before each scrape.
+    #[cfg(feature = "metrics")]
+    pub fn record_metrics(&self) {
+        self.settings.telemetry.record_status(self.settings.limit.status());
+    }
+}
+
+impl<L: ConcurrencyLimit, V: Clone> ConcurrencyLayer<L, V> {
+    /// Puts a service behind the limit.
+    pub fn layer<T>(&self, service: T) -> ConcurrencyService<T, Self> {
+        ConcurrencyService::new(service, self.clone())
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<L: ConcurrencyLimit, V: Clone, T> tower_layer::Layer<T> for ConcurrencyLayer<L, V> {
+    type Service = ConcurrencyService<T, Self>;
+
+    fn layer(&self, service: T) -> ConcurrencyService<T, Self> {
+        self.layer(service)
+    }
+}
+
+impl<L: ConcurrencyLimit, V: Clone> Side for ConcurrencyLayer<L, V> {
+    type Limit = L;
+    type Classify = V;
+    type Refused = Box<Response<Bytes>>;
+
+    #[inline]
+    fn limit(&self) -> &L {
+        &self.settings.limit
+    }
+
+    #[inline]
+    fn classify(&self) -> &V {
+        &self.classify
+    }
+
+    #[inline]
+    fn exempts(&self, head: &Head<'_>) -> bool {
+        self.settings.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head))
+    }
+
+    #[inline]
+    fn record_allowed(&self) {
+        self.settings.telemetry.record_allowed();
+    }
+
+    #[cold]
+    fn refuse(&self, head: &Head<'_>, refusal: L::Refusal) -> Box<Response<Bytes>> {
+        let ServerSettings { retry_after, body, telemetry, .. } = &*self.settings;
+        telemetry.record_refused(head, &refusal);
+        let wait = refusal.retry_after().unwrap_or(*retry_after);
+        #[cfg(feature = "tonic")]
+        if grpc::is_grpc(head) {
+            return Box::new(grpc::unavailable(head, &refusal, wait));
+        }
+        let mut response = body.response(head, StatusCode::SERVICE_UNAVAILABLE, &refusal);
+        response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
+        Box::new(response)
+    }
+}
+
+impl<L, V, R, E> Answer<R, E> for ConcurrencyLayer<L, V>
+where
+    L: ConcurrencyLimit,
+    V: ClassifyLoad<E> + Clone,
+    R: http_body::Body<Data = Bytes>,
+{
+    type Body = Body<ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers>>;
+    type Error = E;
+
+    #[inline]
+    fn answered(response: Response<R>, observer: Option<PermitObserver<PermitOf<Self>>>) -> Response<Self::Body> {
+        response.map(|body| Body::service(ObservedBody::new(body, observer, OverloadInTrailers)))
+    }
+
+    fn failed(error: E) -> E {
+        error
+    }
+
+    fn refused(refused: Box<Response<Bytes>>) -> Result<Response<Self::Body>, E> {
+        Ok(refused.map(Body::refusal))
+    }
+}
+
+/// Clones share the limit.
+impl<L: ConcurrencyLimit, V: Clone> Clone for ConcurrencyLayer<L, V> {
+    fn clone(&self) -> Self {
+        Self { settings: Arc::clone(&self.settings), classify: self.classify.clone() }
+    }
+}
+
+impl<L: ConcurrencyLimit + Clone> Clone for ServerSettings<L> {
+    fn clone(&self) -> Self {
+        let Self { limit, exempt, retry_after, body, telemetry } = self;
+        Self {
+            limit: limit.clone(),
+            exempt: exempt.clone(),
+            retry_after: *retry_after,
+            body: body.clone(),
+            telemetry: telemetry.clone(),
+        }
+    }
+}
+
+impl<L: ConcurrencyLimit + fmt::Debug, V> fmt::Debug for ConcurrencyLayer<L, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConcurrencyLayer").field("limit", &self.settings.limit).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,61 @@
+//! What differs between a server's limit and a client's.
+
+use super::{ClassifyLoad, ConcurrencyLimit, PermitObserver};
+use crate::Head;
+use http::Response;
+
+/// The permit of a side's calls.
+pub(super) type PermitOf<Y> = <<Y as Side>::Limit as ConcurrencyLimit>::Permit;
+
+/// A layer that limits the calls in flight.
+pub trait Side: Clone {
+    /// Its limit.
+    type Limit: ConcurrencyLimit;
+
+    /// What a response says about the load.
+    type Classify: Clone;
+
+    /// A refusal, until the caller gets it.
+    type Refused;
+
+    /// Returns the limit.
+    #[doc(hidden)]
+    fn limit(&self) -> &Self::Limit;
+
+    /// Returns what judges responses.
+    #[doc(hidden)]
+    fn classify(&self) -> &Self::Classify;
+
+    /// Returns whether a request needs no permit.
+    #[doc(hidden)]
+    fn exempts(&self, head: &Head<'_>) -> bool;
+
+    /// Records that a request has its permit.
+    #[doc(hidden)]
+    fn record_allowed(&self);
+
+    /// Records that a request has got none, and says so in the request's protocol.
+    #[doc(hidden)]
+    fn refuse(&self, head: &Head<'_>, refusal: <Self::Limit as ConcurrencyLimit>::Refusal) -> Self::Refused;
+}
+
+/// What the caller of a service gets, whose body is `R` and whose error is `E`.
+pub trait Answer<R, E>: Side<Classify: ClassifyLoad<E>> {
+    /// The body of its responses.
+    type Body;
+
+    /// Its error.
+    type Error;
+
+    /// Passes on a response, whose body holds the slot until it ends.
+    #[doc(hidden)]
+    fn answered(response: Response<R>, observer: Option<PermitObserver<PermitOf<Self>>>) -> Response<Self::Body>;
+
+    /// Passes on an error of the service.
+    #[doc(hidden)]
+    fn failed(error: E) -> Self::Error;
+
+    /// Answers in place of the service.
+    #[doc(hidden)]
+    fn refused(refused: Self::Refused) -> Result<Response<Self::Body>, Self::Error>;
+}

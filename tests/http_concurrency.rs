@@ -1,0 +1,710 @@
+//! Limits on the calls in flight of HTTP servers and clients.
+#![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
+
+#[path = "http/support.rs"]
+#[expect(dead_code, reason = "some of it is for the other tests")]
+mod support;
+
+use bytes::Bytes;
+use damper::concurrency::{FullCause, LimitBounds, LimitRule, Outcome, WindowPlan, WindowSummary};
+use damper::http::{
+    Acquisition, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, ConcurrencyLimit,
+    ConcurrencyPermit, DeadlineLayer, Head, LoadSigns, ResponseHead, RetryLayer,
+};
+use damper::retry::Unlimited;
+use damper::{
+    AdaptiveLimit, BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, Deadline, DeadlineExceeded, Monotonic, Retry,
+    is_refusal,
+};
+use futures_util::{StreamExt, stream};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, Full, StreamBody};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client as PooledClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::{Ready, pending, ready};
+use std::io;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use support::{Client, serve};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(100);
+
+type BoxBody = UnsyncBoxBody<Bytes, Infallible>;
+
+type Answer = Result<Response<BoxBody>, Infallible>;
+
+/// Waits until this is so.
+async fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(20), "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A handler whose slow calls end when the test says so.
+#[derive(Clone)]
+struct Handler {
+    go: Arc<Semaphore>,
+    /// The paths that were called, in order.
+    called: Arc<Mutex<Vec<String>>>,
+}
+
+impl Handler {
+    fn new() -> Self {
+        Self { go: Arc::new(Semaphore::new(0)), called: Arc::default() }
+    }
+
+    /// Lets so many slow calls end.
+    fn release(&self, calls: usize) {
+        self.go.add_permits(calls);
+    }
+
+    fn called(&self) -> Vec<String> {
+        self.called.lock().unwrap().clone()
+    }
+
+    /// Answers `/fast` at once, panics on `/panic`, waits within the body on `/stream`, and before the response otherwise.
+    async fn answer<B>(self, request: Request<B>) -> Answer {
+        let path = request.uri().path().to_owned();
+        self.called.lock().unwrap().push(path.clone());
+        match path.as_str() {
+            "/fast" => {}
+            "/panic" => panic!("as scripted"),
+            "/stream" => {
+                let first = stream::iter([Ok(Frame::data(Bytes::from("first")))]);
+                let last = stream::once(async move {
+                    self.go.acquire().await.unwrap().forget();
+                    Ok(Frame::data(Bytes::from("last")))
+                });
+                return Ok(Response::new(StreamBody::new(first.chain(last)).boxed_unsync()));
+            }
+            _ => self.go.acquire().await.unwrap().forget(),
+        }
+        Ok(Response::new(Full::from("done").boxed_unsync()))
+    }
+
+    /// Serves it behind a layer.
+    async fn serve<L>(&self, layer: ConcurrencyLayer<L>) -> SocketAddr
+    where
+        L: ConcurrencyLimit<Permit: Send, Future: Send> + Send + Sync + 'static,
+    {
+        let handler = self.clone();
+        serve(move |_| {
+            let handler = handler.clone();
+            let service = hyper::service::service_fn(move |request: Request<Incoming>| handler.clone().answer(request));
+            layer.layer(service)
+        })
+        .await
+    }
+}
+
+/// Sends a request in a task of its own.
+fn spawn_get(server: SocketAddr, path: &'static str) -> JoinHandle<StatusCode> {
+    tokio::spawn(async move { Client::of(server).await.get(path).await.status() })
+}
+
+fn get(path: &str) -> Request<Empty<Bytes>> {
+    Request::get(format!("http://test.example{path}")).body(Empty::new()).unwrap()
+}
+
+fn pooled_client() -> PooledClient<HttpConnector, Empty<Bytes>> {
+    PooledClient::builder(TokioExecutor::new()).build_http()
+}
+
+fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// By HTTP/1.1 and by HTTP/2.
+#[tokio::test]
+async fn request_over_the_limit_gets_503_with_retry_after() {
+    let (handler, pool) = (Handler::new(), Arc::new(Bulkhead::new(2)));
+    let server = handler.serve(ConcurrencyLayer::new(Arc::clone(&pool))).await;
+    let slow = [spawn_get(server, "/a"), spawn_get(server, "/b")];
+    eventually("two are in flight", || handler.called().len() == 2).await;
+    for mut client in [Client::of(server).await, Client::http2(server).await] {
+        let refusal = client.get("/c").await;
+        assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(refusal.headers()["retry-after"], "1");
+        assert_eq!(refusal.headers()["cache-control"], "no-store");
+        assert_eq!(refusal.headers()["content-type"], "text/plain; charset=utf-8");
+        assert_eq!(refusal.body(), "bulkhead full, limit 2\n");
+    }
+    assert_eq!((handler.called().len(), pool.in_flight()), (2, 2));
+    handler.release(2);
+    for slow in slow {
+        assert_eq!(slow.await.unwrap(), StatusCode::OK);
+    }
+    eventually("both slots are free", || pool.in_flight() == 0).await;
+    assert_eq!(Client::of(server).await.get("/fast").await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn slot_is_held_until_the_body_has_streamed() {
+    let (handler, pool) = (Handler::new(), Arc::new(Bulkhead::new(1)));
+    let server = handler.serve(ConcurrencyLayer::new(Arc::clone(&pool))).await;
+    let request = Request::get(format!("http://{server}/stream")).body(Empty::new()).unwrap();
+    let mut body = pooled_client().request(request).await.unwrap().into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "first");
+    assert_eq!(pool.in_flight(), 1);
+    assert_eq!(Client::of(server).await.get("/fast").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    handler.release(1);
+    assert_eq!(body.collect().await.unwrap().to_bytes(), "last");
+    eventually("the slot is free", || pool.in_flight() == 0).await;
+}
+
+/// Before the response begins, and within its body.
+#[tokio::test]
+async fn client_that_goes_away_frees_the_slot() {
+    let (handler, pool) = (Handler::new(), Arc::new(Bulkhead::new(1)));
+    let server = handler.serve(ConcurrencyLayer::new(Arc::clone(&pool))).await;
+    for (calls, path) in [(1, "/slow"), (2, "/stream")] {
+        let mut connection = TcpStream::connect(server).await.unwrap();
+        connection.write_all(format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").as_bytes()).await.unwrap();
+        eventually("the call is in flight", || handler.called().len() == calls).await;
+        if path == "/stream" {
+            connection.read_u8().await.unwrap();
+        }
+        assert_eq!(pool.in_flight(), 1);
+        drop(connection);
+        eventually("the slot is free", || pool.in_flight() == 0).await;
+    }
+}
+
+/// The connection goes on.
+#[tokio::test]
+async fn http2_reset_frees_the_slot() {
+    let (handler, pool) = (Handler::new(), Arc::new(Bulkhead::new(1)));
+    let server = handler.serve(ConcurrencyLayer::new(Arc::clone(&pool))).await;
+    let Client::Http2(mut sender) = Client::http2(server).await else { unreachable!() };
+    let request = |path| Request::get(format!("http://{server}{path}")).body(Full::default()).unwrap();
+    let call = tokio::spawn(sender.send_request(request("/slow")));
+    eventually("the call is in flight", || pool.in_flight() == 1).await;
+    call.abort();
+    eventually("the slot is free", || pool.in_flight() == 0).await;
+    let mut body = sender.send_request(request("/stream")).await.unwrap().into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    assert_eq!(pool.in_flight(), 1);
+    drop(body);
+    eventually("the slot is free", || pool.in_flight() == 0).await;
+    assert_eq!(sender.send_request(request("/fast")).await.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn handler_that_panics_frees_the_slot() {
+    let (handler, pool) = (Handler::new(), Arc::new(Bulkhead::new(1)));
+    let server = handler.serve(ConcurrencyLayer::new(Arc::clone(&pool))).await;
+    assert!(spawn_get(server, "/panic").await.unwrap_err().is_panic(), "the connection breaks");
+    eventually("the slot is free", || pool.in_flight() == 0).await;
+    assert_eq!(spawn_get(server, "/fast").await.unwrap(), StatusCode::OK);
+}
+
+/// Whoever caught the panic may keep the future.
+#[test]
+fn panic_frees_the_slot_before_the_future_is_dropped() {
+    let pool = Arc::new(Bulkhead::new(1));
+    let in_future = service_fn(async |_: Request<()>| -> Answer { panic!("as scripted") });
+    let mut call = Box::pin(ConcurrencyLayer::new(Arc::clone(&pool)).layer(in_future).call(Request::new(())));
+    assert_eq!(pool.in_flight(), 1);
+    assert!(catch_unwind(AssertUnwindSafe(|| poll_once(call.as_mut()))).is_err());
+    assert_eq!(pool.in_flight(), 0);
+    let in_call = service_fn(|_: Request<()>| -> Ready<Answer> { panic!("as scripted") });
+    let mut service = ConcurrencyLayer::new(Arc::clone(&pool)).layer(in_call);
+    assert!(catch_unwind(AssertUnwindSafe(|| service.call(Request::new(())))).is_err());
+    assert_eq!(pool.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn waiting_requests_are_served_in_their_order() {
+    let (handler, pool) = (Handler::new(), Arc::new(Bulkhead::new(1).queue(3)));
+    let server = handler.serve(ConcurrencyLayer::new(Arc::clone(&pool)).waiting(LONG)).await;
+    let mut calls = vec![spawn_get(server, "/0")];
+    eventually("the first is in flight", || pool.in_flight() == 1).await;
+    for (queued, path) in [(1, "/1"), (2, "/2"), (3, "/3")] {
+        calls.push(spawn_get(server, path));
+        eventually("it waits", || pool.queued() == queued).await;
+    }
+    let refusal = Client::of(server).await.get("/4").await;
+    assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refusal.body(), "bulkhead full, limit 1, queue full\n");
+    handler.release(4);
+    for call in calls {
+        assert_eq!(call.await.unwrap(), StatusCode::OK);
+    }
+    assert_eq!(handler.called(), ["/0", "/1", "/2", "/3"]);
+}
+
+#[tokio::test]
+async fn client_that_goes_away_gives_up_its_place_in_the_queue() {
+    let (handler, pool) = (Handler::new(), Arc::new(Bulkhead::new(1).queue(2)));
+    let server = handler.serve(ConcurrencyLayer::new(Arc::clone(&pool)).waiting(LONG)).await;
+    let first = spawn_get(server, "/first");
+    eventually("the first is in flight", || pool.in_flight() == 1).await;
+    let given_up = spawn_get(server, "/given-up");
+    eventually("it waits", || pool.queued() == 1).await;
+    let patient = spawn_get(server, "/patient");
+    eventually("both wait", || pool.queued() == 2).await;
+    // The task of the connection goes on without a sender, and closes the connection.
+    given_up.abort();
+    eventually("one waits", || pool.queued() == 1).await;
+    handler.release(2);
+    assert_eq!((first.await.unwrap(), patient.await.unwrap()), (StatusCode::OK, StatusCode::OK));
+    assert_eq!(handler.called(), ["/first", "/patient"]);
+}
+
+#[tokio::test]
+async fn request_waits_for_the_set_time_and_no_longer_than_its_deadline() {
+    let pool = Arc::new(Bulkhead::new(1).queue(4));
+    let _taken = pool.try_acquire().unwrap();
+    let service = service_fn(|_| ready(Ok::<_, Infallible>(Response::new(Full::from("done")))));
+    for (longest, deadline) in [(SHORT, None), (SHORT, Some(LONG)), (LONG, Some(SHORT))] {
+        let mut request = get("/");
+        if let Some(deadline) = deadline {
+            request.extensions_mut().insert(Deadline::after(deadline));
+        }
+        let began = Instant::now();
+        let layer = ConcurrencyLayer::new(Arc::clone(&pool)).waiting(longest);
+        let refusal = layer.layer(service).oneshot(request).await.unwrap();
+        assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let text = refusal.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(text, "bulkhead full, limit 1, no slot in time\n");
+        assert!(began.elapsed() >= SHORT * 9 / 10 && began.elapsed() < LONG, "{:?}", began.elapsed());
+        assert_eq!(pool.queued(), 0);
+    }
+}
+
+/// A limit that a layer builds has a queue, for requests that wait.
+#[tokio::test]
+async fn limits_of_a_layers_own_have_queues() {
+    let handler = Handler::new();
+    let server = handler.serve(ConcurrencyLayer::bulkhead(1).waiting(LONG)).await;
+    let calls = [spawn_get(server, "/a"), spawn_get(server, "/b")];
+    eventually("one is in flight", || handler.called().len() == 1).await;
+    handler.release(2);
+    for call in calls {
+        assert_eq!(call.await.unwrap(), StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn adaptive_limit_grows_under_a_healthy_server() {
+    let limit = Arc::new(AdaptiveLimit::new(LimitBounds::new(1, 64).unwrap().starting_at(4).unwrap()));
+    let layer = ConcurrencyLayer::new(Arc::clone(&limit));
+    let server = serve(move |_| {
+        layer.layer(hyper::service::service_fn(async |_: Request<Incoming>| {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("done")))
+        }))
+    })
+    .await;
+    let clients: Vec<_> = (0..32)
+        .map(|_| {
+            tokio::spawn(async move {
+                let mut client = Client::of(server).await;
+                loop {
+                    if client.get("/").await.status() == StatusCode::SERVICE_UNAVAILABLE {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                }
+            })
+        })
+        .collect();
+    eventually("the limit has grown threefold", || limit.limit() >= 12).await;
+    clients.iter().for_each(JoinHandle::abort);
+    eventually("all slots are free", || limit.in_flight() == 0).await;
+}
+
+/// Takes each call as a window, and keeps its latency.
+#[derive(Clone, Copy, Debug)]
+struct EachCall(&'static Mutex<Vec<Duration>>);
+
+impl LimitRule for EachCall {
+    fn first(&self) -> WindowPlan {
+        WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(8) }
+    }
+
+    fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+        self.0.lock().unwrap().extend(window.latency());
+        self.first()
+    }
+}
+
+/// The client reads its large body late, and the slot is taken until then.
+#[tokio::test]
+async fn slow_reader_does_not_count_as_a_slow_server() {
+    const SIZE: usize = 32 << 20;
+    static LATENCIES: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
+    let limit = Arc::new(AdaptiveLimit::with_rule(EachCall(&LATENCIES), Monotonic));
+    // The first call begins the first window, and is in none.
+    limit.try_acquire().unwrap().success();
+    let layer = ConcurrencyLayer::new(Arc::clone(&limit));
+    let server = serve(move |_| {
+        layer.layer(hyper::service::service_fn(|_: Request<Incoming>| {
+            let chunks =
+                stream::iter((0..SIZE >> 16).map(|_| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![0; 1 << 16])))));
+            ready(Ok::<_, Infallible>(Response::new(StreamBody::new(chunks).boxed_unsync())))
+        }))
+    })
+    .await;
+    let request = Request::get(format!("http://{server}/")).body(Empty::new()).unwrap();
+    let body = pooled_client().request(request).await.unwrap().into_body();
+    tokio::time::sleep(SHORT * 5).await;
+    assert_eq!(limit.in_flight(), 1, "the body is larger than all buffers");
+    assert_eq!(body.collect().await.unwrap().to_bytes().len(), SIZE);
+    eventually("the slot is free", || limit.in_flight() == 0).await;
+    let latencies = LATENCIES.lock().unwrap().clone();
+    assert!(matches!(latencies[..], [latency] if latency < SHORT * 4), "{latencies:?}");
+}
+
+#[tokio::test]
+async fn slow_host_takes_no_slots_from_others() {
+    let (slow, fast) = (Handler::new(), Handler::new());
+    let (slow_server, fast_server) =
+        (slow.serve(ConcurrencyLayer::bulkhead(100)).await, fast.serve(ConcurrencyLayer::bulkhead(100)).await);
+    let client = ClientConcurrencyLayer::bulkhead_per_host(2).layer(pooled_client());
+    let call = |server: SocketAddr, path: &str| {
+        client.clone().oneshot(Request::get(format!("http://{server}{path}")).body(Empty::new()).unwrap())
+    };
+    let hanging = [tokio::spawn(call(slow_server, "/a")), tokio::spawn(call(slow_server, "/b"))];
+    eventually("both are in flight", || slow.called().len() == 2).await;
+    let error = call(slow_server, "/fast").await.unwrap_err();
+    assert_eq!(error.to_string(), "call refused by the concurrency limit");
+    assert_eq!(error.refusal().unwrap().cause(), FullCause::NoSlot);
+    let boxed: Box<dyn Error> = Box::new(error);
+    assert_eq!(BulkheadFull::find_in(&*boxed).unwrap().limit(), 2);
+    assert!(is_refusal(&*boxed));
+    for _ in 0..5 {
+        let response = call(fast_server, "/fast").await.unwrap();
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "done");
+    }
+    slow.release(2);
+    for call in hanging {
+        // The body holds the slot until it is read or dropped.
+        drop(call.await.unwrap().unwrap());
+    }
+    assert_eq!(call(slow_server, "/fast").await.unwrap().status(), StatusCode::OK);
+}
+
+/// A host that the breaker protects is healthy, and a retry would be refused in the same way.
+#[tokio::test]
+async fn refusal_of_a_client_is_not_retried_and_no_failure() {
+    let pool = Arc::new(Bulkhead::new(0));
+    let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().failure_threshold(1).build().unwrap()));
+    let mut client = ServiceBuilder::new()
+        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)))
+        .layer(RetryLayer::new(Retry::new(3).budget(Unlimited)))
+        .layer(ClientConcurrencyLayer::new(Arc::clone(&pool)))
+        .service(pooled_client());
+    let error = client.ready().await.unwrap().call(get("/")).await.unwrap_err();
+    assert_eq!(BulkheadFull::find_in(&error).unwrap().limit(), 0);
+    assert!(error.into_failed().unwrap().to_string().contains("after 1 attempt"), "not retried");
+    assert!(breaker.try_acquire().is_ok());
+}
+
+/// What happened to a permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Recorded(Outcome),
+    Freed,
+}
+
+use Event::{Freed, Recorded};
+
+/// A limit without an end, whose permits keep a record.
+#[derive(Clone, Default)]
+struct Watched(Arc<Mutex<Vec<Event>>>);
+
+struct WatchedPermit(Arc<Mutex<Vec<Event>>>);
+
+impl ConcurrencyPermit for WatchedPermit {
+    fn record(&mut self, outcome: Outcome) {
+        self.0.lock().unwrap().push(Recorded(outcome));
+    }
+}
+
+impl Drop for WatchedPermit {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().push(Freed);
+    }
+}
+
+impl ConcurrencyLimit for Watched {
+    type Permit = WatchedPermit;
+    type Refusal = BulkheadFull;
+    type Future = Ready<Result<WatchedPermit, BulkheadFull>>;
+
+    fn acquire(&self, _: &Head<'_>) -> Acquisition<WatchedPermit, BulkheadFull, Self::Future> {
+        Acquisition::Now(Ok(WatchedPermit(Arc::clone(&self.0))))
+    }
+}
+
+impl Watched {
+    /// The events since this was last asked.
+    fn events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+type ScriptedBody = UnsyncBoxBody<Bytes, io::Error>;
+
+/// A body of these frames.
+fn frames(frames: impl IntoIterator<Item = io::Result<Frame<Bytes>>, IntoIter: Send + 'static>) -> ScriptedBody {
+    StreamBody::new(stream::iter(frames)).boxed_unsync()
+}
+
+fn grpc_status(code: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(http::HeaderName::from_static("grpc-status"), HeaderValue::from_static(code))])
+}
+
+/// The events of a call that is answered so, whose body is read to its end.
+fn events_of(response: Response<ScriptedBody>) -> Vec<Event> {
+    let limit = Watched::default();
+    let mut response = Some(response);
+    let service = service_fn(move |_: Request<()>| ready(Ok::<_, Infallible>(response.take().unwrap())));
+    let response =
+        poll_once(ConcurrencyLayer::new(limit.clone()).layer(CloneOnce(Some(service))).call(Request::new(())));
+    let Poll::Ready(Ok(response)) = response else { panic!("it answers at once") };
+    let Poll::Ready(_) = poll_once(response.into_body().collect()) else { panic!("the body ends") };
+    limit.events()
+}
+
+/// A service that is called once, and whose clones are never called.
+struct CloneOnce<S>(Option<S>);
+
+impl<S> Clone for CloneOnce<S> {
+    fn clone(&self) -> Self {
+        Self(None)
+    }
+}
+
+impl<S: Service<Request<()>>> Service<Request<()>> for CloneOnce<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.as_mut().unwrap().poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<()>) -> S::Future {
+        self.0.as_mut().unwrap().call(request)
+    }
+}
+
+#[test]
+fn refusals_and_timeouts_of_the_service_are_overload() {
+    for (status, outcome) in [
+        (200, Outcome::Success),
+        (304, Outcome::Success),
+        (404, Outcome::Success),
+        (429, Outcome::Dropped),
+        (500, Outcome::Ignored),
+        (502, Outcome::Ignored),
+        (503, Outcome::Dropped),
+        (504, Outcome::Dropped),
+    ] {
+        let response = Response::builder().status(status).body(frames([])).unwrap();
+        assert_eq!(events_of(response), [Recorded(outcome), Freed], "{status}");
+    }
+}
+
+/// In the head of a response without messages, and in trailers.
+#[test]
+fn grpc_statuses_of_overload_are_read_where_grpc_has_them() {
+    for (code, is_overload) in [("0", false), ("2", false), ("4", true), ("8", true), ("13", false), ("14", true)] {
+        let mut response = Response::new(frames([]));
+        *response.headers_mut() = grpc_status(code);
+        let outcome = if is_overload { Outcome::Dropped } else { Outcome::Success };
+        assert_eq!(events_of(response), [Recorded(outcome), Freed], "{code} in the head");
+        let message = Ok(Frame::data(Bytes::from("message")));
+        let response = Response::new(frames([message, Ok(Frame::trailers(grpc_status(code)))]));
+        let mut expected = vec![Recorded(Outcome::Success), Freed];
+        if is_overload {
+            expected.insert(1, Recorded(Outcome::Dropped));
+        }
+        assert_eq!(events_of(response), expected, "{code} in trailers");
+    }
+}
+
+#[test]
+fn body_that_fails_frees_the_slot_and_says_nothing() {
+    let response = Response::new(frames([Err(io::Error::other("broken"))]));
+    assert_eq!(events_of(response), [Recorded(Outcome::Success), Freed]);
+}
+
+/// The latency is measured when the head is there, and the slot held until the body is dropped.
+#[test]
+fn outcome_is_recorded_at_the_head() {
+    let limit = Watched::default();
+    let service = service_fn(|_: Request<()>| {
+        let body = StreamBody::new(stream::pending::<io::Result<Frame<Bytes>>>()).boxed_unsync();
+        ready(Ok::<_, Infallible>(Response::new(body)))
+    });
+    let mut request = Request::new(());
+    request.extensions_mut().insert(Deadline::after(Duration::ZERO));
+    let response = poll_once(ConcurrencyLayer::new(limit.clone()).layer(service).call(request));
+    let Poll::Ready(Ok(mut response)) = response else { panic!("it answers at once") };
+    assert_eq!(limit.events(), [Recorded(Outcome::Success)]);
+    assert!(poll_once(response.body_mut().frame()).is_pending());
+    drop(response);
+    assert_eq!(limit.events(), [Freed], "a stream that ends by its deadline is no overload");
+}
+
+#[test]
+fn call_dropped_after_its_deadline_is_overload() {
+    let limit = Watched::default();
+    let service = service_fn(|_: Request<()>| pending::<Answer>());
+    for (deadline, expected) in [
+        (None, vec![Freed]),
+        (Some(LONG), vec![Freed]),
+        (Some(Duration::ZERO), vec![Recorded(Outcome::Dropped), Freed]),
+    ] {
+        let mut request = Request::new(());
+        if let Some(deadline) = deadline {
+            request.extensions_mut().insert(Deadline::after(deadline));
+        }
+        let mut call = Box::pin(ConcurrencyLayer::new(limit.clone()).layer(service).call(request));
+        assert!(poll_once(call.as_mut()).is_pending());
+        assert_eq!(limit.events(), []);
+        drop(call);
+        assert_eq!(limit.events(), expected, "{deadline:?}");
+    }
+}
+
+/// With the two layers in their order.
+#[tokio::test]
+async fn call_that_its_deadline_ends_is_overload() {
+    let limit = Watched::default();
+    let service = ServiceBuilder::new()
+        .layer(DeadlineLayer::new(SHORT))
+        .layer(ConcurrencyLayer::new(limit.clone()))
+        .service_fn(|_: Request<Empty<Bytes>>| pending::<Answer>());
+    assert_eq!(service.oneshot(get("/")).await.unwrap().status(), StatusCode::GATEWAY_TIMEOUT);
+    assert_eq!(limit.events(), [Recorded(Outcome::Dropped), Freed]);
+}
+
+#[tokio::test]
+async fn errors_are_ignored_except_timeouts() {
+    type BoxError = Box<dyn Error + Send + Sync>;
+    let full = Bulkhead::new(0).try_acquire().unwrap_err();
+    let exceeded: DeadlineExceeded = Deadline::after(Duration::ZERO).check().unwrap_err();
+    for (error, outcome) in [
+        (io::Error::other("broken"), Outcome::Ignored),
+        (io::Error::other(full), Outcome::Ignored),
+        (io::Error::other(exceeded), Outcome::Dropped),
+    ] {
+        let limit = Watched::default();
+        let message = error.to_string();
+        let error = Arc::new(Mutex::new(Some(error)));
+        let fails = service_fn(move |_: Request<Empty<Bytes>>| {
+            ready(Err::<Response<Empty<Bytes>>, io::Error>(error.lock().unwrap().take().unwrap()))
+        });
+        let client = ClientConcurrencyLayer::new(limit.clone()).layer(fails);
+        let error = client.oneshot(get("/")).await.unwrap_err();
+        assert_eq!(error.into_failed().unwrap().to_string(), message);
+        assert_eq!(limit.events(), [Recorded(outcome), Freed], "{message}");
+    }
+    // In a box, as those of an inner deadline layer are.
+    let limit = Watched::default();
+    let client = ServiceBuilder::new()
+        .layer(ClientConcurrencyLayer::new(limit.clone()).classify(LoadSigns::judge_boxed))
+        .layer(ClientDeadlineLayer::new(SHORT))
+        .service_fn(|_: Request<Empty<Bytes>>| pending::<Result<Response<Empty<Bytes>>, BoxError>>());
+    let error = client.oneshot(get("/")).await.map(|_| ()).unwrap_err().into_boxed();
+    assert!(DeadlineExceeded::find_in(&*error).is_some());
+    assert_eq!(limit.events(), [Recorded(Outcome::Dropped), Freed]);
+}
+
+#[tokio::test]
+async fn classify_judges_heads() {
+    let limit = Watched::default();
+    let layer = ConcurrencyLayer::new(limit.clone()).classify(|response: Result<&ResponseHead, &Infallible>| {
+        match response.map(|head| head.status) {
+            Ok(StatusCode::IM_A_TEAPOT) => Outcome::Dropped,
+            _ => Outcome::Ignored,
+        }
+    });
+    for (status, outcome) in [(418, Outcome::Dropped), (200, Outcome::Ignored)] {
+        let service = layer.layer(service_fn(move |_: Request<Empty<Bytes>>| {
+            ready(Ok::<_, Infallible>(Response::builder().status(status).body(Empty::<Bytes>::new()).unwrap()))
+        }));
+        drop(service.oneshot(get("/")).await.unwrap());
+        assert_eq!(limit.events(), [Recorded(outcome), Freed]);
+    }
+}
+
+#[tokio::test]
+async fn refusals_have_the_body_and_the_wait_that_were_set() {
+    let service = service_fn(|_| ready(Ok::<_, Infallible>(Response::new(Full::from("done")))));
+    let layer = ConcurrencyLayer::bulkhead(0).retry_after(Duration::from_millis(2_500));
+    let refusal = layer.clone().problem_json().layer(service).oneshot(get("/")).await.unwrap();
+    assert_eq!(refusal.headers()["retry-after"], "3", "rounded up");
+    assert_eq!(refusal.headers()["content-type"], "application/problem+json");
+    let text = refusal.into_body().collect().await.unwrap().to_bytes();
+    let expected =
+        r#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"bulkhead full, limit 0"}"#;
+    assert_eq!(text, expected);
+    let layer = layer.body(|head, full| ("text/html", format!("<p>{}: {full}", head.uri.path())));
+    let refusal = layer.layer(service).oneshot(get("/report")).await.unwrap();
+    assert_eq!(
+        (refusal.status(), &refusal.headers()["content-type"]),
+        (StatusCode::SERVICE_UNAVAILABLE, &"text/html".parse().unwrap())
+    );
+    assert_eq!(refusal.into_body().collect().await.unwrap().to_bytes(), "<p>/report: bulkhead full, limit 0");
+}
+
+#[tokio::test]
+async fn exempt_requests_take_no_permit() {
+    let pool = Arc::new(Bulkhead::new(0));
+    let layer = ConcurrencyLayer::new(Arc::clone(&pool)).exempt(|head| head.uri.path() == "/healthz");
+    let service = layer.layer(service_fn(|_| ready(Ok::<_, Infallible>(Response::new(Full::from("done"))))));
+    for (path, status) in [("/healthz", StatusCode::OK), ("/", StatusCode::SERVICE_UNAVAILABLE)] {
+        assert_eq!(service.clone().oneshot(get(path)).await.unwrap().status(), status);
+    }
+}
+
+#[tokio::test]
+async fn each_key_has_its_own_slots() {
+    let handler = Handler::new();
+    let server = handler.serve(ConcurrencyLayer::bulkhead_by(|head| head.headers.get("x-tenant").cloned(), 1)).await;
+    let greedy =
+        tokio::spawn(async move { Client::of(server).await.get_with("/", &[("x-tenant", "acme")]).await.status() });
+    eventually("it is in flight", || handler.called().len() == 1).await;
+    let mut client = Client::of(server).await;
+    for (tenant, status) in [("acme", StatusCode::SERVICE_UNAVAILABLE), ("initech", StatusCode::OK)] {
+        assert_eq!(client.get_with("/fast", &[("x-tenant", tenant)]).await.status(), status);
+    }
+    handler.release(1);
+    assert_eq!(greedy.await.unwrap(), StatusCode::OK);
+}
+
+/// A caller may poll for readiness and go away.
+#[tokio::test]
+async fn readiness_takes_no_permit() {
+    let pool = Arc::new(Bulkhead::new(1));
+    let mut service = ConcurrencyLayer::new(Arc::clone(&pool))
+        .layer(service_fn(|_: Request<Empty<Bytes>>| ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())))));
+    service.ready().await.unwrap();
+    assert_eq!(pool.in_flight(), 0);
+    let call = service.call(get("/"));
+    assert_eq!(pool.in_flight(), 1);
+    drop(call);
+    assert_eq!(pool.in_flight(), 0);
+}
