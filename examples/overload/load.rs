@@ -7,6 +7,9 @@ use std::time::Duration;
 /// Tenants of each class, all with the same demand.
 const TENANTS: u32 = 8;
 
+/// The load before the overload, as a multiple of the capacity.
+const CALM: f64 = 0.5;
+
 /// One request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
@@ -17,12 +20,16 @@ pub(crate) struct Arrival {
     pub(crate) tenant: u32,
 }
 
-/// Requests that do not wait for one another, at random times: what many clients send that are independent.
+/// Requests that do not wait for one another, at random times: what many clients send that are independent. First half of what
+/// the server can answer, then more than that.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     draws: Draws,
-    /// Seconds from one request to the next, on average.
-    gap: f64,
+    /// Requests a second that the server can answer.
+    capacity: f64,
+    overload: f64,
+    /// Seconds of the calm before the overload.
+    calm: f64,
     /// The share of the top class.
     top: f64,
     at: f64,
@@ -31,10 +38,11 @@ pub(crate) struct Arrivals {
 
 impl Arrivals {
     pub(crate) fn new(options: &Options, capacity: f64, round: u32) -> Self {
-        let rate = options.overload * capacity;
         Self {
             draws: Draws::new(options.seed.wrapping_add(u64::from(round) << 32)),
-            gap: 1.0 / rate,
+            capacity,
+            overload: options.overload,
+            calm: options.calm,
             top: options.top / options.overload,
             at: 0.0,
             end: options.length().as_secs_f64(),
@@ -46,7 +54,8 @@ impl Iterator for Arrivals {
     type Item = Arrival;
 
     fn next(&mut self) -> Option<Arrival> {
-        self.at += self.draws.exponential(self.gap);
+        let load = if self.at < self.calm { CALM } else { self.overload };
+        self.at += self.draws.exponential(1.0 / (load * self.capacity));
         let is_top = self.draws.fraction() < self.top;
         let class = if is_top { 0 } else { 1 + self.draws.below(3) as usize };
         let tenant = self.draws.below(TENANTS);
@@ -66,12 +75,12 @@ mod tests {
 
     #[test]
     fn arrivals_come_at_the_rate_that_was_asked_for() {
-        let options = options("98");
+        let options = options("100");
         let arrivals: Vec<_> = Arrivals::new(&options, 200.0, 0).collect();
         let top = arrivals.iter().filter(|arrival| arrival.class == 0).count();
-        // 60,000 and 10,000, within four standard deviations.
-        assert!(arrivals.len().abs_diff(60_000) < 1_000, "{}", arrivals.len());
-        assert!(top.abs_diff(10_000) < 400, "{top}");
+        // 200 of the calm, 60,000 of the overload, and a sixth of them: within four standard deviations.
+        assert!(arrivals.len().abs_diff(60_200) < 1_000, "{}", arrivals.len());
+        assert!(top.abs_diff(10_033) < 400, "{top}");
     }
 
     #[test]

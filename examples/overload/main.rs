@@ -67,7 +67,7 @@ mod tests {
     /// Generous: at three times the capacity the difference is some tenfold.
     #[tokio::test]
     async fn admission_raises_the_goodput_of_the_top_class() {
-        let arguments = ["overload", "--pairs", "1", "--seconds", "2", "--warm-up", "2"];
+        let arguments = ["overload", "--pairs", "1", "--seconds", "2", "--calm", "2"];
         let options = Options::try_parse_from(arguments).expect("they are valid");
         let report = measured(&options).await.expect("sockets work");
         println!("{report}"); // shown if it fails

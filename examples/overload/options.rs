@@ -13,13 +13,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(1..))]
     pub(crate) pairs: u32,
 
-    /// Seconds of each run that count
+    /// Seconds of overload in each run
     #[arg(long, value_name = "N", default_value_t = 3.0, value_parser = positive)]
     pub(crate) seconds: f64,
 
-    /// Seconds of the same load before that
+    /// Seconds of half the capacity before that, which do not count
     #[arg(long, value_name = "N", default_value_t = 2.0, value_parser = positive)]
-    pub(crate) warm_up: f64,
+    pub(crate) calm: f64,
 
     /// The load, as a multiple of the measured capacity
     #[arg(long, value_name = "X", default_value_t = 3.0, value_parser = positive)]
@@ -55,13 +55,14 @@ impl Options {
         Duration::from_millis(self.timeout.into())
     }
 
-    pub(crate) fn warm_up(&self) -> Duration {
-        Duration::from_secs_f64(self.warm_up)
+    /// How long it takes until the overload begins.
+    pub(crate) fn calm(&self) -> Duration {
+        Duration::from_secs_f64(self.calm)
     }
 
     /// How long requests are sent in one run.
     pub(crate) fn length(&self) -> Duration {
-        Duration::from_secs_f64(self.warm_up + self.seconds)
+        Duration::from_secs_f64(self.calm + self.seconds)
     }
 }
 

@@ -111,7 +111,7 @@ fn milliseconds(time: f64) -> String {
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { workers, service, timeout, overload, top, pairs, seconds, warm_up, .. } = self.options;
+        let Options { workers, service, timeout, overload, top, pairs, seconds, calm, .. } = self.options;
         let (capacity, offered) = (self.capacity, overload * self.capacity);
         let (top, others) = (top * capacity, (overload - top) * capacity);
         writeln!(f, "Machine: {}", machine::description())?;
@@ -125,7 +125,7 @@ impl fmt::Display for Report<'_> {
         )?;
         writeln!(
             f,
-            "Runs:    {pairs} rounds of 3 servers by turns, {seconds} s each after a warm-up of {warm_up} s\n"
+            "Runs:    {pairs} rounds of 3 servers by turns, {seconds} s of overload each, after {calm} s of half the capacity\n"
         )?;
         writeln!(f, "{}\n", self.rounds())?;
         writeln!(f, "{}\n", self.details())?;

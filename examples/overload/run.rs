@@ -70,7 +70,7 @@ pub(crate) async fn overload(
     }
     let mut tally = Tally::new()?;
     for (arrival, lag, answer) in calls.join_all().await {
-        if arrival.at >= options.warm_up() {
+        if arrival.at >= options.calm() {
             tally.add(arrival.class, lag, answer);
         }
     }

@@ -1,14 +1,16 @@
 //! The server: a thread for its sockets, and a pool of threads that compute.
 
-use crate::client::TIMEOUT;
+use crate::client::{CLASS, TENANT, TIMEOUT};
 use crate::protection::Protection;
 use crate::tally::WorkTally;
 use crate::work::Work;
 use bytes::Bytes;
-use damper::Deadline;
+use damper::concurrency::{Admission, AdmissionRequest, Criticality};
 use damper::http::{DeadlineLayer, TimeoutUnit};
+use damper::{Deadline, DeadlineExceeded};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
+use hyper::header::HeaderName;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response, StatusCode};
@@ -17,6 +19,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -69,12 +72,14 @@ impl Server {
 }
 
 async fn serve(listener: TcpListener, protection: Protection, handler: Handler) {
+    let admitted = Admitted { gate: Arc::new(Admission::default()), handler: handler.clone() };
     let handler = service_fn(move |request| handler.clone().handle(request));
+    let admitted = service_fn(move |request| admitted.clone().handle(request));
     let deadlines = DeadlineLayer::new(LONGEST).header(TIMEOUT, TimeoutUnit::Milliseconds);
     match protection {
         Protection::Nothing => accept(listener, handler).await,
         Protection::Deadlines => accept(listener, deadlines.layer(handler)).await,
-        Protection::Admission => accept(listener, deadlines.layer(handler)).await,
+        Protection::Admission => accept(listener, deadlines.layer(admitted)).await,
     }
 }
 
@@ -106,9 +111,11 @@ struct Handler {
 
 impl Handler {
     async fn handle(self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-        let expected = expected(&request);
-        // Of the deadline layer; without it the work knows none.
-        let deadline = request.extensions().get().copied().unwrap_or(Deadline::NEVER);
+        Ok(response(self.compute(&request).await))
+    }
+
+    async fn compute(self, request: &Request<Incoming>) -> Result<(), Failure> {
+        let (deadline, expected) = (deadline(request), expected(request));
         let computed = tokio::task::spawn_blocking(move || {
             // It may have waited for a thread until after its deadline.
             deadline.check()?;
@@ -119,19 +126,59 @@ impl Handler {
             }
             result
         });
-        let status = match computed.await {
-            Ok(Ok(())) => StatusCode::OK,
-            Ok(Err(_)) => StatusCode::GATEWAY_TIMEOUT,
-            Err(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        let mut response = Response::new(Full::default());
-        *response.status_mut() = status;
-        Ok(response)
+        Ok(computed.await.map_err(|_| Failure(StatusCode::INTERNAL_SERVER_ERROR))??)
     }
+}
+
+/// A handler behind the gate. Work is ended at its deadline, and its slot is free for the next call.
+#[derive(Clone, Debug)]
+struct Admitted {
+    gate: Arc<Admission>,
+    handler: Handler,
+}
+
+impl Admitted {
+    async fn handle(self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+        let class = header(&request, &CLASS).and_then(|class: usize| Criticality::ALL.get(class).copied());
+        let asked = AdmissionRequest::new()
+            .criticality(class.unwrap_or_default())
+            .tenant(&request.headers().get(TENANT))
+            .by(&deadline(&request));
+        let permit = match self.gate.admit_owned(asked).await {
+            Ok(permit) => permit,
+            Err(_) => return Ok(response(Err(Failure(StatusCode::SERVICE_UNAVAILABLE)))),
+        };
+        Ok(response(permit.run(self.handler.compute(&request)).await))
+    }
+}
+
+/// The status of a request that was not served.
+#[derive(Clone, Copy, Debug)]
+struct Failure(StatusCode);
+
+impl From<DeadlineExceeded> for Failure {
+    fn from(_: DeadlineExceeded) -> Self {
+        Self(StatusCode::GATEWAY_TIMEOUT)
+    }
+}
+
+fn response(result: Result<(), Failure>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = result.map_or_else(|Failure(status)| status, |()| StatusCode::OK);
+    response
+}
+
+/// The deadline that the deadline layer has set; without one the work knows none.
+fn deadline(request: &Request<Incoming>) -> Deadline {
+    request.extensions().get().copied().unwrap_or(Deadline::NEVER)
 }
 
 /// When the client gives up, for the tally only: a server without a deadline layer does not look.
 fn expected(request: &Request<Incoming>) -> Deadline {
-    let timeout = request.headers().get(TIMEOUT).and_then(|value| value.to_str().ok()?.parse().ok());
-    timeout.map_or(Deadline::NEVER, |timeout| Deadline::after(Duration::from_millis(timeout)))
+    header(request, &TIMEOUT).map_or(Deadline::NEVER, |timeout| Deadline::after(Duration::from_millis(timeout)))
+}
+
+/// The number in a header.
+fn header<T: FromStr>(request: &Request<Incoming>, name: &HeaderName) -> Option<T> {
+    request.headers().get(name)?.to_str().ok()?.parse().ok()
 }
