@@ -10,6 +10,7 @@
 //! more: on a busy machine timings are noise.
 
 mod adaptive;
+mod admission;
 mod breaker;
 mod bulkhead;
 mod contest;
@@ -52,6 +53,7 @@ fn contests() -> impl Iterator<Item = &'static Contest> {
         breaker::CONTESTS,
         bulkhead::CONTESTS,
         adaptive::CONTESTS,
+        admission::CONTESTS,
         throttle::CONTESTS,
         retry::CONTESTS,
         keyed::CONTESTS,
