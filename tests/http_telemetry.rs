@@ -3,12 +3,14 @@
 
 use damper::deadline::SkewGuard;
 use damper::http::{
-    Answer, CircuitBreakerLayer, ClientDeadlineLayer, DeadlineLayer, Decision, Detail, Head, KeyedStatus, Limit,
-    LimitError, Limited, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal,
+    Answer, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer,
+    Decision, Detail, Head, KeyedStatus, Limit, LimitError, Limited, PeerAddress, PerClient, PerHost, RateLimitLayer,
+    Refusal,
 };
-use damper::{BreakerConfig, KeyedLimiter, ManualClock, Quota, WhenFull};
+use damper::{BreakerConfig, Bulkhead, KeyedLimiter, ManualClock, Quota, WhenFull};
+use futures_util::stream;
 use http::{Request, Response};
-use http_body_util::Empty;
+use http_body_util::{Empty, StreamBody};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -105,6 +107,43 @@ fn limit_metrics_carry_the_layers_name() {
         assert!(limits.evictions() > 0 && expected.contains(&evictions), "{expected:?}");
     });
 }
+
+/// The calls of a server and of a client, refusals by their causes, and the gauges when they are asked for.
+#[test]
+fn concurrency_metrics_carry_the_layers_name_its_side_and_the_cause() {
+    let _lock = lock_recorders();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let pool = Arc::new(Bulkhead::new(2));
+        let server = ConcurrencyLayer::new(Arc::clone(&pool)).named("pool");
+        let client = ClientConcurrencyLayer::new(Arc::clone(&pool)).named("upstream");
+        let held = call(&mut server.layer(service_fn(answer_pending)), get("/")).unwrap();
+        call(&mut client.layer(service_fn(answer)), get("/")).unwrap();
+        pool.set_limit(1);
+        assert_eq!(call(&mut server.layer(service_fn(answer)), get("/")).unwrap().status(), 503);
+        assert!(call(&mut client.layer(service_fn(answer)), get("/")).is_err());
+        server.record_metrics();
+        let expected = [
+            "damper_concurrency_allowed_total{limit=pool,side=server} 1",
+            "damper_concurrency_allowed_total{limit=upstream,side=client} 1",
+            "damper_concurrency_in_flight{limit=pool,side=server} 1",
+            "damper_concurrency_limit{limit=pool,side=server} 1",
+            "damper_concurrency_refused_total{limit=pool,side=server,cause=no_slot} 1",
+            "damper_concurrency_refused_total{limit=upstream,side=client,cause=no_slot} 1",
+        ];
+        assert_eq!(lines(&snapshotter), expected);
+        drop(held);
+    });
+}
+
+/// A body that never ends.
+#[expect(clippy::needless_pass_by_value, reason = "a service takes requests by value")]
+fn answer_pending(_: Request<()>) -> Ready<Result<Response<PendingBody>, Infallible>> {
+    ready(Ok(Response::new(StreamBody::new(stream::pending()))))
+}
+
+type PendingBody = StreamBody<stream::Pending<Result<http_body::Frame<bytes::Bytes>, Infallible>>>;
 
 /// Metrics of each table carry the name of the layer and the prefix, for every way of handling newcomers.
 #[test]

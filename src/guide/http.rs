@@ -101,6 +101,34 @@
 //! is a POST with gRPC's content type, is refused with `RESOURCE_EXHAUSTED` and a `RetryInfo`, by the same layer. Every
 //! refusal carries `Cache-Control: no-store`.
 //!
+//! # Calls in flight
+//!
+//! A rate limit is a guess of what a server can do in a second, and wrong as soon as the work changes. A limit on the calls in
+//! flight holds whatever each of them takes: when the server slows down, requests are refused, or wait in a short queue, and do
+//! not pile up.
+//!
+#![cfg_attr(all(feature = "tower", feature = "tokio"), doc = "```")]
+#![cfg_attr(not(all(feature = "tower", feature = "tokio")), doc = "```text")]
+//! use damper::concurrency::LimitBounds;
+//! use damper::http::{ClientConcurrencyLayer, ConcurrencyLayer};
+//! use std::time::Duration;
+//!
+//! let reports = ConcurrencyLayer::bulkhead(8).waiting(Duration::from_millis(200)); // the pool has 8 connections
+//! let all = ConcurrencyLayer::adaptive(LimitBounds::DEFAULT); // follows the latency of the responses
+//! let upstreams = ClientConcurrencyLayer::bulkhead_per_host(64); // a host that hangs takes no slots from the others
+//! # let _ = (reports, all, upstreams);
+//! ```
+//!
+//! The server answers `503 Service Unavailable` with `Retry-After`, or `UNAVAILABLE` in gRPC; the client gets a
+//! [`ConcurrencyError`](crate::http::ConcurrencyError) and makes no call. A slot is held until the response has *ended*, with its
+//! body and its trailers. A client that goes away, a deadline that passes and a handler that panics free it at once.
+//!
+//! An adaptive limit measures the time until a response begins, so a client that is slow to read does not count as a slow
+//! server. It takes 429, 503, 504 and calls that their deadlines ended for signs of overload
+//! ([`LoadSigns`](crate::http::LoadSigns)), or what your [`classify`](crate::http::ConcurrencyLayer::classify) says. At a server
+//! the order is: deadline outside, then rate limits, then this, then the handler. At a client it belongs inside of the retries,
+//! so that a call that waits for its next attempt holds no slot.
+//!
 //! # A client's limit waits
 //!
 //! Who calls a service with a limit rather waits for its turn than be refused:

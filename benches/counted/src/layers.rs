@@ -5,12 +5,17 @@
 use crate::still::{SEED, still};
 use crate::{Call, Row, prepared, rows};
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, Headers, HedgeLayer, PeerAddress, PerClient, RateLimitLayer};
+use damper::concurrency::{KeyedBulkhead, LimitBounds};
+use damper::http::{
+    CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Headers, HedgeLayer, PeerAddress, PerClient,
+    RateLimitLayer,
+};
 use damper::keyed::KeyedLimiterBuilder;
 use damper::retry::{Hedge, HedgeConfig};
 use damper::tonic::AtTrailers;
 use damper::{
-    BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, Quota, RateLimiter,
+    AdaptiveLimit, BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter,
+    Quota, RateLimiter,
 };
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -33,12 +38,19 @@ pub(crate) const ROWS: &[Row] = rows![
     tower_breaker_host - tower_bare,
     tower_breaker_open - tower_bare,
     tower_hedge - tower_bare,
+    tower_bulkhead - tower_bare,
+    tower_bulkhead_refused - tower_bare,
+    tower_bulkhead_host - tower_bare,
+    tower_adaptive - tower_bare,
     hyper_limit_client - hyper_bare,
     hyper_breaker - hyper_bare,
+    hyper_bulkhead - hyper_bare,
     tonic_limit_client - tonic_bare,
     tonic_limit_client_refused - tonic_bare,
     tonic_breaker - tonic_bare,
     tonic_breaker_open - tonic_bare,
+    tonic_bulkhead - tonic_bare,
+    tonic_bulkhead_refused - tonic_bare,
 ];
 
 const PLENTY: Quota = Quota::per_hour(1).burst(1_000_000);
@@ -200,6 +212,28 @@ fn tower_hedge() -> Call {
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
+fn tower_bulkhead() -> Call {
+    let layer = ConcurrencyLayer::new(Arc::new(Bulkhead::with_clock(64, still!())));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+fn tower_bulkhead_refused() -> Call {
+    tower(ConcurrencyLayer::bulkhead(0).layer(tower::service_fn(answer)), request, End::Answered(503))
+}
+
+/// Of a client. The hasher has a random seed here; with one host they make no difference.
+fn tower_bulkhead_host() -> Call {
+    let hosts = KeyedBulkhead::<String, _>::with_clock(64, 100, still!()).expect("a capacity in range");
+    let layer = ClientConcurrencyLayer::new(Arc::new(hosts));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+/// The clock stands still, so no window ends.
+fn tower_adaptive() -> Call {
+    let layer = ConcurrencyLayer::new(Arc::new(AdaptiveLimit::with_clock(LimitBounds::DEFAULT, still!())));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
 fn hyper_bare() -> Call {
     hyper(hyper::service::service_fn(answer))
 }
@@ -210,6 +244,10 @@ fn hyper_limit_client() -> Call {
 
 fn hyper_breaker() -> Call {
     hyper(CircuitBreakerLayer::single(BreakerConfig::default()).layer(hyper::service::service_fn(answer)))
+}
+
+fn hyper_bulkhead() -> Call {
+    hyper(ConcurrencyLayer::new(Arc::new(Bulkhead::with_clock(64, still!()))).layer(hyper::service::service_fn(answer)))
 }
 
 fn tonic_bare() -> Call {
@@ -234,4 +272,14 @@ fn tonic_breaker() -> Call {
 fn tonic_breaker_open() -> Call {
     let layer = CircuitBreakerLayer::new(open(still!())).completion(AtTrailers::new());
     tower(layer.layer(tower::service_fn(answer_grpc)), request_grpc, End::Failed)
+}
+
+fn tonic_bulkhead() -> Call {
+    let layer = ConcurrencyLayer::new(Arc::new(Bulkhead::with_clock(64, still!())));
+    tower(layer.layer(tower::service_fn(answer_grpc)), request_grpc, End::Answered(200))
+}
+
+/// `UNAVAILABLE`, whose code has two digits, of which the first is read.
+fn tonic_bulkhead_refused() -> Call {
+    tower(ConcurrencyLayer::bulkhead(0).layer(tower::service_fn(answer_grpc)), request_grpc, End::Status(1))
 }

@@ -7,7 +7,7 @@
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
 //! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
-//! | a server that may have only so many calls in flight, and a client | [`ConcurrencyLayer`], [`ClientConcurrencyLayer`] | `tower`, or `hyper`; `tokio` for the timer |
+//! | a server that may have only so many calls in flight, and a client | [`ConcurrencyLayer`] or [`AdmissionLayer`], [`ClientConcurrencyLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
 //! | a tonic client | [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())` | `tonic` |
 //!
@@ -28,7 +28,8 @@
 //! it on to the next server.
 //!
 //! A [`ConcurrencyLayer`] refuses what a server cannot serve now: a rate limit says how many requests may come in a second, a
-//! concurrency limit how many may be under way. It holds a slot until the response has ended.
+//! concurrency limit how many may be under way. It holds a slot until the response has ended. An [`AdmissionLayer`] decides by class, tenant
+//! and deadline too.
 //!
 //! When a call has ended, and whether it went well, is a part of its own, a [`Completion`]: [`AtHead`] by default,
 //! [`AtBodyEnd`], `AtTrailers` for gRPC. A layer of yours that holds something until a call has ended uses the same part: see [`CallObserver`] and [`ObservedCall`].
@@ -63,7 +64,7 @@
 //! | `damper_breaker_evictions_total` | counter | `breaker` | hosts whose breakers made room for others |
 //! | `damper_breaker_kept_evictions_total` | counter | `breaker` | those among them whose breakers were open, or worth keeping otherwise |
 //! | `damper_concurrency_allowed_total` | counter | `limit`, `side` | calls that a concurrency limit let pass |
-//! | `damper_concurrency_refused_total` | counter | `limit`, `side`, `cause` | calls that it refused: `no_slot`, `queue_full`, `timed_out`, `displaced`, `store_full`, `other` |
+//! | `damper_concurrency_refused_total` | counter | `limit`, `side`, `cause` | calls that it refused: `no_slot`, `queue_full`, `timed_out`, `displaced`, `store_full`, `late`, `other` |
 //! | `damper_concurrency_limit` | gauge | `limit`, `side` | calls that may be in flight |
 //! | `damper_concurrency_in_flight` | gauge | `limit`, `side` | calls in flight |
 //! | `damper_concurrency_queued` | gauge | `limit`, `side` | calls that wait for a slot |
@@ -131,9 +132,9 @@ pub use completion::{
     ObservedCall, ResponseHead, ServerErrors,
 };
 pub use concurrency::{
-    Acquisition, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyError, ConcurrencyFuture,
-    ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, ConcurrencyStatus,
-    LoadSigns, PermitObserver, RefusedCall, Waiting,
+    Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyError,
+    ConcurrencyFuture, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService,
+    ConcurrencyStatus, LoadSigns, PermitObserver, RefusedCall, Waiting,
 };
 pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, TimeoutUnit};
 pub use head::Head;

@@ -51,6 +51,11 @@
 //! rules: the codes, the server's pushback, streams that are kept while they are sent:
 //! `RetryLayer::new(retry).protocol(GrpcRetries::on([Code::Unavailable]))`. The breaker belongs outside of it.
 //!
+//! Limits on the calls in flight are the layers of HTTP too, and need no settings for gRPC. A
+//! [`ConcurrencyLayer`](damper_http::ConcurrencyLayer) around a server answers `UNAVAILABLE`, and holds the slot of a stream until its
+//! trailers. A [`ClientConcurrencyLayer`](damper_http::ClientConcurrencyLayer) around a `Channel` does so at the client's side;
+//! [`BulkheadFull::find_in`](damper_core::BulkheadFull::find_in) finds the refusal in the status.
+//!
 //! Deadlines are the layers of HTTP too. Around a server, [`DeadlineLayer`](damper_http::DeadlineLayer) reads `grpc-timeout`
 //! and answers `DEADLINE_EXCEEDED`; the handler finds the deadline in `request.extensions()`. Around a `Channel`,
 //! [`ClientDeadlineLayer`](damper_http::ClientDeadlineLayer) sends what is left of it. A deadline in

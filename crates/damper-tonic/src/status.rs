@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use core::error::Error;
 use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
+use damper_core::concurrency::{BulkheadFull, NotAdmitted};
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_core::retry::{GaveUp, RetryError};
@@ -13,8 +14,8 @@ use damper_http::Limited;
 use damper_http::internal::status;
 use tonic::{Code, Status};
 
-/// The wait for a probe to end, whose duration is unknown.
-const PROBE: Duration = Duration::from_secs(1);
+/// The wait for a probe or a call to end, whose duration is unknown.
+const A_SECOND: Duration = Duration::from_secs(1);
 
 /// Turns a refusal into a status, so that a handler can answer with it.
 ///
@@ -22,6 +23,8 @@ const PROBE: Duration = Duration::from_secs(1);
 /// |---|---|---|
 /// | [`Denied`], [`LimitSetDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
 /// | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
+/// | [`BulkheadFull`], which is the source of the status | `UNAVAILABLE` | a second |
+/// | [`NotAdmitted`], which is the source of the status | `UNAVAILABLE` | the gate's estimate, or a second |
 /// | [`DeadlineExceeded`], which is the source of the status | `DEADLINE_EXCEEDED` | |
 /// | [`RetryError`], by its deadline | `DEADLINE_EXCEEDED`, with the reason as its source | |
 /// | [`RetryError`], else | as the last error | |
@@ -73,7 +76,23 @@ impl IntoStatus for Limited {
 
 impl IntoStatus for CircuitOpen {
     fn into_status(self) -> Status {
-        let mut status = status(Code::Unavailable, &self, Some(self.retry_after().unwrap_or(PROBE)));
+        let mut status = status(Code::Unavailable, &self, Some(self.retry_after().unwrap_or(A_SECOND)));
+        status.set_source(Arc::new(self));
+        status
+    }
+}
+
+impl IntoStatus for BulkheadFull {
+    fn into_status(self) -> Status {
+        let mut status = status(Code::Unavailable, &self, Some(A_SECOND));
+        status.set_source(Arc::new(self));
+        status
+    }
+}
+
+impl IntoStatus for NotAdmitted {
+    fn into_status(self) -> Status {
+        let mut status = status(Code::Unavailable, &self, Some(self.retry_after().unwrap_or(A_SECOND)));
         status.set_source(Arc::new(self));
         status
     }

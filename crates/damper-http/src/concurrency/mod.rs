@@ -9,11 +9,13 @@
 // | `waiting` | `Waiting`: requests that wait in the queues of these |
 // | `classify` | what a response says about the load of its server |
 // | `server`, `client` | the layers |
+// | `admission` | the layer of a server that decides by class, tenant and deadline |
 // | `error` | the error of a client's call |
 // | `side` | what differs between the two layers |
 // | `service`, `future` | a service behind a limit, and its calls |
 // | `held` | the permit of a call, until the response begins, and then until it ends |
 
+mod admission;
 mod bulkheads;
 mod classify;
 mod client;
@@ -28,6 +30,7 @@ mod service;
 mod side;
 mod waiting;
 
+pub use admission::{AdmissionGate, AdmissionLayer};
 pub use bulkheads::Bulkheads;
 pub use classify::{ClassifyLoad, LoadSigns};
 pub use client::ClientConcurrencyLayer;

@@ -283,6 +283,11 @@ impl<L: ConcurrencyLimit + Clone, V> ConcurrencyLayer<L, V> {
         self.with(|settings| settings.telemetry = ConcurrencyTelemetry::of_server(name))
     }
 
+    /// Changes the settings of the limit for this layer.
+    pub(super) fn with_limit(self, set: impl FnOnce(&mut L)) -> Self {
+        self.with(|settings| set(&mut settings.limit))
+    }
+
     /// Changes a setting of this layer. Earlier clones keep theirs, and all share the limit.
     fn with(mut self, set: impl FnOnce(&mut ServerSettings<L>)) -> Self {
         set(Arc::make_mut(&mut self.settings));

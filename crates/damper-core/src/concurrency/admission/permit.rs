@@ -123,6 +123,15 @@ impl<A: AdmissionRef> AdmissionPermit<A> {
     /// Records `outcome`.
     #[inline]
     pub fn record(self, outcome: Outcome) {
+        self.record_early(outcome);
+    }
+
+    /// Records `outcome` now, while the call goes on: its slot stays taken until the permit is dropped.
+    ///
+    /// It is for a response whose body streams on: the time until now is the service's, and the rest is that of the reader. Each
+    /// outcome that is recorded counts as that of a call.
+    #[inline]
+    pub fn record_early(&self, outcome: Outcome) {
         self.gate.record(self.began, outcome);
     }
 

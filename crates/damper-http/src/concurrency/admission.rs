@@ -1,0 +1,307 @@
+//! The layer of a server that decides by class, tenant and deadline.
+
+use super::{
+    Acquisition, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService,
+    ConcurrencyStatus, LoadSigns,
+};
+use crate::Head;
+use crate::completion::ResponseHead;
+use alloc::sync::Arc;
+use bytes::Bytes;
+use core::fmt;
+use core::hash::Hash;
+use core::time::Duration;
+use damper_core::concurrency::{
+    Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, LimitRule, NotAdmitted, Outcome,
+    ProbedGradient, RefusalCause,
+};
+#[cfg(feature = "tokio")]
+use damper_core::concurrency::{FixedLimit, LimitBounds};
+use damper_core::deadline::Deadline;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+use damper_core::time::{Clock, DefaultClock, Sleep};
+
+/// Decides which requests a server works on: by a limit on the calls in flight, by how much each request counts, whose it is, and
+/// whether it can still be answered in time.
+///
+/// While a slot is free, a request is served at once. Under overload it waits in a queue as long as the limit, from which an
+/// [`Admission`] chooses: the highest [class](Self::criticality) first, in it the [tenant](Self::tenant) that was served least. A request
+/// whose [`Deadline`], in its extensions, leaves less time than a request takes is refused.
+///
+/// A refusal is `503 Service Unavailable` with the gate's own estimate as `Retry-After`, or the status `UNAVAILABLE` for gRPC. Otherwise it is a
+/// [`ConcurrencyLayer`]: it holds the slot until the response has ended, and measures the time until it begins.
+///
+/// Put a [`DeadlineLayer`](crate::DeadlineLayer) outside: it says how much time a request has, and ends the work when it is over. Without it,
+/// work that comes too late takes slots from work that would come in time.
+///
+/// # Examples
+///
+/// With axum:
+///
+#[cfg_attr(all(feature = "axum", feature = "tokio"), doc = "```")]
+#[cfg_attr(not(all(feature = "axum", feature = "tokio")), doc = "```text")]
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use axum::{Router, routing::get};
+/// use damper::concurrency::{Criticality, LimitBounds};
+/// use damper::http::{AdmissionLayer, DeadlineLayer};
+/// use std::time::Duration;
+///
+/// # async fn home() {}
+/// let admission = AdmissionLayer::adaptive(LimitBounds::DEFAULT)
+///     .criticality(|head| match head.uri.path() {
+///         "/checkout" => Criticality::CriticalPlus,
+///         "/export" => Criticality::Sheddable,
+///         _ => Criticality::Critical,
+///     })
+///     .tenant(|head| head.headers.get("x-tenant").cloned()) // which a proxy has verified
+///     .exempt(|head| head.uri.path() == "/healthz");
+/// let app: Router = Router::new()
+///     .route("/", get(home))
+///     .layer(admission)
+///     .layer(DeadlineLayer::new(Duration::from_secs(2))); // outside
+/// # let _ = app;
+/// ```
+pub struct AdmissionLayer<S: Sleep + Clone, R: LimitRule = ProbedGradient, C: Clock = DefaultClock, V = LoadSigns>(
+    ConcurrencyLayer<AdmissionGate<S, R, C>, V>,
+);
+
+#[cfg(feature = "tokio")]
+impl AdmissionLayer<TokioSleep> {
+    /// Creates a layer whose limit follows the latency of the service within these bounds. Requests wait by tokio's timer.
+    #[must_use]
+    pub fn adaptive(bounds: LimitBounds) -> Self {
+        Self::new(Arc::new(Admission::new(bounds)))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl AdmissionLayer<TokioSleep, FixedLimit> {
+    /// Creates a layer with this limit. Requests wait by tokio's timer.
+    #[must_use]
+    pub fn fixed(limit: u32) -> Self {
+        Self::new(Arc::new(Admission::fixed(limit)))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<R: LimitRule, C: Clock> AdmissionLayer<TokioSleep, R, C> {
+    /// Creates a layer from an existing gate, which you keep to inspect it. Requests wait by tokio's timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::concurrency::Admission;
+    /// use damper::http::AdmissionLayer;
+    /// use std::sync::Arc;
+    ///
+    /// let gate = Arc::new(Admission::default().queue(256));
+    /// let layer = AdmissionLayer::new(Arc::clone(&gate));
+    /// println!("{} of {} in flight", gate.in_flight(), gate.limit());
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn new(gate: Arc<Admission<R, C>>) -> Self {
+        Self::sleeping_by(gate, TokioSleep)
+    }
+}
+
+impl<S: Sleep + Clone, R: LimitRule, C: Clock> AdmissionLayer<S, R, C> {
+    /// Creates a layer from an existing gate. Requests with a deadline sleep by `sleep`, a [`Sleep`].
+    #[must_use]
+    pub fn sleeping_by(gate: Arc<Admission<R, C>>, sleep: S) -> Self {
+        Self(ConcurrencyLayer::new(AdmissionGate { gate, criticality: None, tenant: None, sleep }))
+    }
+}
+
+impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
+    /// Sets how much a request counts. Default: [`Criticality::Critical`].
+    ///
+    /// Strict priority starves: while the higher classes use up the capacity, the lower ones get nothing.
+    #[must_use]
+    pub fn criticality(self, criticality: impl Fn(&Head<'_>) -> Criticality + Send + Sync + 'static) -> Self {
+        Self(self.0.with_limit(|gate| gate.criticality = Some(Arc::new(criticality))))
+    }
+
+    /// Sets whose request it is: anything that can be hashed. Default: all requests are one tenant's.
+    ///
+    /// A client that chooses its own name gets a share for each, so take one that was verified before.
+    #[must_use]
+    pub fn tenant<K: Hash>(self, tenant: impl Fn(&Head<'_>) -> K + Send + Sync + 'static) -> Self {
+        let add_tenant = move |head: &Head<'_>, request: AdmissionRequest| request.tenant(&tenant(head));
+        Self(self.0.with_limit(|gate| gate.tenant = Some(Arc::new(add_tenant))))
+    }
+
+    /// Exempts the requests for which the predicate is true, as [`ConcurrencyLayer::exempt`] does. Default: none.
+    #[must_use]
+    pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Self(self.0.exempt(predicate))
+    }
+
+    /// Sets the time after which a refused client may come back where the gate has no estimate. Default: one second.
+    #[must_use]
+    pub fn retry_after(self, wait: Duration) -> Self {
+        Self(self.0.retry_after(wait))
+    }
+
+    /// Sets the body of a refusal, as [`ConcurrencyLayer::body`] does. Default: a line of text.
+    #[must_use]
+    pub fn body<T: Into<Bytes>>(
+        self,
+        body: impl Fn(&Head<'_>, &NotAdmitted) -> (&'static str, T) + Send + Sync + 'static,
+    ) -> Self {
+        Self(self.0.body(body))
+    }
+
+    /// Sets the body of a refusal to a problem document (RFC 9457) in JSON.
+    #[must_use]
+    pub fn problem_json(self) -> Self {
+        Self(self.0.problem_json())
+    }
+
+    /// Sets the name of the limit in logs and metrics. Default: `default`.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self(self.0.named(name))
+    }
+
+    /// Sets what a response, or the error in its place, says about the load of the service, as [`ConcurrencyLayer::classify`] does. Default:
+    /// [`LoadSigns`].
+    #[must_use]
+    pub fn classify<E, F>(self, classify: F) -> AdmissionLayer<S, R, C, F>
+    where
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome,
+    {
+        AdmissionLayer(self.0.classify(classify))
+    }
+
+    /// Records the metrics of the gate, as [`ConcurrencyLayer::record_metrics`] does.
+    #[cfg(feature = "metrics")]
+    pub fn record_metrics(&self) {
+        self.0.record_metrics();
+    }
+}
+
+impl<S: Sleep + Clone, R: LimitRule, C: Clock, V: Clone> AdmissionLayer<S, R, C, V> {
+    /// Puts a service behind the gate.
+    pub fn layer<T>(&self, service: T) -> ConcurrencyService<T, ConcurrencyLayer<AdmissionGate<S, R, C>, V>> {
+        self.0.layer(service)
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<S: Sleep + Clone, R: LimitRule, C: Clock, V: Clone, T> tower_layer::Layer<T> for AdmissionLayer<S, R, C, V> {
+    type Service = ConcurrencyService<T, ConcurrencyLayer<AdmissionGate<S, R, C>, V>>;
+
+    fn layer(&self, service: T) -> Self::Service {
+        self.layer(service)
+    }
+}
+
+/// Clones share the gate.
+impl<S: Sleep + Clone, R: LimitRule, C: Clock, V: Clone> Clone for AdmissionLayer<S, R, C, V> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> fmt::Debug for AdmissionLayer<S, R, C, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AdmissionLayer").field(&self.0).finish()
+    }
+}
+
+type CriticalityOf = Arc<dyn Fn(&Head<'_>) -> Criticality + Send + Sync>;
+
+/// Adds the tenant of a request.
+type AddTenant = Arc<dyn Fn(&Head<'_>, AdmissionRequest) -> AdmissionRequest + Send + Sync>;
+
+/// The gate of an [`AdmissionLayer`], and what it asks of requests.
+pub struct AdmissionGate<S, R = ProbedGradient, C = DefaultClock> {
+    gate: Arc<Admission<R, C>>,
+    criticality: Option<CriticalityOf>,
+    tenant: Option<AddTenant>,
+    sleep: S,
+}
+
+impl<S, R, C> AdmissionGate<S, R, C> {
+    /// Says of a request what the gate has to know.
+    #[inline]
+    fn request(&self, head: &Head<'_>) -> AdmissionRequest {
+        let mut request = AdmissionRequest::new();
+        if let Some(criticality) = &self.criticality {
+            request = request.criticality(criticality(head));
+        }
+        if let Some(add_tenant) = &self.tenant {
+            request = add_tenant(head, request);
+        }
+        match head.extensions.get::<Deadline>() {
+            Some(deadline) => request.by(deadline),
+            None => request,
+        }
+    }
+}
+
+impl<S: Sleep + Clone, R: LimitRule, C: Clock> ConcurrencyLimit for AdmissionGate<S, R, C> {
+    type Permit = AdmissionPermit<Arc<Admission<R, C>>>;
+    type Refusal = NotAdmitted;
+    type Future = AdmitFuture<Arc<Admission<R, C>>, S>;
+
+    #[inline]
+    fn acquire(&self, head: &Head<'_>) -> Acquisition<Self::Permit, NotAdmitted, Self::Future> {
+        let request = self.request(head);
+        // This overtakes no waiter: while there are some, no slot is free.
+        match self.gate.try_admit_owned(request) {
+            Err(refused) if refused.cause() == RefusalCause::NoSlot => {
+                Acquisition::Later(self.gate.admit_owned(request).sleeping_by(self.sleep.clone()))
+            }
+            admitted => Acquisition::Now(admitted),
+        }
+    }
+
+    fn status(&self) -> Option<ConcurrencyStatus> {
+        Some(ConcurrencyStatus::new(self.gate.limit(), self.gate.in_flight(), self.gate.queued()))
+    }
+}
+
+/// Clones share the gate.
+impl<S: Clone, R, C> Clone for AdmissionGate<S, R, C> {
+    fn clone(&self) -> Self {
+        Self {
+            gate: Arc::clone(&self.gate),
+            criticality: self.criticality.clone(),
+            tenant: self.tenant.clone(),
+            sleep: self.sleep.clone(),
+        }
+    }
+}
+
+impl<S, R, C> fmt::Debug for AdmissionGate<S, R, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdmissionGate").field("gate", &self.gate).finish_non_exhaustive()
+    }
+}
+
+impl<R: LimitRule, C: Clock> ConcurrencyPermit for AdmissionPermit<Arc<Admission<R, C>>> {
+    #[inline]
+    fn record(&mut self, outcome: Outcome) {
+        self.record_early(outcome);
+    }
+}
+
+impl ConcurrencyRefusal for NotAdmitted {
+    fn retry_after(&self) -> Option<Duration> {
+        NotAdmitted::retry_after(self)
+    }
+
+    fn cause_label(&self) -> &'static str {
+        match self.cause() {
+            RefusalCause::Late => "late",
+            RefusalCause::NoSlot => "no_slot",
+            RefusalCause::QueueFull => "queue_full",
+            RefusalCause::Displaced => "displaced",
+            _ => "other",
+        }
+    }
+}
