@@ -5,12 +5,12 @@ use crate::protection::Protection;
 use crate::tally::WorkTally;
 use crate::work::Work;
 use bytes::Bytes;
-use damper::concurrency::{Admission, AdmissionRequest, Criticality};
-use damper::http::{DeadlineLayer, TimeoutUnit};
+use damper::concurrency::{Criticality, LimitBounds};
+use damper::http::{AdmissionLayer, DeadlineLayer, TimeoutUnit};
 use damper::{Deadline, DeadlineExceeded};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
-use hyper::header::HeaderName;
+use hyper::header::{HeaderMap, HeaderName};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response, StatusCode};
@@ -72,14 +72,15 @@ impl Server {
 }
 
 async fn serve(listener: TcpListener, protection: Protection, handler: Handler) {
-    let admitted = Admitted { gate: Arc::new(Admission::default()), handler: handler.clone() };
     let handler = service_fn(move |request| handler.clone().handle(request));
-    let admitted = service_fn(move |request| admitted.clone().handle(request));
     let deadlines = DeadlineLayer::new(LONGEST).header(TIMEOUT, TimeoutUnit::Milliseconds);
+    let admission = AdmissionLayer::adaptive(LimitBounds::DEFAULT)
+        .criticality(|head| criticality(head.headers))
+        .tenant(|head| head.headers.get(TENANT).cloned());
     match protection {
         Protection::Nothing => accept(listener, handler).await,
         Protection::Deadlines => accept(listener, deadlines.layer(handler)).await,
-        Protection::Admission => accept(listener, deadlines.layer(admitted)).await,
+        Protection::Admission => accept(listener, deadlines.layer(admission.layer(handler))).await,
     }
 }
 
@@ -130,28 +131,6 @@ impl Handler {
     }
 }
 
-/// A handler behind the gate. Work is ended at its deadline, and its slot is free for the next call.
-#[derive(Clone, Debug)]
-struct Admitted {
-    gate: Arc<Admission>,
-    handler: Handler,
-}
-
-impl Admitted {
-    async fn handle(self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-        let class = header(&request, &CLASS).and_then(|class: usize| Criticality::ALL.get(class).copied());
-        let asked = AdmissionRequest::new()
-            .criticality(class.unwrap_or_default())
-            .tenant(&request.headers().get(TENANT))
-            .by(&deadline(&request));
-        let permit = match self.gate.admit_owned(asked).await {
-            Ok(permit) => permit,
-            Err(_) => return Ok(response(Err(Failure(StatusCode::SERVICE_UNAVAILABLE)))),
-        };
-        Ok(response(permit.run(self.handler.compute(&request)).await))
-    }
-}
-
 /// The status of a request that was not served.
 #[derive(Clone, Copy, Debug)]
 struct Failure(StatusCode);
@@ -175,10 +154,16 @@ fn deadline(request: &Request<Incoming>) -> Deadline {
 
 /// When the client gives up, for the tally only: a server without a deadline layer does not look.
 fn expected(request: &Request<Incoming>) -> Deadline {
-    header(request, &TIMEOUT).map_or(Deadline::NEVER, |timeout| Deadline::after(Duration::from_millis(timeout)))
+    header(request.headers(), &TIMEOUT)
+        .map_or(Deadline::NEVER, |timeout| Deadline::after(Duration::from_millis(timeout)))
+}
+
+fn criticality(headers: &HeaderMap) -> Criticality {
+    let class = header(headers, &CLASS).and_then(|class: usize| Criticality::ALL.get(class).copied());
+    class.unwrap_or_default()
 }
 
 /// The number in a header.
-fn header<T: FromStr>(request: &Request<Incoming>, name: &HeaderName) -> Option<T> {
-    request.headers().get(name)?.to_str().ok()?.parse().ok()
+fn header<T: FromStr>(headers: &HeaderMap, name: &HeaderName) -> Option<T> {
+    headers.get(name)?.to_str().ok()?.parse().ok()
 }

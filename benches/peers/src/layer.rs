@@ -6,8 +6,8 @@
 use crate::contest::{Contest, Peer, Side};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use damper::concurrency::LimitBounds;
-use damper::http::{CircuitBreakerLayer, ConcurrencyLayer, Headers, RateLimitLayer};
+use damper::concurrency::{Criticality, LimitBounds};
+use damper::http::{AdmissionLayer, CircuitBreakerLayer, ConcurrencyLayer, Headers, RateLimitLayer};
 use damper::{BreakerConfig, CircuitBreaker, Quota};
 use http::{Request, Response};
 use std::convert::Infallible;
@@ -68,6 +68,8 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: adaptive,
         peer: Some(Peer { name: "tower-resilience", side: peers::adaptive, bar: None }),
     },
+    // By class and tenant; requests have no deadline here.
+    Contest { name: "layer_admission", damper: admission, peer: None },
 ];
 
 /// The requests of a turn.
@@ -199,6 +201,13 @@ fn bulkhead() -> Side {
 
 fn adaptive() -> Side {
     added(&ConcurrencyLayer::adaptive(LimitBounds::DEFAULT))
+}
+
+fn admission() -> Side {
+    let layer = AdmissionLayer::adaptive(LimitBounds::DEFAULT)
+        .criticality(|_| Criticality::CriticalPlus)
+        .tenant(|head| head.extensions.get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip()));
+    added(&layer)
 }
 
 mod peers {
