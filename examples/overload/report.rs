@@ -31,12 +31,13 @@ impl<'a> Report<'a> {
         top(Protection::Admission) > top(Protection::Deadlines).max(top(Protection::Nothing))
     }
 
-    /// The median of a figure over the rounds of one server; the higher of the two in the middle.
+    /// The median of a figure over the rounds of one server; the mean of the two in the middle of an even number.
     fn median(&self, protection: Protection, figure: impl Fn(&Outcome) -> f64) -> f64 {
         let of_server = self.outcomes.iter().filter(|(_, of, _)| *of == protection);
         let mut figures: Vec<f64> = of_server.map(|(_, _, outcome)| figure(outcome)).collect();
         figures.sort_by(f64::total_cmp);
-        figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+        let last = figures.len().saturating_sub(1);
+        figures.get(last / 2).zip(figures.get(last.div_ceil(2))).map_or(f64::NAN, |(low, high)| low.midpoint(*high))
     }
 
     fn medians(&self, figure: impl Fn(&Outcome) -> f64) -> [f64; 3] {
