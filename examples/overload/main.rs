@@ -15,8 +15,8 @@
 //! request has a deadline, the handler looks at it before it starts and ten times on the way, with and without admission.
 //!
 //! The generator needs some percent of a core. The server keeps one compute thread busy, so on two cores the generator has
-//! one to itself and the I/O thread. How late it sent is in the report. A request's time counts from when it was due,
-//! not from when it was sent, so a generator that lags flatters nobody.
+//! one to itself and the I/O thread. How late it sent is in the report. A request's time counts from when it was due, not
+//! from when it was sent, so a generator that lags lowers the goodput of all three servers.
 
 mod client;
 mod draws;

@@ -25,10 +25,12 @@ impl<'a> Report<'a> {
         self.outcomes.push((round, protection, outcome));
     }
 
-    /// Whether the top class had more goodput with admission than with either of the others, by the medians of the rounds.
+    /// Whether the goodput of the top class was higher with admission than with either of the others, by the medians of the
+    /// rounds and at least a tenth of what was offered: less might be chance.
     pub(crate) fn admission_is_better(&self) -> bool {
+        const LEAST: f64 = 0.1;
         let top = |protection| self.median(protection, |outcome| outcome.tally.classes[0].goodput());
-        top(Protection::Admission) > top(Protection::Deadlines).max(top(Protection::Nothing))
+        top(Protection::Admission) > top(Protection::Deadlines).max(top(Protection::Nothing)) + LEAST
     }
 
     /// The median of a figure over the rounds of one server; the mean of the two in the middle of an even number.
