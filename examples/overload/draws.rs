@@ -1,6 +1,6 @@
 //! Chance that is the same for every server of a round.
 
-/// SplitMix64.
+/// The generator `SplitMix64`.
 #[derive(Clone, Debug)]
 pub(crate) struct Draws(u64);
 

@@ -4,7 +4,7 @@ use crate::machine;
 use crate::options::Options;
 use crate::protection::Protection;
 use crate::run::Outcome;
-use crate::tally::{CLASSES, Tally};
+use crate::tally::CLASSES;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 use std::fmt;
@@ -72,15 +72,11 @@ impl<'a> Report<'a> {
                 table.add_row(row(&format!("class {class}: {name}"), self.medians(latency), milliseconds));
             }
         }
-        let shares: [(&str, fn(&Tally) -> f64); 4] = [
-            ("all: answered in time", |tally| tally.share(|class| class.in_time)),
-            ("all: refused at once, 503", |tally| tally.share(|class| class.refused)),
-            ("all: no answer in time", |tally| tally.share(|class| class.missed)),
-            ("all: failed otherwise", |tally| tally.share(|class| class.failed)),
-        ];
-        for (name, share) in shares {
-            table.add_row(row(name, self.medians(|outcome| share(&outcome.tally)), percent));
-        }
+        let share = |part| self.medians(|outcome| outcome.tally.share(part));
+        table.add_row(row("all: answered in time", share(|class| class.in_time), percent));
+        table.add_row(row("all: refused at once, 503", share(|class| class.refused), percent));
+        table.add_row(row("all: no answer in time", share(|class| class.missed), percent));
+        table.add_row(row("all: failed otherwise", share(|class| class.failed), percent));
         table.add_row(row("work finished late", self.medians(|outcome| outcome.late), percent));
         table.add_row(row("work ended at its deadline", self.medians(|outcome| outcome.ended), percent));
         table.add_row(row("generator: lag, p99", self.medians(|outcome| outcome.tally.lag()), milliseconds));
