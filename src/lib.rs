@@ -35,7 +35,7 @@
 //! | [`breaker`] | [`CircuitBreaker`], and its permits; [`KeyedCircuitBreaker`]: a breaker per key |
 //! | [`store`] | [`LruStore`]: a bounded store of any value per key |
 //! | [`deadline`] | [`Deadline`]: the time that a piece of work may take, passed on as a value |
-//! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`KeyedBulkhead`]: per key; [`AdaptiveLimit`]: as the service's latency says |
+//! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`KeyedBulkhead`]: per key; [`AdaptiveLimit`]: as the service's latency says; `Admission`: and which calls |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |
@@ -51,7 +51,7 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
-//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`KeyedCircuitBreaker`], queues of [`Bulkhead`]s, [`KeyedBulkhead`], `Arc`s as clocks and owned permits where the target has atomic pointers |
+//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`KeyedCircuitBreaker`], queues of [`Bulkhead`]s, [`KeyedBulkhead`], `Admission`, `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `defmt` | | `defmt::Format` for answers, states and errors |
 //! | `serde` | | quotas in files, as text: `"100/s burst 200"` |
 //! | `tokio` | | `acquire(n).await`: futures that wait for tokens or permits by tokio's timer (with `std`) |

@@ -6,7 +6,7 @@
 mod support;
 
 use bytes::Bytes;
-use damper::concurrency::{Admission, Criticality, FixedLimit, NotAdmitted};
+use damper::concurrency::{Admission, AdmissionRequest, Criticality, FixedLimit, NotAdmitted};
 use damper::http::{AdmissionLayer, DeadlineLayer, Head};
 use damper::{Deadline, ManualClock};
 use http::{Request, Response, StatusCode};
@@ -176,7 +176,7 @@ fn gate_of_slow_calls() -> (Arc<ManualClock>, Clocked) {
     let clock = Arc::new(ManualClock::new());
     let gate = Arc::new(Admission::fixed_with_clock(1, Arc::clone(&clock)));
     for _ in 0..200 {
-        let permit = gate.try_admit(Default::default()).unwrap();
+        let permit = gate.try_admit(AdmissionRequest::new()).unwrap();
         clock.advance(4 * SECOND);
         permit.success();
     }
@@ -205,7 +205,7 @@ fn refusal_says_when_the_gate_has_room() {
 #[tokio::test]
 async fn request_that_cannot_be_answered_in_time_is_refused() {
     let (_, gate) = gate_of_slow_calls();
-    let _busy = gate.try_admit(Default::default()).unwrap();
+    let _busy = gate.try_admit(AdmissionRequest::new()).unwrap();
     let service = AdmissionLayer::new(Arc::clone(&gate)).layer(service_fn(never::<Empty<Bytes>>));
     let mut request = get("/top/1");
     request.extensions_mut().insert(Deadline::after(3 * SECOND));
@@ -227,12 +227,13 @@ async fn work_ends_at_its_deadline_and_frees_its_slot() {
     assert_eq!(gate.in_flight(), 0);
 }
 
+fn done(_: Request<Empty<Bytes>>) -> Ready<Result<Response<Full<Bytes>>, Infallible>> {
+    ready(Ok(Response::new(Full::from("done"))))
+}
+
 #[tokio::test]
 async fn settings_are_those_of_a_concurrency_layer() {
     let layer = AdmissionLayer::fixed(0).exempt(|head| head.uri.path() == "/healthz").retry_after(5 * SECOND);
-    fn done(_: Request<Empty<Bytes>>) -> Ready<Result<Response<Full<Bytes>>, Infallible>> {
-        ready(Ok(Response::new(Full::from("done"))))
-    }
     let service = layer.clone().problem_json().layer(service_fn(done));
     assert_eq!(service.clone().oneshot(get("/healthz")).await.unwrap().status(), StatusCode::OK);
     let refusal = service.oneshot(get("/")).await.unwrap();

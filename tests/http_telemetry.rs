@@ -138,7 +138,6 @@ fn concurrency_metrics_carry_the_layers_name_its_side_and_the_cause() {
 }
 
 /// A body that never ends.
-#[expect(clippy::needless_pass_by_value, reason = "a service takes requests by value")]
 fn answer_pending(_: Request<()>) -> Ready<Result<Response<PendingBody>, Infallible>> {
     ready(Ok(Response::new(StreamBody::new(stream::pending()))))
 }

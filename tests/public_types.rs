@@ -155,6 +155,15 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         BulkheadPermit<&'static Bulkhead>: shared,
         AcquirePermit<&'static Bulkhead>: shared,
         BulkheadFull: key error,
+        Admission: shared defaulted,
+        Admission<FixedLimit>: shared,
+        FixedLimit: value,
+        Criticality: key displayed defaulted,
+        AdmissionRequest: value defaulted,
+        AdmissionPermit<&'static Admission>: shared,
+        Admit<&'static Admission>: shared,
+        NotAdmitted: key error,
+        RefusalCause: key,
         FullCause: key,
         AdaptiveLimit: shared defaulted,
         BulkheadPermit<&'static AdaptiveLimit>: shared,
@@ -172,6 +181,8 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
     #[cfg(feature = "tokio")]
     table! {
         AcquirePermitFuture<&'static Bulkhead, damper::time::TokioSleep>: debug,
+        AdmitFuture<&'static Admission, damper::time::TokioSleep>: debug,
+        RunToDeadline<&'static Admission, (), damper::time::TokioSleep>: debug,
         AcquirePermitFuture<&'static AdaptiveLimit, damper::time::TokioSleep>: debug,
     }
 }

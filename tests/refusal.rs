@@ -4,7 +4,8 @@
 use damper::retry::{AnyError, Failure, GaveUp};
 use damper::throttle::{AdaptiveThrottle, ThrottleError};
 use damper::{
-    Bulkhead, CallError, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota, RateLimiter, RetryError, is_refusal,
+    Admission, AdmissionRequest, Bulkhead, CallError, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota,
+    RateLimiter, RetryError, is_refusal,
 };
 use std::error::Error;
 use std::io;
@@ -34,6 +35,7 @@ fn refusals() -> Vec<(&'static str, BoxError)> {
         ("set of limits", LimitSet::with_clock([Quota::per_hour(1)], &clock).check_n(2).unwrap_err().into()),
         ("throttle", throttled.into()),
         ("bulkhead", Bulkhead::new(0).try_acquire().unwrap_err().into()),
+        ("gate", Admission::fixed(0).try_admit(AdmissionRequest::new()).unwrap_err().into()),
         ("call of a breaker", CallError::<io::Error>::Open(open).into()),
         ("call of a throttle", ThrottleError::<io::Error>::Throttled(throttled).into()),
         ("call of a layer", CallError::Failed(CallError::<io::Error>::Open(open)).into()),

@@ -282,7 +282,9 @@ async fn statuses_of_overload_are_signs_of_overload() {
 /// Never `RESOURCE_EXHAUSTED`, which says that the client has used up its own quota.
 #[tokio::test]
 async fn call_that_is_not_admitted_is_unavailable() {
-    let layer = AdmissionLayer::fixed(0).criticality(|_| Criticality::Sheddable).tenant(|head| head.peer());
+    let layer = AdmissionLayer::fixed(0)
+        .criticality(|_| Criticality::Sheddable)
+        .tenant(|head| head.headers.get("x-tenant").cloned());
     let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
     for kind in KINDS {
         let status = kind.call(server).await.unwrap_err();

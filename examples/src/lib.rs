@@ -7,6 +7,7 @@
 //! | `rate_limiter` | a limiter in a `static` |
 //! | `login_attempts`, `bytes_with_charge`, `llm_tokens`, `two_limits`, `live_quota` | what else a limiter does |
 //! | `worker_pool` | a lease for each worker |
+//! | `admission` | classes of calls before a pool of workers |
 //! | `async_client` | tasks that wait their turn |
 //! | `breakers_per_host` | a breaker for each host, kept in bounds |
 //! | `circuit_breaker` | how a breaker trips, probes and closes |

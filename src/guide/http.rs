@@ -129,6 +129,10 @@
 //! the order is: deadline outside, then rate limits, then this, then the handler. At a client it belongs inside of the retries,
 //! so that a call that waits for its next attempt holds no slot.
 //!
+//! Where some requests count more than others, an [`AdmissionLayer`](crate::http::AdmissionLayer) takes this layer's place at the server: under
+//! overload it serves the highest class first, gives the tenants of a class equal shares, and refuses at once what cannot be
+//! answered within its deadline.
+//!
 //! # A client's limit waits
 //!
 //! Who calls a service with a limit rather waits for its turn than be refused:

@@ -15,6 +15,7 @@
 mod adaptive;
 mod breakers;
 mod bulkheads;
+mod gates;
 mod keys;
 mod layers;
 mod limits;
@@ -57,6 +58,7 @@ fn all() -> impl Iterator<Item = &'static Row> {
         bulkheads::ROWS,
         adaptive::ROWS,
         throttles::ROWS,
+        gates::ROWS,
         layers::ROWS,
     ]
     .into_iter()

@@ -85,11 +85,11 @@ where
                     let permit = held.take();
                     return match future.poll(context) {
                         Poll::Ready(Ok(response)) => {
-                            let observer = permit.and_then(|held| held.judge(Ok(&ResponseHead::of(&response))));
+                            let observer = permit.and_then(|permit| permit.judge(Ok(&ResponseHead::of(&response))));
                             Poll::Ready(Ok(Y::answered(response, observer)))
                         }
                         Poll::Ready(Err(error)) => {
-                            drop(permit.map(|held| held.judge(Err(&error))));
+                            drop(permit.map(|permit| permit.judge(Err(&error))));
                             Poll::Ready(Err(Y::failed(error)))
                         }
                         Poll::Pending => {
@@ -122,8 +122,8 @@ impl<W: CallOnce<Request<B>>, B, Y: Side> WaitingCall<W, B, Y> {
         Poll::Ready(match acquired {
             Ok(permit) => {
                 this.side.record_allowed();
-                let held = Held::new(permit, this.side.classify().clone(), &head);
-                LimitedCall::Called { future: service.call_once(request), held: Some(held) }
+                let permit = Held::new(permit, this.side.classify().clone(), &head);
+                LimitedCall::Called { future: service.call_once(request), held: Some(permit) }
             }
             Err(refusal) => LimitedCall::Refused { refused: Some(this.side.refuse(&head, refusal)) },
         })

@@ -67,7 +67,7 @@ pub struct PermitObserver<P> {
 }
 
 impl<P: ConcurrencyPermit> CallObserver for PermitObserver<P> {
-    /// Records overload, which [`OverloadInTrailers`] judges a failure.
+    /// Records overload, which a failure stands for here.
     #[inline]
     fn ended(mut self, verdict: Verdict) {
         if verdict == Verdict::Failure && !self.is_overload_recorded {

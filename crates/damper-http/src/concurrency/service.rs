@@ -62,8 +62,8 @@ fn call<Y: Side, S: Callee<Request<B>>, B>(
         Acquisition::Now(Ok(permit)) => {
             side.record_allowed();
             // On the stack, so that a panic of the service frees the slot.
-            let held = Held::new(permit, side.classify().clone(), &head);
-            ConcurrencyFuture::call(service.call(request), Some(held))
+            let permit = Held::new(permit, side.classify().clone(), &head);
+            ConcurrencyFuture::call(service.call(request), Some(permit))
         }
         Acquisition::Now(Err(refusal)) => ConcurrencyFuture::refuse(side.refuse(&head, refusal)),
         Acquisition::Later(acquire) => ConcurrencyFuture::wait(acquire, service.keep(), request, side.clone()),

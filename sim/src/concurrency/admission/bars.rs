@@ -41,7 +41,7 @@ pub fn bars(seconds: f64) -> Vec<Bar> {
         add("greedy tenant, of an equal one's <= 1.8", None, Some(1.8), &|tally| greed(&traffic, tally));
     }
     let many = traffic::many_tenants();
-    let of_many = tallies(&many, seconds / 2.0);
+    let of_many = tallies(&many, seconds / 4.0);
     let jain = |tally: &Tally| tally.group(&many, MIDDLE).1;
     bars.push(worst("200 tenants queued at once: Jain >= 0.95", &of_many, Some(0.95), None, &jain));
     let mild = traffic::mild_overload();

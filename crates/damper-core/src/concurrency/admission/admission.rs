@@ -8,7 +8,7 @@ use super::{AdmissionPermit, AdmissionRequest, Admit, Criticality, FixedLimit, N
 use crate::concurrency::adaptive::sampler::{Gate, Sampler};
 use crate::concurrency::slots::{Occupancy, Slots};
 use crate::concurrency::{LimitBounds, LimitRule, Outcome, ProbedGradient};
-use crate::sync::Guarded;
+use crate::sync::{Guarded, IS_MODEL};
 use crate::time::{Clock, DefaultClock, Frequency, Seed, Ticks};
 #[cfg(target_has_atomic = "ptr")]
 use alloc::sync::Arc;
@@ -18,7 +18,7 @@ use core::task::Waker;
 use core::time::Duration;
 
 /// The places of a queue that is not given another number.
-const PLACES: u16 = 1_024;
+const PLACES: u16 = if IS_MODEL { 4 } else { 1_024 };
 
 /// The longest wait that a refusal names.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -52,10 +52,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// there is no overload nothing is counted, and in simulations counting those too changed nothing. A tenant that was away is
 /// owed ten slots at most.
 ///
-/// The counters of 1,024 tenants per class are kept. There may be more tenants, and a counter that is needed is taken from one without calls
-/// queued. Only if more than four tenants with calls queued meet in the same four of these places, two of them share a
-/// counter, and get one share between them: with 100 tenants queued at once that is so for 1 tenant in 1,400 or so. The places are
-/// chosen by a keyed hash.
+/// There are counters for 1,024 tenants per class, in groups of four that a keyed hash chooses. There may be more tenants: one without
+/// a counter takes over that of a tenant of its group that has no calls queued. Five active tenants in one group get the shares of four
+/// between them; of 100 active tenants that happens to 1 in 1,400 or so.
 ///
 /// # Cost
 ///

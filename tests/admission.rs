@@ -1,0 +1,572 @@
+//! Admission through its public API.
+#![cfg(feature = "std")]
+
+mod models {
+    pub(crate) mod admission;
+}
+
+use damper::concurrency::{
+    Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, FixedLimit, LimitBounds, NotAdmitted,
+    RefusalCause,
+};
+use damper::time::Seed;
+use damper::{Clock, Deadline, DeadlineExceeded, ManualClock};
+use models::admission::{AdmissionModel, Call, Standing};
+use proptest::prelude::*;
+use std::future::{Pending, pending, ready};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+type Manual = Arc<ManualClock>;
+type Fixed = Admission<FixedLimit, Manual>;
+type Held = AdmissionPermit<Arc<Fixed>>;
+type Future = Pin<Box<AdmitFuture<Arc<Fixed>, fn(Duration) -> Pending<()>>>>;
+
+const MS: Duration = Duration::from_millis(1);
+const REQUEST: AdmissionRequest = AdmissionRequest::new();
+
+fn gate(limit: u32, places: u16) -> (Arc<Fixed>, Manual) {
+    let clock = Arc::new(ManualClock::new());
+    let gate = Admission::fixed_with_clock(limit, Arc::clone(&clock)).queue(places).seed(Seed::new(1, 2));
+    (Arc::new(gate), clock)
+}
+
+/// How often a call was woken.
+#[derive(Debug, Default)]
+struct WakeUps(AtomicU32);
+
+impl Wake for WakeUps {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Panics.
+struct Trap;
+
+impl Wake for Trap {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker panics");
+    }
+}
+
+fn poll(future: &mut Future, waker: &Waker) -> Poll<Result<Held, NotAdmitted>> {
+    future.as_mut().poll(&mut Context::from_waker(waker))
+}
+
+/// A call that does not sleep: it is polled by hand.
+fn future(gate: &Arc<Fixed>, request: AdmissionRequest) -> Future {
+    Box::pin(gate.admit_owned(request).sleeping_by(|_| pending()))
+}
+
+/// A call that is in the queue.
+fn queued(gate: &Arc<Fixed>, request: AdmissionRequest) -> Future {
+    let mut future = future(gate, request);
+    assert!(poll(&mut future, Waker::noop()).is_pending());
+    future
+}
+
+#[track_caller]
+fn refused(mut future: Future) -> NotAdmitted {
+    match poll(&mut future, Waker::noop()) {
+        Poll::Ready(Err(refused)) => refused,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn granted(mut future: Future) -> Held {
+    match poll(&mut future, Waker::noop()) {
+        Poll::Ready(Ok(permit)) => permit,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A deadline so far ahead.
+fn within(time: Duration, clock: &Manual) -> AdmissionRequest {
+    REQUEST.by(&Deadline::with_clock(time, clock))
+}
+
+/// Makes calls that take so long.
+fn teach(gate: &Arc<Fixed>, clock: &Manual, time: Duration) {
+    for _ in 0..200 {
+        let permit = gate.try_admit(REQUEST).unwrap();
+        clock.advance(time);
+        permit.success();
+    }
+}
+
+/// A call that waits.
+struct Waiting {
+    name: usize,
+    future: Future,
+    wake_ups: Arc<WakeUps>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A call of a class and a tenant comes, with so many milliseconds; it waits, or does not.
+    Arrive {
+        class: usize,
+        tenant: u32,
+        left: Option<u64>,
+        waits: bool,
+    },
+    /// One of those that wait is polled.
+    Ask(usize),
+    /// One of those that wait gives up.
+    GiveUp(usize),
+    /// One of those in flight ends, with success or without.
+    End(usize, bool),
+    SetLimit(u32),
+    Pass(u64),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let left = prop_oneof![1 => Just(None), 1 => (0..12u64).prop_map(Some)];
+    let arrive = (0..4usize, 0..4u32, left, prop::bool::weighted(0.8));
+    let event = prop_oneof![
+        9 => arrive.prop_map(|(class, tenant, left, waits)| Event::Arrive { class, tenant, left, waits }),
+        4 => any::<usize>().prop_map(Event::Ask),
+        2 => any::<usize>().prop_map(Event::GiveUp),
+        5 => any::<(usize, bool)>().prop_map(|(by, is_success)| Event::End(by, is_success)),
+        1 => (0..6u32).prop_map(Event::SetLimit),
+        2 => (0..4u64).prop_map(Event::Pass),
+    ];
+    proptest::collection::vec(event, 1..120)
+}
+
+/// Picks one of these, if there are any.
+fn one_of<T>(items: &[T], by: usize) -> Option<usize> {
+    (!items.is_empty()).then(|| by % items.len())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Calls of all classes and several tenants come, wait, become late, give up and end under limits that change: each is admitted,
+    /// queued or refused as the model says, for the same reason, and each waiter is woken once, when its fate is decided.
+    #[test]
+    fn gate_decides_as_the_model(limit in 0..5u32, places in 0..6u16, events in events()) {
+        let (gate, clock) = gate(limit, places);
+        let mut model = AdmissionModel::new(limit, places.into());
+        let (mut in_flight, mut waiting) = (Vec::new(), Vec::<Waiting>::new());
+        for (name, event) in events.into_iter().enumerate() {
+            let now = clock.now();
+            let needed = || gate.median_service_time().map_or(0, |median| median.as_nanos() as u64);
+            match event {
+                Event::Arrive { class, tenant, left, waits } => {
+                    let left = left.map(|left| MS * left as u32);
+                    let mut request = REQUEST.criticality(Criticality::ALL[class]).tenant(&tenant);
+                    if let Some(left) = left {
+                        request = request.by(&Deadline::with_clock(left, &clock));
+                    }
+                    let deadline = left.map(|left| now + left.as_nanos() as u64);
+                    let call = Call { name, class, tenant, deadline };
+                    let mut future = future(&gate, request);
+                    let wake_ups = Arc::new(WakeUps::default());
+                    let standing = if waits { model.join(call, now, needed()) } else { model.try_admit(&call, now) };
+                    let poll = if waits {
+                        poll(&mut future, &Waker::from(Arc::clone(&wake_ups)))
+                    } else {
+                        Poll::Ready(gate.try_admit_owned(request))
+                    };
+                    match poll {
+                        Poll::Pending => {
+                            prop_assert_eq!(standing, Standing::Waiting);
+                            waiting.push(Waiting { name, future, wake_ups });
+                        }
+                        Poll::Ready(Ok(permit)) => {
+                            prop_assert_eq!(standing, Standing::Granted);
+                            in_flight.push(permit);
+                        }
+                        Poll::Ready(Err(refused)) => prop_assert_eq!(standing, Standing::Refused(refused.cause())),
+                    }
+                }
+                Event::Ask(by) => {
+                    let Some(index) = one_of(&waiting, by) else { continue };
+                    let call = &mut waiting[index];
+                    let standing = model.ask(call.name, now, needed());
+                    // A call that goes on waiting is woken by the new waker.
+                    let wake_ups = Arc::new(WakeUps::default());
+                    match poll(&mut call.future, &Waker::from(Arc::clone(&wake_ups))) {
+                        Poll::Pending => {
+                            prop_assert_eq!(standing, Standing::Waiting);
+                            call.wake_ups = wake_ups;
+                            continue;
+                        }
+                        Poll::Ready(Ok(permit)) => {
+                            prop_assert_eq!(standing, Standing::Granted);
+                            in_flight.push(permit);
+                        }
+                        Poll::Ready(Err(refused)) => prop_assert_eq!(standing, Standing::Refused(refused.cause())),
+                    }
+                    waiting.remove(index);
+                }
+                Event::GiveUp(by) => {
+                    let Some(index) = one_of(&waiting, by) else { continue };
+                    model.give_up(waiting.remove(index).name, now, needed());
+                }
+                Event::End(by, is_success) => {
+                    let Some(index) = one_of(&in_flight, by) else { continue };
+                    let permit: Held = in_flight.remove(index);
+                    if is_success { permit.success() } else { permit.ignore() }
+                    model.end(now, needed());
+                }
+                Event::SetLimit(limit) => {
+                    gate.set_limit(limit);
+                    model.set_limit(limit, now, needed());
+                }
+                Event::Pass(millis) => clock.advance(MS * millis as u32),
+            }
+            prop_assert_eq!([gate.limit(), gate.in_flight(), gate.queued()], model.counts());
+            for class in Criticality::ALL {
+                prop_assert_eq!(gate.queued_of(class), model.queued_of(class.class().into()));
+            }
+            for call in &waiting {
+                let wake_ups = call.wake_ups.0.load(Ordering::Relaxed);
+                prop_assert_eq!(wake_ups, u32::from(!model.is_undecided(call.name)), "a call is woken once, when it is decided");
+            }
+        }
+        drop((in_flight, waiting));
+        prop_assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
+    }
+}
+
+#[test]
+fn free_slot_is_taken_whoever_calls() {
+    let (gate, clock) = gate(2, 8);
+    let lowest = REQUEST.criticality(Criticality::Sheddable);
+    let permits = [gate.try_admit(lowest).unwrap(), gate.try_admit(lowest).unwrap()];
+    let refused = gate.try_admit(REQUEST.criticality(Criticality::CriticalPlus)).unwrap_err();
+    assert_eq!((refused.cause(), refused.limit()), (RefusalCause::NoSlot, 2));
+    drop(permits);
+    let late = gate.try_admit(within(Duration::ZERO, &clock)).unwrap_err();
+    assert_eq!(late.cause(), RefusalCause::Late);
+    assert_eq!(gate.in_flight(), 0);
+}
+
+#[test]
+fn highest_class_then_fewest_starts_then_newest_goes_first() {
+    let (gate, _) = gate(2, 8);
+    let of = |class: usize, tenant: u32| queued(&gate, REQUEST.criticality(Criticality::ALL[class]).tenant(&tenant));
+    let mut permits = vec![gate.try_admit_owned(REQUEST).unwrap(), gate.try_admit_owned(REQUEST).unwrap()];
+    let (first_of_one, second_of_one) = (of(1, 1), of(1, 1));
+    drop(permits.pop());
+    permits.push(granted(second_of_one));
+    let of_two = of(1, 2);
+    drop(permits.pop());
+    // Tenant 1 has had a slot.
+    permits.push(granted(of_two));
+    let top = of(0, 1);
+    drop(permits.pop());
+    permits.push(granted(top));
+    drop(permits.pop());
+    drop(granted(first_of_one));
+}
+
+#[test]
+fn lowest_class_then_most_queued_then_oldest_gives_way() {
+    let (gate, _) = gate(3, 8);
+    let permits = [(); 3].map(|()| gate.try_admit(REQUEST).unwrap());
+    let of = |class: usize, tenant: u32| future(&gate, REQUEST.criticality(Criticality::ALL[class]).tenant(&tenant));
+    let wait = |mut call: Future| {
+        assert!(poll(&mut call, Waker::noop()).is_pending());
+        call
+    };
+    let (lonely, older, newer) = (wait(of(2, 1)), wait(of(2, 2)), wait(of(2, 2)));
+    assert_eq!(refused(of(3, 9)).cause(), RefusalCause::QueueFull, "the newcomer is of the lowest class");
+    let third = wait(of(2, 1));
+    assert_eq!(
+        refused(lonely).cause(),
+        RefusalCause::Displaced,
+        "with the newcomer both have two, and it is the oldest"
+    );
+    let top = wait(of(0, 1));
+    assert_eq!(refused(older).cause(), RefusalCause::Displaced, "of the tenant with two");
+    drop((newer, third, top, permits));
+    assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
+}
+
+#[test]
+fn queue_is_as_long_as_the_limit() {
+    let (gate, _) = gate(4, 8);
+    let permits = [(); 4].map(|()| gate.try_admit(REQUEST).unwrap());
+    let mut calls: Vec<_> = (0..4).map(|_| queued(&gate, REQUEST)).collect();
+    let newest = queued(&gate, REQUEST);
+    assert_eq!(gate.queued(), 4);
+    gate.set_limit(2);
+    assert_eq!(gate.queued(), 2);
+    for oldest in calls.drain(..3) {
+        assert_eq!(refused(oldest).cause(), RefusalCause::Displaced);
+    }
+    drop((newest, calls, permits));
+}
+
+#[test]
+fn call_that_cannot_end_in_time_is_refused_where_others_wait() {
+    let (gate, clock) = gate(1, 8);
+    teach(&gate, &clock, 10 * MS);
+    assert_eq!(gate.median_service_time(), Some(10 * MS));
+    let permit = gate.try_admit(within(MS, &clock)).unwrap();
+    assert_eq!(refused(future(&gate, within(9 * MS, &clock))).cause(), RefusalCause::Late);
+    let (soon, later) = (queued(&gate, within(12 * MS, &clock)), queued(&gate, within(30 * MS, &clock)));
+    clock.advance(5 * MS);
+    drop(permit);
+    drop(granted(later));
+    assert_eq!(refused(soon).cause(), RefusalCause::Late);
+    assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
+}
+
+/// After an incident the median is longer than any call has time: as calls find slots free, it is learnt anew.
+#[test]
+fn median_longer_than_every_deadline_is_learnt_anew() {
+    let (gate, clock) = gate(4, 8);
+    teach(&gate, &clock, Duration::from_secs(5));
+    for _ in 0..300 {
+        let mut calls: Vec<_> = (0..8).map(|_| future(&gate, within(100 * MS, &clock))).collect();
+        let polls: Vec<_> = calls.iter_mut().map(|call| poll(call, Waker::noop())).collect();
+        clock.advance(10 * MS);
+        polls.into_iter().for_each(|poll| match poll {
+            Poll::Ready(Ok(permit)) => permit.success(),
+            Poll::Ready(Err(_)) | Poll::Pending => {}
+        });
+    }
+    assert_eq!(gate.median_service_time(), Some(10 * MS));
+    let permits = [(); 4].map(|()| gate.try_admit(REQUEST).unwrap());
+    drop((queued(&gate, within(100 * MS, &clock)), permits));
+}
+
+#[test]
+fn refusals_say_when_to_come_again() {
+    let (gate, clock) = gate(2, 2);
+    let permits = [gate.try_admit(REQUEST).unwrap(), gate.try_admit(REQUEST).unwrap()];
+    let unknown = gate.try_admit(REQUEST).unwrap_err();
+    assert_eq!((unknown.retry_after(), &*unknown.to_string()), (None, "not admitted, limit 2 reached"));
+    drop(permits);
+    teach(&gate, &clock, 100 * MS);
+    let permits = [gate.try_admit(REQUEST).unwrap(), gate.try_admit(REQUEST).unwrap()];
+    // A slot every 50 ms.
+    let full = gate.try_admit(REQUEST).unwrap_err();
+    assert_eq!(
+        (full.retry_after(), &*full.to_string()),
+        (Some(50 * MS), "not admitted, limit 2 reached, retry in 50 ms")
+    );
+    let calls = [queued(&gate, REQUEST), queued(&gate, REQUEST)];
+    let full = refused(future(&gate, REQUEST.criticality(Criticality::Sheddable)));
+    assert_eq!(full.to_string(), "not admitted, limit 2 reached, queue full, retry in 150 ms");
+    let late = gate.try_admit(within(Duration::ZERO, &clock)).unwrap_err();
+    assert_eq!(late.to_string(), "not admitted, too little time is left before its deadline");
+    let newest = queued(&gate, REQUEST);
+    let [oldest, other] = calls;
+    assert_eq!(refused(oldest).to_string(), "not admitted, limit 2 reached, displaced from the queue, retry in 150 ms");
+    drop((newest, other, permits));
+    let (slow, clock) = self::gate(1, 1);
+    teach(&slow, &clock, Duration::from_secs(600));
+    let permit = slow.try_admit(REQUEST).unwrap();
+    let wait = slow.try_admit(REQUEST).unwrap_err().retry_after();
+    assert_eq!(wait, Some(Duration::from_secs(60)), "at most a minute");
+    drop(permit);
+}
+
+#[test]
+fn permit_has_the_deadline_of_the_request() {
+    let (gate, clock) = gate(1, 1);
+    let request =
+        within(30 * MS, &clock).by(&Deadline::with_clock(20 * MS, &clock)).by(&Deadline::with_clock(40 * MS, &clock));
+    let permit = gate.try_admit(request).unwrap();
+    clock.advance(5 * MS);
+    assert_eq!((permit.deadline().specified(), permit.deadline().remaining()), (20 * MS, 15 * MS));
+    drop(permit);
+    assert!(gate.try_admit(REQUEST.by(&Deadline::NEVER)).unwrap().deadline().is_never());
+}
+
+/// A slow error.
+#[derive(Debug, PartialEq)]
+enum Failed {
+    Exceeded(DeadlineExceeded),
+    Work,
+}
+
+impl From<DeadlineExceeded> for Failed {
+    fn from(exceeded: DeadlineExceeded) -> Self {
+        Self::Exceeded(exceeded)
+    }
+}
+
+#[test]
+fn work_is_ended_at_its_deadline() {
+    let (gate, clock) = gate(1, 1);
+    let permit = gate.try_admit_owned(within(30 * MS, &clock)).unwrap();
+    let held = Arc::new(());
+    let work = {
+        let held = Arc::clone(&held);
+        async move {
+            let _held = held;
+            pending::<Result<(), Failed>>().await
+        }
+    };
+    let sleep = {
+        let clock = Arc::clone(&clock);
+        // A timer that is early.
+        move |time: Duration| {
+            clock.advance(time.min(7 * MS));
+            ready(())
+        }
+    };
+    let mut run = Box::pin(permit.run_sleeping_by(work, sleep));
+    let Poll::Ready(Err(Failed::Exceeded(exceeded))) = run.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    else {
+        panic!("its deadline has passed")
+    };
+    assert_eq!((exceeded.specified(), exceeded.elapsed()), (30 * MS, 30 * MS));
+    assert_eq!((gate.in_flight(), Arc::strong_count(&held)), (0, 1), "before the future is dropped");
+    assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(gate.median_service_time(), None);
+}
+
+#[test]
+fn work_that_ends_in_time_is_a_sample_if_it_succeeds() {
+    let (gate, clock) = gate(1, 1);
+    let run = |outcome: Result<u32, Failed>| {
+        let permit = gate.try_admit_owned(within(30 * MS, &clock)).unwrap();
+        clock.advance(3 * MS);
+        let mut run = Box::pin(permit.run_sleeping_by(ready(outcome), |_| pending::<()>()));
+        run.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    };
+    assert_eq!(run(Err(Failed::Work)), Poll::Ready(Err(Failed::Work)));
+    assert_eq!((gate.in_flight(), gate.median_service_time()), (0, None));
+    assert_eq!(run(Ok(7)), Poll::Ready(Ok(7)));
+    assert_eq!((gate.in_flight(), gate.median_service_time()), (0, Some(3 * MS)));
+}
+
+/// A limit that follows the service is raised while calls are queued, and shrinks when work is ended.
+#[test]
+fn adaptive_limit_follows_the_calls() {
+    let clock = Arc::new(ManualClock::new());
+    let bounds = LimitBounds::new(1, 100).unwrap();
+    let gate = Arc::new(Admission::with_clock(bounds, Arc::clone(&clock)));
+    let turn = |is_overloaded: bool| {
+        for _ in 0..1_000 {
+            let permits: Vec<_> = std::iter::from_fn(|| gate.try_admit(REQUEST).ok()).collect();
+            clock.advance(10 * MS);
+            for permit in permits {
+                if is_overloaded { permit.overloaded() } else { permit.success() }
+            }
+        }
+    };
+    turn(false);
+    let risen = gate.limit();
+    assert!(risen > 20 && gate.baseline().is_some(), "{risen}");
+    turn(true);
+    assert!(gate.limit() < risen / 2, "{} after {risen}", gate.limit());
+}
+
+/// A waker that panics loses no slot, and the others are woken.
+#[test]
+fn waker_that_panics_loses_nothing() {
+    let (gate, _) = gate(4, 8);
+    let permits = [(); 4].map(|()| gate.try_admit_owned(REQUEST).unwrap());
+    let trap = Waker::from(Arc::new(Trap));
+    let wake_ups = Arc::new(WakeUps::default());
+    let mut calls: Vec<_> = (0..4).map(|_| future(&gate, REQUEST)).collect();
+    for (call, waker) in calls.iter_mut().zip([&trap, &Waker::from(Arc::clone(&wake_ups)), &trap, &trap]) {
+        assert!(poll(call, waker).is_pending());
+    }
+    gate.set_limit(4);
+    assert!(catch_unwind(AssertUnwindSafe(|| gate.set_limit(5))).is_err(), "the newest call's");
+    // A newcomer displaces a call whose waker panics: it leaves no place behind.
+    let calls_before = gate.queued();
+    let mut newcomers: Vec<_> = (0..6).map(|_| future(&gate, REQUEST)).collect();
+    let panics = newcomers
+        .iter_mut()
+        .filter_map(|call| catch_unwind(AssertUnwindSafe(|| drop(poll(call, Waker::noop())))).err());
+    assert!(panics.count() > 0 && calls_before == 3);
+    drop((newcomers, calls, permits));
+    assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
+    gate.set_limit(2);
+    assert!(gate.try_admit(REQUEST).is_ok());
+}
+
+#[test]
+fn other_calls_are_woken_when_one_waker_panics() {
+    let (gate, _) = gate(0, 8);
+    gate.set_limit(3);
+    let permits = [(); 3].map(|()| gate.try_admit_owned(REQUEST).unwrap());
+    let wake_ups = Arc::new(WakeUps::default());
+    let waker = Waker::from(Arc::clone(&wake_ups));
+    let mut calls: Vec<_> = (0..3).map(|_| future(&gate, REQUEST)).collect();
+    let trap = Waker::from(Arc::new(Trap));
+    for (call, waker) in calls.iter_mut().zip([&waker, &waker, &trap]) {
+        assert!(poll(call, waker).is_pending());
+    }
+    assert!(catch_unwind(AssertUnwindSafe(|| gate.set_limit(6))).is_err());
+    assert_eq!((gate.in_flight(), wake_ups.0.load(Ordering::Relaxed)), (6, 2));
+    drop((calls, permits));
+    assert_eq!(gate.in_flight(), 0);
+}
+
+/// So many that some meet in one group of counters: none is lost.
+#[test]
+fn more_tenants_than_counters_are_served() {
+    let (gate, _) = gate(2_000, 2_000);
+    let permits: Vec<_> = (0..2_000).map(|_| gate.try_admit_owned(REQUEST).unwrap()).collect();
+    let calls: Vec<_> = (0..2_000).map(|tenant| queued(&gate, REQUEST.tenant(&tenant))).collect();
+    drop(permits);
+    assert_eq!((gate.in_flight(), gate.queued()), (2_000, 0));
+    drop(calls);
+    assert_eq!(gate.in_flight(), 0);
+}
+
+#[test]
+fn blocked_threads_are_served_and_never_exceed_the_limit() {
+    const THREADS: u32 = 8;
+    let gate = Admission::fixed(2);
+    let (inside, refused, start) = (AtomicU32::new(0), AtomicU32::new(0), Barrier::new(THREADS as usize));
+    thread::scope(|scope| {
+        for tenant in 0..THREADS {
+            let (gate, inside, refused, start) = (&gate, &inside, &refused, &start);
+            scope.spawn(move || {
+                start.wait();
+                for round in 0..200 {
+                    let class = Criticality::ALL[(tenant + round) as usize % 4];
+                    match gate.admit(REQUEST.criticality(class).tenant(&tenant)).wait() {
+                        Ok(permit) => {
+                            assert!(inside.fetch_add(1, Ordering::Relaxed) < 2);
+                            thread::yield_now();
+                            inside.fetch_sub(1, Ordering::Relaxed);
+                            permit.success();
+                        }
+                        Err(_) => drop(refused.fetch_add(1, Ordering::Relaxed)),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
+}
+
+#[test]
+fn blocked_thread_gives_up_at_its_deadline() {
+    let gate = Admission::fixed(1);
+    let _permit = gate.try_admit(REQUEST).unwrap();
+    let refused = gate.admit(REQUEST.by(&Deadline::after(20 * MS))).wait().unwrap_err();
+    assert_eq!((refused.cause(), gate.queued()), (RefusalCause::Late, 0));
+}
+
+#[cfg(feature = "tokio")]
+#[tokio::test]
+async fn future_gives_up_at_its_deadline_and_work_is_ended() {
+    let gate = Arc::new(Admission::fixed(1));
+    let permit = gate.admit(REQUEST.by(&Deadline::after(60 * MS))).await.unwrap();
+    let waiter = tokio::spawn(gate.admit_owned(REQUEST.by(&Deadline::after(20 * MS))).into_future());
+    let refused = waiter.await.unwrap().unwrap_err();
+    assert_eq!((refused.cause(), gate.in_flight(), gate.queued()), (RefusalCause::Late, 1, 0));
+    assert!(permit.run(pending::<Result<(), DeadlineExceeded>>()).await.is_err());
+    assert_eq!(gate.in_flight(), 0);
+}

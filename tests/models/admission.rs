@@ -1,0 +1,193 @@
+//! A gate with a fixed limit, as lists of calls: no word, no slab, no hashes, and each call is looked for wherever it may be.
+
+use damper::concurrency::RefusalCause;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+/// How a call stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Waiting,
+    /// It has a slot.
+    Granted,
+    Refused(RefusalCause),
+}
+
+/// A call. Those that came later have higher names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) name: usize,
+    pub(crate) class: usize,
+    pub(crate) tenant: u32,
+    /// When it must have ended.
+    pub(crate) deadline: Option<u64>,
+}
+
+impl Call {
+    fn is_late(&self, now: u64, needed: u64) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now + needed)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct AdmissionModel {
+    limit: u32,
+    places: usize,
+    /// With those that have been granted a slot.
+    in_flight: u32,
+    waiting: Vec<Call>,
+    /// Those that have not come for their slot.
+    granted: Vec<usize>,
+    /// Those that have not learnt that they are refused.
+    refused: Vec<Call>,
+    /// By class and tenant.
+    starts: HashMap<(usize, u32), u64>,
+}
+
+impl AdmissionModel {
+    pub(crate) fn new(limit: u32, places: usize) -> Self {
+        let (waiting, granted, refused, starts) = Default::default();
+        Self { limit, places, in_flight: 0, waiting, granted, refused, starts }
+    }
+
+    /// The limit, the calls in flight, those that wait.
+    pub(crate) fn counts(&self) -> [u32; 3] {
+        [self.limit, self.in_flight, self.waiting.len() as u32]
+    }
+
+    pub(crate) fn queued_of(&self, class: usize) -> u32 {
+        self.waiting.iter().filter(|call| call.class == class).count() as u32
+    }
+
+    pub(crate) fn try_admit(&mut self, call: &Call, now: u64) -> Standing {
+        if call.is_late(now, 0) {
+            return Standing::Refused(RefusalCause::Late);
+        }
+        if self.in_flight >= self.limit {
+            return Standing::Refused(RefusalCause::NoSlot);
+        }
+        self.in_flight += 1;
+        Standing::Granted
+    }
+
+    /// A call comes, and waits if it has to. Calls take `needed` ticks.
+    pub(crate) fn join(&mut self, call: Call, now: u64, needed: u64) -> Standing {
+        if self.try_admit(&call, now) == Standing::Granted {
+            return Standing::Granted;
+        }
+        if call.is_late(now, needed) {
+            return Standing::Refused(RefusalCause::Late);
+        }
+        if self.longest() == 0 || self.waiting.len() + self.granted.len() == 2 * self.places {
+            return Standing::Refused(RefusalCause::QueueFull);
+        }
+        if self.waiting.len() == self.longest() {
+            match self.victim(Some(&call)) {
+                Some(victim) if self.waiting[victim].class >= call.class => self.refuse(victim),
+                _ => return Standing::Refused(RefusalCause::QueueFull),
+            }
+        }
+        self.waiting.push(call);
+        Standing::Waiting
+    }
+
+    /// A call asks how it stands. Once it knows that it no longer waits, its place is another's.
+    pub(crate) fn ask(&mut self, name: usize, now: u64, needed: u64) -> Standing {
+        if let Some(at) = self.granted.iter().position(|&granted| granted == name) {
+            self.granted.remove(at);
+            return Standing::Granted;
+        }
+        if let Some(at) = self.refused.iter().position(|call| call.name == name) {
+            let is_late = self.refused.remove(at).is_late(now, needed);
+            return Standing::Refused(if is_late { RefusalCause::Late } else { RefusalCause::Displaced });
+        }
+        let at = self.waiting.iter().position(|call| call.name == name).expect("a call is somewhere");
+        if self.waiting[at].is_late(now, needed) {
+            self.waiting.remove(at);
+            return Standing::Refused(RefusalCause::Late);
+        }
+        Standing::Waiting
+    }
+
+    /// A call gives up, wherever it is.
+    pub(crate) fn give_up(&mut self, name: usize, now: u64, needed: u64) {
+        self.waiting.retain(|call| call.name != name);
+        self.refused.retain(|call| call.name != name);
+        if let Some(at) = self.granted.iter().position(|&granted| granted == name) {
+            self.granted.remove(at);
+            self.end(now, needed);
+        }
+    }
+
+    /// A call in flight ends.
+    pub(crate) fn end(&mut self, now: u64, needed: u64) {
+        self.in_flight -= 1;
+        self.grant(now, needed);
+    }
+
+    pub(crate) fn set_limit(&mut self, limit: u32, now: u64, needed: u64) {
+        self.limit = limit;
+        self.grant(now, needed);
+        while self.waiting.len() > self.longest()
+            && let Some(victim) = self.victim(None)
+        {
+            self.refuse(victim);
+        }
+    }
+
+    /// Whether a call still waits, as far as is known by now.
+    pub(crate) fn is_undecided(&self, name: usize) -> bool {
+        self.waiting.iter().any(|call| call.name == name)
+    }
+
+    fn longest(&self) -> usize {
+        self.places.min(self.limit as usize)
+    }
+
+    fn refuse(&mut self, at: usize) {
+        let call = self.waiting.remove(at);
+        self.refused.push(call);
+    }
+
+    fn grant(&mut self, now: u64, needed: u64) {
+        while self.in_flight < self.limit
+            && let Some(next) = self.next()
+        {
+            if self.waiting[next].is_late(now, needed) {
+                self.refuse(next);
+                continue;
+            }
+            let call = self.waiting.remove(next);
+            self.granted.push(call.name);
+            self.in_flight += 1;
+            let starts = self.starts(&call);
+            self.starts.insert((call.class, call.tenant), starts + 1);
+        }
+    }
+
+    /// At most ten behind the most of any tenant of the class.
+    fn starts(&self, call: &Call) -> u64 {
+        let of_class = self.starts.iter().filter(|((class, _), _)| *class == call.class);
+        let highest = of_class.map(|(_, starts)| *starts).max().unwrap_or(0);
+        let own = self.starts.get(&(call.class, call.tenant)).copied().unwrap_or(0);
+        own.max(highest.saturating_sub(10))
+    }
+
+    /// The highest class, in it the tenant with the fewest starts, of it the newest.
+    fn next(&self) -> Option<usize> {
+        (0..self.waiting.len()).min_by_key(|&at| {
+            let call = &self.waiting[at];
+            (call.class, self.starts(call), Reverse(call.name))
+        })
+    }
+
+    /// The lowest class, in it the tenant with most calls, a newcomer counted too, of it the oldest.
+    fn victim(&self, newcomer: Option<&Call>) -> Option<usize> {
+        (0..self.waiting.len()).max_by_key(|&at| {
+            let call = &self.waiting[at];
+            let same = |other: &&Call| (other.class, other.tenant) == (call.class, call.tenant);
+            let calls = self.waiting.iter().chain(newcomer).filter(same).count();
+            (call.class, calls, Reverse(call.name))
+        })
+    }
+}
