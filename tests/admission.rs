@@ -332,10 +332,11 @@ fn median_longer_than_every_deadline_is_learnt_anew() {
         let mut calls: Vec<_> = (0..8).map(|_| future(&gate, within(100 * MS, &clock))).collect();
         let polls: Vec<_> = calls.iter_mut().map(|call| poll(call, Waker::noop())).collect();
         clock.advance(10 * MS);
-        polls.into_iter().for_each(|poll| match poll {
-            Poll::Ready(Ok(permit)) => permit.success(),
-            Poll::Ready(Err(_)) | Poll::Pending => {}
-        });
+        for poll in polls {
+            if let Poll::Ready(Ok(permit)) = poll {
+                permit.success();
+            }
+        }
     }
     assert_eq!(gate.median_service_time(), Some(10 * MS));
     let permits = [(); 4].map(|()| gate.try_admit(REQUEST).unwrap());
@@ -407,8 +408,9 @@ fn work_is_ended_at_its_deadline() {
     let work = {
         let held = Arc::clone(&held);
         async move {
-            let _held = held;
-            pending::<Result<(), Failed>>().await
+            let result = pending::<Result<(), Failed>>().await;
+            drop(held);
+            result
         }
     };
     let sleep = {

@@ -265,22 +265,19 @@ fn slot_goes_to_a_call_that_still_has_time() {
     });
 }
 
-/// A call of a higher class takes the place of a thread that blocks, while a slot is freed: the thread has a permit or is refused, and the
-/// other call has a permit. [A displaced call that is not woken.]
+/// A call of a higher class takes the place of a thread that blocks: the thread is refused, while no other call ends. [A displaced call
+/// that is not woken.]
 #[test]
 fn displaced_waiter_is_woken() {
     check_preemptions(3, || {
         let gate = gate(1, 1);
         let permit = gate.try_admit_owned(REQUEST).unwrap();
         let low = blocked(&gate, LOW);
-        let top = call(&gate, TOP);
-        let end = thread::spawn(move || drop(permit));
-        drop(block_on(top).unwrap());
-        match low.join().unwrap() {
-            Ok(()) => {}
-            Err(refused) => assert!(matches!(refused.cause(), RefusalCause::Displaced | RefusalCause::QueueFull)),
-        }
-        end.join().unwrap();
+        let top = queued(&gate, TOP);
+        let refused = low.join().unwrap().unwrap_err();
+        assert!(matches!(refused.cause(), RefusalCause::Displaced | RefusalCause::QueueFull));
+        drop(permit);
+        drop(granted(top));
         is_as_new(&gate, 1);
     });
 }

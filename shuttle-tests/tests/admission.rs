@@ -109,7 +109,7 @@ impl Pool {
 
 /// Four threads take slots, block for them, poll, become late, give way and give up, under limits that change: there are never more calls
 /// than slots, every thread that blocks is woken, and in the end all slots and places are free. [A slot that is not passed on by a
-/// call that gives up; a slot that is freed past the queue; a displaced call that is not woken.]
+/// call that gives up; a slot that is freed past the queue.]
 #[test]
 fn slots_are_neither_lost_nor_doubled() {
     check(20_000, pool);

@@ -189,6 +189,9 @@ impl<A: AdmissionRef> Drop for AdmissionPermit<A> {
 
 impl<A: AdmissionRef> fmt::Debug for AdmissionPermit<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdmissionPermit").field("gate", &&*self.gate).field("deadline", &self.deadline()).finish()
+        f.debug_struct("AdmissionPermit")
+            .field("gate", &&*self.gate)
+            .field("deadline", &self.deadline())
+            .finish_non_exhaustive()
     }
 }

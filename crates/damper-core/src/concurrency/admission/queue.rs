@@ -16,8 +16,9 @@
 //! wakers come in and go out by value, and are cloned, woken and dropped outside.
 
 use super::Criticality;
-use super::request::{End, Entrant};
+use super::request::Entrant;
 use super::shares::Shares;
+use crate::concurrency::bulkhead::expiry::Expiry;
 use crate::concurrency::bulkhead::list::{Link, List};
 use crate::concurrency::slots::Occupancy;
 use alloc::vec::Vec;
@@ -60,7 +61,7 @@ enum State {
 #[derive(Debug)]
 struct Call {
     ticket: u64,
-    end: Option<End>,
+    end: Option<Expiry>,
     waker: Option<Waker>,
     /// Its tenant's, in its class.
     share: u16,
@@ -125,7 +126,7 @@ impl Queue {
         self.next_ticket += 1;
         let (ticket, criticality) = (self.next_ticket, entrant.criticality);
         self.calls[usize::from(index)] =
-            Call { ticket, end: entrant.end, waker, share, criticality, state: State::Waiting };
+            Call { ticket, end: entrant.end.map(|end| end.at), waker, share, criticality, state: State::Waiting };
         self.classes[usize::from(criticality.class())].push(share, index, &mut self.links);
         Some(Place { index, ticket })
     }
@@ -146,7 +147,7 @@ impl Queue {
             occupancy = occupancy.dequeued();
             let call = &self.calls[usize::from(next)];
             let (criticality, share) = (call.criticality, call.share);
-            if call.end.is_some_and(|end| end.at.has_passed(now.wrapping_add(needed))) {
+            if call.end.is_some_and(|end| end.has_passed(now.wrapping_add(needed))) {
                 self.decide(next, State::Refused);
             } else {
                 self.decide(next, State::Granted);
@@ -182,7 +183,7 @@ impl Queue {
         match self.call(place) {
             Some(call)
                 if call.state == State::Waiting
-                    && !call.end.is_some_and(|end| end.at.has_passed(now.wrapping_add(needed))) =>
+                    && !call.end.is_some_and(|end| end.has_passed(now.wrapping_add(needed))) =>
             {
                 core::mem::swap(&mut call.waker, waker);
                 None
@@ -266,8 +267,8 @@ mod tests {
 
     #[test]
     #[cfg(target_pointer_width = "64")]
-    fn place_takes_72_bytes() {
-        assert_eq!(size_of::<Call>() + size_of::<Link>(), 72);
+    fn place_takes_52_bytes() {
+        assert_eq!(size_of::<Call>() + size_of::<Link>(), 52);
     }
 
     #[test]

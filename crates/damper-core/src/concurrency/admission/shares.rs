@@ -36,7 +36,7 @@ struct Share {
 /// The tenants of a class.
 #[derive(Debug)]
 pub(super) struct Shares {
-    shares: Box<[Share]>,
+    table: Box<[Share]>,
     links: Box<[Link]>,
     /// The shares with calls queued.
     queued: List,
@@ -49,7 +49,7 @@ impl Shares {
     pub(super) fn new() -> Self {
         let share = || Share { tag: 0, queued: 0, starts: 0, calls: List::EMPTY };
         Self {
-            shares: iter::repeat_with(share).take(usize::from(SHARES)).collect(),
+            table: iter::repeat_with(share).take(usize::from(SHARES)).collect(),
             links: iter::repeat_n(Link::NONE, usize::from(SHARES)).collect(),
             queued: List::EMPTY,
             highest: 0,
@@ -72,7 +72,7 @@ impl Shares {
         }
         // Those without calls come first; of those with calls the one with fewest is shared.
         let least = ways.min_by_key(|&way| (self.share(way).queued, self.share(way).starts)).unwrap_or(first);
-        let share = &mut self.shares[usize::from(least)];
+        let share = &mut self.table[usize::from(least)];
         if share.queued == 0 {
             share.tag = tag;
         }
@@ -81,7 +81,7 @@ impl Shares {
 
     /// Adds a call, the newest, to a share.
     pub(super) fn push(&mut self, share: u16, call: u16, links: &mut [Link]) {
-        let of = &mut self.shares[usize::from(share)];
+        let of = &mut self.table[usize::from(share)];
         of.calls.push(links, call);
         of.queued += 1;
         self.calls += 1;
@@ -92,7 +92,7 @@ impl Shares {
 
     /// Removes a call from the share that it is in.
     pub(super) fn remove(&mut self, share: u16, call: u16, links: &mut [Link]) {
-        let of = &mut self.shares[usize::from(share)];
+        let of = &mut self.table[usize::from(share)];
         of.calls.remove(links, call);
         of.queued -= 1;
         self.calls -= 1;
@@ -104,7 +104,7 @@ impl Shares {
     /// Counts a start.
     pub(super) fn start(&mut self, share: u16) {
         let starts = self.starts(share) + 1;
-        self.shares[usize::from(share)].starts = starts;
+        self.table[usize::from(share)].starts = starts;
         self.highest = self.highest.max(starts);
     }
 
@@ -127,7 +127,7 @@ impl Shares {
     }
 
     fn share(&self, share: u16) -> &Share {
-        &self.shares[usize::from(share)]
+        &self.table[usize::from(share)]
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
             let share = shares.of(tenant(tag));
             shares.start(share);
         }
-        let starts: u64 = shares.shares.iter().map(|share| share.starts).sum();
+        let starts: u64 = shares.table.iter().map(|share| share.starts).sum();
         assert_eq!((starts, shares.highest), (1_000, 250));
     }
 
