@@ -12,13 +12,18 @@ use std::fmt;
 #[derive(Debug)]
 pub(crate) struct Report<'a> {
     options: &'a Options,
-    capacity: f64,
+    /// Of each round, in requests a second.
+    capacities: Vec<f64>,
     outcomes: Vec<(u32, Protection, Outcome)>,
 }
 
 impl<'a> Report<'a> {
-    pub(crate) fn new(options: &'a Options, capacity: f64) -> Self {
-        Self { options, capacity, outcomes: Vec::new() }
+    pub(crate) fn new(options: &'a Options) -> Self {
+        Self { options, capacities: Vec::new(), outcomes: Vec::new() }
+    }
+
+    pub(crate) fn add_capacity(&mut self, capacity: f64) {
+        self.capacities.push(capacity);
     }
 
     pub(crate) fn add(&mut self, round: u32, protection: Protection, outcome: Outcome) {
@@ -33,13 +38,10 @@ impl<'a> Report<'a> {
         top(Protection::Admission) > top(Protection::Deadlines).max(top(Protection::Nothing)) + LEAST
     }
 
-    /// The median of a figure over the rounds of one server; the mean of the two in the middle of an even number.
+    /// The median of a figure over the rounds of one server.
     fn median(&self, protection: Protection, figure: impl Fn(&Outcome) -> f64) -> f64 {
         let of_server = self.outcomes.iter().filter(|(_, of, _)| *of == protection);
-        let mut figures: Vec<f64> = of_server.map(|(_, _, outcome)| figure(outcome)).collect();
-        figures.sort_by(f64::total_cmp);
-        let last = figures.len().saturating_sub(1);
-        figures.get(last / 2).zip(figures.get(last.div_ceil(2))).map_or(f64::NAN, |(low, high)| low.midpoint(*high))
+        median(of_server.map(|(_, _, outcome)| figure(outcome)).collect())
     }
 
     fn medians(&self, figure: impl Fn(&Outcome) -> f64) -> [f64; 3] {
@@ -84,6 +86,13 @@ impl<'a> Report<'a> {
     }
 }
 
+/// The mean of the two in the middle of an even number.
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let last = figures.len().saturating_sub(1);
+    figures.get(last / 2).zip(figures.get(last.div_ceil(2))).map_or(f64::NAN, |(low, high)| low.midpoint(*high))
+}
+
 fn table(title: &str) -> Table {
     let mut table = Table::new();
     let names = Protection::ALL.map(Protection::name);
@@ -111,12 +120,13 @@ fn milliseconds(time: f64) -> String {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Options { workers, service, timeout, overload, top, pairs, seconds, calm, .. } = self.options;
-        let (capacity, offered) = (self.capacity, overload * self.capacity);
+        let capacity = median(self.capacities.clone());
+        let offered = overload * capacity;
         let (top, others) = (top * capacity, (overload - top) * capacity);
         writeln!(f, "Machine: {}", machine::description())?;
         writeln!(
             f,
-            "Server:  hyper, 1 thread for sockets, {workers} to compute; {service} ms of CPU a request; capacity {capacity:.0}/s"
+            "Server:  hyper, 1 thread for sockets, {workers} to compute; {service} ms of CPU a request; capacity {capacity:.0}/s, the median of the rounds"
         )?;
         writeln!(
             f,

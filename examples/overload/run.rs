@@ -25,7 +25,7 @@ pub(crate) struct Outcome {
 /// How many requests a second the server answers to clients that wait for each answer: twice as many as it has threads, so
 /// that no thread waits for the network.
 pub(crate) async fn capacity(options: &Options, work: Work) -> Result<f64, Box<dyn Error>> {
-    const LENGTH: Duration = Duration::from_secs(2);
+    const LENGTH: Duration = Duration::from_secs(1);
     // So long that it never passes.
     const PATIENCE: Duration = Duration::from_mins(10);
     let server = Server::start(Protection::Nothing, work, options.workers)?;
