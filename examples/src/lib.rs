@@ -3,6 +3,7 @@
 //! | name | shows |
 //! |---|---|
 //! | `gateway` | limits and a breaker in a gateway under load, checking itself |
+//! | `overload` | a server at three times its capacity, with and without admission, measured by turns |
 //! | `rate_limiter` | a limiter in a `static` |
 //! | `login_attempts`, `bytes_with_charge`, `llm_tokens`, `two_limits`, `live_quota` | what else a limiter does |
 //! | `worker_pool` | a lease for each worker |

@@ -57,6 +57,7 @@ fn all() -> impl Iterator<Item = &'static Row> {
         retries::ROWS,
         bulkheads::ROWS,
         adaptive::ROWS,
+        throttles::ROWS,
         gates::ROWS,
         throttles::ROWS,
         layers::ROWS,

@@ -6,7 +6,7 @@ use damper::Clock;
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle};
 use damper::time::Seed;
 
-pub(crate) const ROWS: &[Row] = rows![throttle_call, throttle_outage, throttle_keyed];
+pub(crate) const ROWS: &[Row] = rows![throttle_call, throttle_rejected, throttle_outage, throttle_keyed];
 
 fn throttle<C: Clock>(clock: C) -> AdaptiveThrottle<C> {
     AdaptiveThrottle::with_clock(clock, 7)
@@ -15,6 +15,15 @@ fn throttle<C: Clock>(clock: C) -> AdaptiveThrottle<C> {
 fn throttle_call() -> Call {
     let throttle = throttle(still!());
     Box::new(move || throttle.try_acquire().map(|permit| permit.accepted()).is_ok())
+}
+
+/// Before so many were rejected that calls are refused.
+fn throttle_rejected() -> Call {
+    let throttle = throttle(still!());
+    for _ in 0..100_000 {
+        throttle.try_acquire().expect("none was rejected").accepted();
+    }
+    Box::new(move || throttle.try_acquire().map(|permit| permit.rejected()).is_ok())
 }
 
 /// 99 of 100 calls are refused.

@@ -6,7 +6,8 @@
 use crate::contest::{Contest, Peer, Side};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use damper::http::{CircuitBreakerLayer, Headers, RateLimitLayer};
+use damper::concurrency::{Criticality, LimitBounds};
+use damper::http::{AdmissionLayer, CircuitBreakerLayer, ConcurrencyLayer, Headers, RateLimitLayer};
 use damper::{BreakerConfig, CircuitBreaker, Quota};
 use http::{Request, Response};
 use std::convert::Infallible;
@@ -49,6 +50,26 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: limit_for_all,
         peer: Some(Peer { name: "tower", side: peers::limit_for_all, bar: None }),
     },
+    // At most 64 calls in flight, of which there is one. damper's permit is held until the body has ended, that of the peers
+    // until the head is there.
+    Contest {
+        name: "layer_bulkhead",
+        damper: bulkhead,
+        peer: Some(Peer { name: "tower-resilience", side: peers::bulkhead, bar: None }),
+    },
+    Contest {
+        name: "layer_bulkhead_tower",
+        damper: bulkhead,
+        peer: Some(Peer { name: "tower", side: peers::concurrency, bar: None }),
+    },
+    // A limit that follows the latency; that of the peer by AIMD, which costs least of its algorithms.
+    Contest {
+        name: "layer_adaptive",
+        damper: adaptive,
+        peer: Some(Peer { name: "tower-resilience", side: peers::adaptive, bar: None }),
+    },
+    // By class and tenant; requests have no deadline here.
+    Contest { name: "layer_admission", damper: admission, peer: None },
 ];
 
 /// The requests of a turn.
@@ -174,13 +195,44 @@ fn limit_for_all() -> Side {
     added_to_one(&RateLimitLayer::global(Quota::per_second(1_000_000_000)))
 }
 
+fn bulkhead() -> Side {
+    added(&ConcurrencyLayer::bulkhead(64))
+}
+
+fn adaptive() -> Side {
+    added(&ConcurrencyLayer::adaptive(LimitBounds::DEFAULT))
+}
+
+fn admission() -> Side {
+    let layer = AdmissionLayer::adaptive(LimitBounds::DEFAULT)
+        .criticality(|_| Criticality::CriticalPlus)
+        .tenant(|head| head.extensions.get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip()));
+    added(&layer)
+}
+
 mod peers {
     use super::{Body, Duration, Response, Side, added, added_to_one};
     use tokio::runtime::Builder;
-    use tower::limit::RateLimitLayer;
+    use tower::limit::{ConcurrencyLimitLayer, RateLimitLayer};
     use tower_governor::GovernorLayer;
     use tower_governor::governor::GovernorConfigBuilder;
+    use tower_resilience_adaptive::{AdaptiveLimiterLayer, Aimd};
+    use tower_resilience_bulkhead::BulkheadLayer;
     use tower_resilience_circuitbreaker::CircuitBreakerLayer;
+
+    /// Waits in its queue: without a timer, so that it costs less than refusing would.
+    pub(super) fn bulkhead() -> Side {
+        added(&BulkheadLayer::builder().max_concurrent_calls(64).build().expect("a limit"))
+    }
+
+    pub(super) fn concurrency() -> Side {
+        added(&ConcurrencyLimitLayer::new(64))
+    }
+
+    pub(super) fn adaptive() -> Side {
+        let algorithm = Aimd::builder().initial_limit(20).min_limit(1).max_limit(100).build();
+        added(&AdaptiveLimiterLayer::new(algorithm.expect("limits in order")))
+    }
 
     pub(super) fn breaker() -> Side {
         let layer = CircuitBreakerLayer::builder()

@@ -9,6 +9,8 @@
 //! over the peer's, so that less is better, and the bar is what it should not exceed. A missed bar is marked and no
 //! more: on a busy machine timings are noise.
 
+mod adaptive;
+mod admission;
 mod breaker;
 mod bulkhead;
 mod contest;
@@ -21,6 +23,7 @@ mod lru;
 mod memory;
 mod report;
 mod retry;
+mod throttle;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
@@ -49,6 +52,9 @@ fn contests() -> impl Iterator<Item = &'static Contest> {
         limit::CONTESTS,
         breaker::CONTESTS,
         bulkhead::CONTESTS,
+        adaptive::CONTESTS,
+        admission::CONTESTS,
+        throttle::CONTESTS,
         retry::CONTESTS,
         keyed::CONTESTS,
         layer::CONTESTS,
