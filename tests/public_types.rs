@@ -470,6 +470,7 @@ fn table_names_every_public_type() {
         include_str!("../docs/api/damper-http.txt"),
         include_str!("../docs/api/damper-tonic.txt"),
         include_str!("../docs/api/damper-tower.txt"),
+        include_str!("../docs/api/damper-mesh.txt"),
     ];
     let types = apis.iter().flat_map(|api| api.lines()).filter_map(|line| {
         let line = line.strip_prefix("#[non_exhaustive] ").unwrap_or(line);
