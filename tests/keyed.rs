@@ -157,6 +157,8 @@ fn newcomers_inherit_the_longest_debt_of_all_tiers() {
         .capacity(100)
         .shared_buckets(1)
         .clock(&clock)
+        // Under this seed the tags of the two keys that spend differ: one pair in sixteen has the same.
+        .hasher(Seed::new(1, 2))
         .build()
         .unwrap();
     // Two keys owe something in the bucket, so every newcomer inherits it.
