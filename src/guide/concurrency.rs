@@ -101,7 +101,7 @@
 //! - Calls of very different cost under one limit: the mean moves when their mix does. Give each kind a limit.
 //! - A service whose latency does not rise when it is overloaded, because it refuses. Then record
 //!   [`overloaded`](crate::concurrency::BulkheadPermit::overloaded), or use [`Aimd`](crate::concurrency::Aimd).
-//! - Fairness among clients. A limit refuses whoever comes when it is full.
+//! - Fairness among clients. A full limit refuses the next call, whichever client makes it. `Admission` shares slots among tenants.
 //!
 //! # Admission
 //!

@@ -11,7 +11,7 @@ pub use admission::admission;
 
 use crate::table::Table;
 
-/// What a figure has to be.
+/// The bound of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// This or more.
@@ -23,13 +23,13 @@ pub enum Bound {
 /// One bar in one scenario, with the worst figure of all seeds.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What was simulated.
+    /// The simulated service or client.
     pub scenario: String,
-    /// What the figure is.
+    /// The name of the figure.
     pub what: &'static str,
     /// The worst one.
     pub figure: f64,
-    /// What it has to be.
+    /// Its bound.
     pub bound: Bound,
 }
 

@@ -37,7 +37,7 @@ const LONGEST_PAUSE: u32 = 30;
 /// After this time without a refusal a probe says nothing, because the callers are the limit.
 const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Aims at a latency of 1.4 times that of the unloaded service, and measures the latter at half of the limit.
+/// Aims at 1.4 times the latency of the unloaded service, which it measures at half of the limit.
 ///
 /// - A reading is the geometric mean of the latencies of at least 100 calls in at least half a second.
 /// - Only a window that was full (a call was refused or had to wait, or as many were in flight as allowed) changes the
