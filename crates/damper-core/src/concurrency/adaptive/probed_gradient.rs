@@ -63,11 +63,10 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// In simulations of 46 services at three seeds (`cargo run --release -p damper-sim -- concurrency --bars`) the service does at
 /// least 0.95 of what it can at three times its load and more, with a p90 of at most twice the unloaded one, and is back within
-/// 10 s of trouble. Three kinds of services do less:
+/// 10 s of trouble. Two kinds of services do less:
 ///
-/// - Where fewer than 50 calls end in a second, 0.96: a reading takes seconds, its chance error of some 13 % moves the limit,
-///   and probes take up to a thirtieth of the time at half of the throughput.
-/// - One worker, 0.92: at a limit of 1 it waits for each next call.
+/// - One worker that ends ten calls a second, 0.92: at a limit of 1 it waits for each next call, a reading takes seconds, its
+///   chance error of some 13 % moves the limit, and probes take up to a thirtieth of the time at half of the throughput.
 /// - Beyond a knee, where each further call slows all others down, 0.83 of the peak.
 ///
 /// At twelve seeds that had no part in the choice of the rule (16 to 27) it missed one of these bars: a service that became three
