@@ -69,8 +69,8 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 ///   chance error of some 13 % moves the limit, and probes take up to a thirtieth of the time at half of the throughput.
 /// - Beyond a knee, where each further call slows all others down, 0.83 of the peak.
 ///
-/// At twelve seeds that had no part in the choice of the rule (16 to 27) it missed one of these bars: a service that became three
-/// times slower for good, at a third of its load, was back after 14 s.
+/// At twelve other seeds (16 to 27) it missed one of these bars: a service that became three times
+/// slower for good, at a third of its load, was back after 14 s.
 ///
 /// Latencies are geometric means, because a mean of slow and fast calls must not depend on the few slowest, and a quantile
 /// of a mix of two kinds of calls says nothing about one of them. Rules by the lowest latency, by quantiles or by
