@@ -2,14 +2,16 @@
 //!
 //! `crowd [CAPACITY]`, also without an argument: what becomes of clients when a keyed limiter's table is full, for all
 //! policies and for other sizes. `concurrency [FOLDER]`: concurrency limits; tables and charts are written into the folder.
-//! `concurrency --bars`: the figures that damper's limits have to reach. The exit code is 1 if one is missed.
+//! `concurrency --bars [FIRST LAST]`: the figures that damper's limits have to reach, at these seeds or at three. The exit
+//! code is 1 if one is missed.
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 
 use damper::{Quota, WhenFull};
 use damper_sim::concurrency::bars;
-use damper_sim::concurrency::report::{Report, report};
+use damper_sim::concurrency::report::{Report, SEEDS, report};
 use damper_sim::crowd::Crowd;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::{env, fs, io};
@@ -24,31 +26,41 @@ fn main() -> ExitCode {
             Ok(capacity) => crowd(capacity),
             Err(error) => return failed(&format!("capacity {capacity}: {error}")),
         },
-        ["concurrency"] => concurrency(&report(|part| eprintln!("{part} …"))),
-        ["concurrency", "--bars"] => {
-            let bars = bars::measure(|part| eprintln!("{part} …"));
-            println!("{}", bars::table(&bars).text());
-            let missed = bars.iter().filter(|bar| !bar.is_met()).count();
-            println!("{missed} of {} bars missed", bars.len());
-            if missed > 0 {
-                return ExitCode::FAILURE;
-            }
-        }
+        ["concurrency"] => concurrency(&report(progress)),
+        ["concurrency", "--bars"] => return bars(&SEEDS),
+        ["concurrency", "--bars", first, last] => match (first.parse::<u64>(), last.parse::<u64>()) {
+            (Ok(first), Ok(last)) if first <= last => return bars(&(first..=last).collect::<Vec<_>>()),
+            _ => return failed(&format!("seeds {first} to {last}: must be two numbers in ascending order")),
+        },
         ["concurrency", folder] => {
-            let report = report(|part| eprintln!("{part} …"));
-            concurrency(&report);
+            let report = report(progress);
             if let Err(error) = write(&report, Path::new(folder)) {
                 return failed(&format!("cannot write into {folder}: {error}"));
             }
+            concurrency(&report);
         }
-        _ => return failed("usage: damper-sim [crowd [CAPACITY] | concurrency [FOLDER | --bars]]"),
+        _ => return failed("usage: damper-sim [crowd [CAPACITY] | concurrency [FOLDER | --bars [FIRST LAST]]]"),
     }
     ExitCode::SUCCESS
+}
+
+/// Prints the part of a run that begins. A run takes minutes, and has to survive a closed stderr, at which `eprintln!`
+/// panics without a message.
+fn progress(part: &str) {
+    let _ = writeln!(io::stderr(), "{part} …");
 }
 
 fn failed(why: &str) -> ExitCode {
     eprintln!("{why}");
     ExitCode::from(2)
+}
+
+fn bars(seeds: &[u64]) -> ExitCode {
+    let bars = bars::measure(seeds, progress);
+    println!("{}", bars::table(&bars).text());
+    let missed = bars.iter().filter(|bar| !bar.is_met()).count();
+    println!("{missed} of {} bars missed", bars.len());
+    if missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn concurrency(report: &Report) {
@@ -61,6 +73,7 @@ fn write(report: &Report, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let tables: Vec<String> = report.tables.iter().map(damper_sim::table::Table::markdown).collect();
     fs::write(folder.join("tables.md"), tables.join("\n"))?;
+    report.guide.iter().try_for_each(|(name, table)| fs::write(folder.join(name), table.markdown_rows()))?;
     report.charts.iter().try_for_each(|(name, chart)| fs::write(folder.join(name), chart.svg()))
 }
 

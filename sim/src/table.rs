@@ -41,7 +41,13 @@ impl Table {
     /// Returns it as Markdown, below a heading.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let mut text = format!("## {}\n\n", self.title);
+        format!("## {}\n\n{}", self.title, self.markdown_rows())
+    }
+
+    /// Returns it as Markdown, without a heading.
+    #[must_use]
+    pub fn markdown_rows(&self) -> String {
+        let mut text = String::new();
         for (i, row) in self.rows.iter().enumerate() {
             let _ = writeln!(text, "| {} |", row.join(" | "));
             if i == 0 {

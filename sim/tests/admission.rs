@@ -1,10 +1,10 @@
 //! What admission gives each class and tenant at three times the load.
 
-use damper_sim::concurrency::admission::bars::bars;
 use damper_sim::concurrency::admission::gate::Policy;
 use damper_sim::concurrency::admission::run::run;
 use damper_sim::concurrency::admission::tally::Tally;
 use damper_sim::concurrency::admission::traffic::{self, Traffic};
+use damper_sim::concurrency::bars;
 use damper_sim::concurrency::report::SEEDS;
 
 const TOP: usize = 0;
@@ -22,9 +22,8 @@ fn without(policy: Policy) -> impl Iterator<Item = (Traffic, Tally)> {
 /// On shorter runs than `concurrency --bars` has.
 #[test]
 fn gate_holds_its_bars() {
-    for bar in bars(60.0) {
-        println!("{}: {}", bar.bar, bar.figure);
-        assert!(bar.is_met, "{}: {}", bar.bar, bar.figure);
+    for bar in bars::admission(&SEEDS, 60.0) {
+        assert!(bar.is_met(), "{bar:?}");
     }
 }
 

@@ -13,14 +13,16 @@
 // run.rs           one scenario under one limit, event by event
 // histogram.rs     latencies
 // record.rs        the record of a run, and its summary
+// parallel.rs      runs by two threads
 // admission/       classes, tenants and deadlines at one gate
 // bars/            the figures that damper's limits have to reach
-// report.rs        the tables and charts
+// report.rs        the tables and charts, and those of the guide
 
 pub mod admission;
 pub mod bars;
 pub mod histogram;
 pub mod limit;
+mod parallel;
 pub mod random;
 pub mod record;
 pub mod report;

@@ -3,6 +3,7 @@
 use super::admission::gate::Policy;
 use super::admission::tally::Tally;
 use super::admission::traffic::{self, Traffic};
+use super::parallel::by_two_threads;
 use super::record::{POINT, Record, Summary};
 use super::rules::Contender;
 use super::run::run;
@@ -19,6 +20,8 @@ pub const SEEDS: [u64; 3] = [1, 2, 3];
 pub struct Report {
     /// In the order of reading.
     pub tables: Vec<Table>,
+    /// The tables that the guide includes, with the names of their files.
+    pub guide: Vec<(&'static str, Table)>,
     /// Names without a folder.
     pub charts: Vec<(&'static str, Chart)>,
 }
@@ -35,9 +38,12 @@ pub fn report(progress: fn(&str)) -> Report {
     progress("damper, three seeds");
     let damper_rows = damper_table(&scenarios::all());
     progress("all rules");
-    let peers = comparison("All rules, seed 1: throughput / p90 / drift", &Contender::ALL);
+    let summaries = summaries(&Contender::ALL);
+    let peers = comparison("All rules, seed 1: throughput / p90 / drift", &Contender::ALL, &summaries);
+    let rules = guide_rules(&summaries);
     progress("damper's other rules");
-    let offered = comparison("damper's rules, seed 1: throughput / p90 / drift", &Contender::OFFERED);
+    let offered = &Contender::OFFERED;
+    let offered = comparison("damper's rules, seed 1: throughput / p90 / drift", offered, &self::summaries(offered));
     progress("fixed limits");
     let fixed = fixed_table();
     progress("four hours");
@@ -55,8 +61,9 @@ pub fn report(progress: fn(&str)) -> Report {
         charts.extend(scenarios::named(name).map(|scenario| (file, chart(&scenario, contenders))));
     }
     progress("admission");
-    let admission = admission_table();
-    Report { tables: vec![damper_rows, peers, offered, fixed, hours, admission], charts }
+    let admitted = Admitted::all();
+    let guide = vec![("rules.md", rules), ("admission.md", guide_admission(&admitted))];
+    Report { tables: vec![damper_rows, peers, offered, fixed, hours, admission_table(&admitted)], guide, charts }
 }
 
 /// The worst of several runs, value by value.
@@ -109,10 +116,11 @@ fn damper_table(scenarios: &[Scenario]) -> Table {
             "latency back, s",
         ],
     );
-    for scenario in scenarios {
-        let summaries = SEEDS.map(|seed| record(Contender::Damper, scenario, seed).summary());
+    let runs: Vec<_> = scenarios.iter().flat_map(|scenario| SEEDS.map(|seed| (scenario, seed))).collect();
+    let summaries = by_two_threads(&runs, |(scenario, seed)| record(Contender::Damper, scenario, *seed).summary());
+    for (scenario, summaries) in scenarios.iter().zip(summaries.chunks(SEEDS.len())) {
         let Summary { throughput, latency: [p50, p90, p99], worst, drift, limit, settled, recovered } =
-            worst(&summaries);
+            worst(summaries);
         let back = |of: fn(super::record::Recovery) -> f64| recovered.map_or(String::new(), |back| seconds(of(back)));
         table.row(vec![
             scenario.name.into(),
@@ -131,17 +139,63 @@ fn damper_table(scenarios: &[Scenario]) -> Table {
     table
 }
 
-fn comparison(title: &str, contenders: &[Contender]) -> Table {
+/// Every scenario under each of these rules, seed 1.
+fn summaries(contenders: &[Contender]) -> Vec<(Scenario, Vec<Summary>)> {
+    let scenarios = scenarios::all();
+    let runs: Vec<_> =
+        scenarios.iter().flat_map(|scenario| contenders.iter().map(move |&rule| (rule, scenario))).collect();
+    let summaries = by_two_threads(&runs, |(rule, scenario)| record(*rule, scenario, SEEDS[0]).summary());
+    let of_each = summaries.chunks(contenders.len()).map(<[Summary]>::to_vec);
+    scenarios.iter().cloned().zip(of_each).collect()
+}
+
+fn comparison(title: &str, contenders: &[Contender], summaries: &[(Scenario, Vec<Summary>)]) -> Table {
     let names: Vec<String> = contenders.iter().map(|contender| contender.name()).collect();
     let head: Vec<&str> = std::iter::once("scenario").chain(names.iter().map(String::as_str)).collect();
     let mut table = Table::new(title, &head);
-    for scenario in &scenarios::all() {
+    for (scenario, summaries) in summaries {
         let mut row = vec![scenario.name.to_string()];
-        for &contender in contenders {
-            let Summary { throughput, latency, drift, .. } = record(contender, scenario, SEEDS[0]).summary();
-            row.push(format!("{throughput:.2} / {} / {}", multiple(latency[1]), multiple(drift)));
-        }
+        row.extend(summaries.iter().map(|Summary { throughput, latency, drift, .. }| {
+            format!("{throughput:.2} / {} / {}", multiple(latency[1]), multiple(*drift))
+        }));
         table.row(row);
+    }
+    table
+}
+
+/// The scenarios that the guide shows.
+const GUIDE: [&str; 10] = [
+    "50 workers, exponential, 10x",
+    "50 workers, constant, 10x",
+    "200 workers, log-normal 0.5, 200 ms, 10x",
+    "4 workers, log-normal 1, 20 ms, 10x",
+    "20 workers, exponential 2 s, 10x",
+    "8 cores, exponential, 10x",
+    "knee at 20, 5 % a call, 10x",
+    "50 workers, exponential, 1.05x",
+    "50 workers, exponential, 0.3x",
+    "timeouts of 0.5 s, three retries, 3x",
+];
+
+/// Some scenarios under all rules, with fewer digits than in the full table.
+fn guide_rules(summaries: &[(Scenario, Vec<Summary>)]) -> Table {
+    let short = |value: f64| match value {
+        1000.0.. => "> 1000".to_string(),
+        10.0.. => format!("{value:.0}"),
+        _ => format!("{value:.1}"),
+    };
+    let names = Contender::ALL.map(Contender::name);
+    let head: Vec<&str> = std::iter::once("service").chain(names.iter().map(String::as_str)).collect();
+    let mut table = Table::new("Some services under all rules", &head);
+    for name in GUIDE {
+        for (scenario, summaries) in summaries.iter().filter(|(scenario, _)| scenario.name == name) {
+            let cell = |Summary { throughput, latency, drift, .. }: &Summary| {
+                format!("{throughput:.2} / {} / {}", short(latency[1]), short(*drift))
+            };
+            let mut row = vec![scenario.name.to_string()];
+            row.extend(summaries.iter().map(cell));
+            table.row(row);
+        }
     }
     table
 }
@@ -154,10 +208,10 @@ pub const FIXED: [(&str, &[u32]); 2] = [
 
 /// Returns the fixed limit of the highest throughput whose p90 is no higher than this.
 #[must_use]
-pub fn best_fixed(scenario: &Scenario, fixed: &[u32], p90: f64) -> Option<(u32, Summary)> {
+pub fn best_fixed(scenario: &Scenario, fixed: &[u32], seed: u64, p90: f64) -> Option<(u32, Summary)> {
     fixed
         .iter()
-        .map(|&limit| (limit, record(Contender::Fixed(limit), scenario, SEEDS[0]).summary()))
+        .map(|&limit| (limit, record(Contender::Fixed(limit), scenario, seed).summary()))
         .filter(|(_, summary)| summary.latency[1] <= p90)
         .max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput))
 }
@@ -172,7 +226,7 @@ fn fixed_table() -> Table {
             let Some(scenario) = scenarios::named(name) else { continue };
             let scenario = Scenario { demand: Demand::Open(Load::Steady(load)), ..scenario };
             let damper = record(Contender::Damper, &scenario, SEEDS[0]).summary();
-            let Some((limit, best)) = best_fixed(&scenario, fixed, damper.latency[1]) else { continue };
+            let Some((limit, best)) = best_fixed(&scenario, fixed, SEEDS[0], damper.latency[1]) else { continue };
             table.row(vec![
                 name.split(',').next().unwrap_or(name).into(),
                 format!("{load}x"),
@@ -189,13 +243,13 @@ fn fixed_table() -> Table {
 
 fn four_hours() -> (Table, Chart) {
     let [scenario, _] = scenarios::four_hours();
+    let contenders = [Contender::Damper, Contender::Failsafe, Contender::Gradient2];
     let mut table = Table::new(
         "Ten times the load for four hours, seed 1",
         &["rule", "throughput", "p90", "drift", "highest limit"],
     );
-    let mut records = Vec::new();
-    for contender in [Contender::Damper, Contender::Failsafe, Contender::Gradient2] {
-        let mut record = record(contender, &scenario, SEEDS[0]);
+    let mut records = records(&scenario, &contenders);
+    for (contender, record) in &mut records {
         let Summary { throughput, latency, drift, limit, .. } = record.summary();
         table.row(vec![
             contender.name(),
@@ -204,15 +258,16 @@ fn four_hours() -> (Table, Chart) {
             multiple(drift),
             format!("{:.0}", limit[2]),
         ]);
-        records.push((contender, record));
     }
     (table, chart_of(scenario.name, &records))
 }
 
 fn chart(scenario: &Scenario, contenders: &[Contender]) -> Chart {
-    let records: Vec<_> =
-        contenders.iter().map(|&contender| (contender, record(contender, scenario, SEEDS[0]))).collect();
-    chart_of(scenario.name, &records)
+    chart_of(scenario.name, &records(scenario, contenders))
+}
+
+fn records(scenario: &Scenario, contenders: &[Contender]) -> Vec<(Contender, Record)> {
+    by_two_threads(contenders, |&contender| (contender, record(contender, scenario, SEEDS[0])))
 }
 
 fn chart_of(title: &str, records: &[(Contender, Record)]) -> Chart {
@@ -236,7 +291,46 @@ pub fn admit(traffic: &Traffic, policy: Policy, seed: u64) -> Tally {
     super::admission::run::run(traffic, policy, seed)
 }
 
-fn admission_table() -> Table {
+/// Traffic at a gate of one policy, at three seeds.
+struct Admitted {
+    traffic: Traffic,
+    policy: Policy,
+    tallies: Vec<Tally>,
+}
+
+impl Admitted {
+    /// All traffic at gates of all policies.
+    fn all() -> Vec<Self> {
+        let places: Vec<_> = traffic::all()
+            .into_iter()
+            .flat_map(|traffic| Policy::ALL.map(|policy| (traffic.clone(), policy)))
+            .collect();
+        let runs: Vec<_> = places.iter().flat_map(|place| SEEDS.map(|seed| (place, seed))).collect();
+        let tallies = by_two_threads(&runs, |((traffic, policy), seed)| admit(traffic, *policy, *seed));
+        let of_each = tallies.chunks(SEEDS.len()).map(<[Tally]>::to_vec);
+        places
+            .iter()
+            .cloned()
+            .zip(of_each)
+            .map(|((traffic, policy), tallies)| Self { traffic, policy, tallies })
+            .collect()
+    }
+
+    fn least(&self, of: impl Fn(&Tally) -> f64) -> String {
+        format!("{:.3}", self.tallies.iter().map(of).fold(f64::INFINITY, f64::min))
+    }
+
+    fn most(&self, of: impl Fn(&Tally) -> f64) -> String {
+        format!("{:.3}", self.tallies.iter().map(of).fold(0.0, f64::max))
+    }
+
+    /// Calls of each group that were answered in time, as a share of those that came.
+    fn of_groups(&self) -> impl Iterator<Item = String> {
+        (0..4).map(|i| self.least(|tally| tally.group(&self.traffic, i).0.goodput()))
+    }
+}
+
+fn admission_table(admitted: &[Admitted]) -> Table {
     let title =
         "Admission at three times the load, the worst of three seeds: goodput of each group as a share of its calls";
     let head = [
@@ -253,19 +347,32 @@ fn admission_table() -> Table {
         "Jain, middle",
     ];
     let mut table = Table::new(title, &head);
-    for traffic in traffic::all() {
-        for policy in Policy::ALL {
-            let tallies = SEEDS.map(|seed| admit(&traffic, policy, seed));
-            let least = |of: &dyn Fn(&Tally) -> f64| tallies.iter().map(of).fold(f64::INFINITY, f64::min);
-            let most = |of: &dyn Fn(&Tally) -> f64| tallies.iter().map(of).fold(0.0, f64::max);
-            let mut row = vec![traffic.server.name.to_string(), policy.name().into()];
-            row.extend((0..4).map(|i| format!("{:.3}", least(&|tally| tally.group(&traffic, i).0.goodput()))));
-            row.push(format!("{:.3}", least(&Tally::goodput)));
-            row.push(format!("{:.3}", most(&|tally| tally.all().late())));
-            row.push(format!("{:.3}", most(&|tally| tally.all().ended())));
-            row.extend((0..2).map(|i| format!("{:.3}", least(&|tally| tally.group(&traffic, i).1))));
-            table.row(row);
-        }
+    for gate in admitted {
+        let mut row = vec![gate.traffic.server.name.to_string(), gate.policy.name().into()];
+        row.extend(gate.of_groups());
+        row.push(gate.least(Tally::goodput));
+        row.push(gate.most(|tally| tally.all().late()));
+        row.push(gate.most(|tally| tally.all().ended()));
+        row.extend((0..2).map(|i| gate.least(|tally| tally.group(&gate.traffic, i).1)));
+        table.row(row);
+    }
+    table
+}
+
+/// Admission beside the same limit without it.
+fn guide_admission(admitted: &[Admitted]) -> Table {
+    let head = ["service", "gate", "top", "middle", "greedy", "low", "all, of the capacity"];
+    let mut table = Table::new("Admission at three times the load", &head);
+    for gate in admitted {
+        let name = match gate.policy {
+            Policy::Whole => "admission",
+            Policy::LimitOnly => "limit only",
+            Policy::NoQueue | Policy::NoEnding | Policy::SlowMedian => continue,
+        };
+        let mut row = vec![gate.traffic.server.name.to_string(), name.into()];
+        row.extend(gate.of_groups());
+        row.push(gate.least(Tally::goodput));
+        table.row(row);
     }
     table
 }

@@ -3,9 +3,7 @@
 // gate.rs     damper's gate on a clock that the simulation moves, or less of it
 // run.rs      traffic at a gate before a server, event by event
 // tally.rs    what became of each tenant's calls
-// bars.rs     what the gate has to hold
 
-pub mod bars;
 pub mod gate;
 pub mod run;
 pub mod tally;

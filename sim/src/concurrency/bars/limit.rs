@@ -1,8 +1,9 @@
 //! The bars of the adaptive limit.
 
-use super::{Bar, by_two_threads};
+use super::Bar;
+use crate::concurrency::parallel::by_two_threads;
 use crate::concurrency::record::Summary;
-use crate::concurrency::report::{FIXED, SEEDS, best_fixed, record};
+use crate::concurrency::report::{FIXED, best_fixed, record};
 use crate::concurrency::rules::Contender;
 use crate::concurrency::scenario::{Demand, Load, Scenario};
 use crate::concurrency::scenarios;
@@ -16,19 +17,19 @@ const CELL: f64 = 1.016;
 const BELOW_FIXED: f64 = 0.03;
 
 /// Every scenario at its own length.
-pub(super) fn half_hours() -> Vec<Bar> {
-    bars(&scenarios::all())
+pub(super) fn half_hours(seeds: &[u64]) -> Vec<Bar> {
+    bars(&scenarios::all(), seeds)
 }
 
 /// Four hours, in which a drift would show.
-pub(super) fn four_hours() -> Vec<Bar> {
-    bars(&scenarios::four_hours())
+pub(super) fn four_hours(seeds: &[u64]) -> Vec<Bar> {
+    bars(&scenarios::four_hours(), seeds)
 }
 
-fn bars(scenarios: &[Scenario]) -> Vec<Bar> {
-    let runs: Vec<_> = scenarios.iter().flat_map(|scenario| SEEDS.map(|seed| (scenario, seed))).collect();
+fn bars(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Bar> {
+    let runs: Vec<_> = scenarios.iter().flat_map(|scenario| seeds.iter().map(move |&seed| (scenario, seed))).collect();
     let summaries = by_two_threads(&runs, |(scenario, seed)| record(Contender::Damper, scenario, *seed).summary());
-    let of_each = summaries.chunks(SEEDS.len());
+    let of_each = summaries.chunks(seeds.len());
     scenarios.iter().zip(of_each).flat_map(|(scenario, summaries)| bars_of(scenario, summaries)).collect()
 }
 
@@ -89,7 +90,7 @@ fn window(scenario: &Scenario, from: f64) -> f64 {
 }
 
 /// About the capacity it gives nearly as much as the best fixed limit whose p90 is no higher.
-pub(super) fn beside_fixed() -> Vec<Bar> {
+pub(super) fn beside_fixed(seed: u64) -> Vec<Bar> {
     let places: Vec<_> = FIXED
         .iter()
         .flat_map(|&(name, fixed)| [0.95, 1.0, 1.05, 1.1].map(|load| (name, fixed, load)))
@@ -99,8 +100,8 @@ pub(super) fn beside_fixed() -> Vec<Bar> {
         })
         .collect();
     by_two_threads(&places, |(scenario, fixed, load)| {
-        let damper = record(Contender::Damper, scenario, SEEDS[0]).summary();
-        let best = best_fixed(scenario, fixed, damper.latency[1]).map_or(f64::NAN, |(_, best)| best.throughput);
+        let damper = record(Contender::Damper, scenario, seed).summary();
+        let best = best_fixed(scenario, fixed, seed, damper.latency[1]).map_or(f64::NAN, |(_, best)| best.throughput);
         let server = scenario.name.split(',').next().unwrap_or(scenario.name);
         let name = format!("{server}, {load}x");
         Bar::at_least(name, "throughput beside the best fixed limit", best - BELOW_FIXED, &[damper.throughput])

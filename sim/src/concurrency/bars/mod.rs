@@ -1,14 +1,17 @@
-//! The bars that damper's limits are held to, at three seeds: `cargo run --release -p damper-sim -- concurrency --bars`.
-// limit.rs     the adaptive limit
-// throttle.rs  the adaptive throttle
+//! The bars that damper's limits are held to: `cargo run --release -p damper-sim -- concurrency --bars`.
+// limit.rs      the adaptive limit
+// admission.rs  classes, tenants and deadlines
+// throttle.rs   the adaptive throttle
 
+mod admission;
 mod limit;
 mod throttle;
 
-use crate::table::Table;
-use std::thread;
+pub use admission::admission;
 
-/// What a figure has to be.
+use crate::table::Table;
+
+/// The bound of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// This or more.
@@ -20,13 +23,13 @@ pub enum Bound {
 /// One bar in one scenario, with the worst figure of all seeds.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Who is held to it, and where.
+    /// The simulated service or client.
     pub scenario: String,
-    /// What the figure is.
+    /// The name of the figure.
     pub what: &'static str,
     /// The worst one.
     pub figure: f64,
-    /// What it has to be.
+    /// Its bound.
     pub bound: Bound,
 }
 
@@ -51,24 +54,30 @@ impl Bar {
     }
 }
 
-/// Measures every bar, calling `progress` with the name of each part.
+/// Measures every bar at these seeds, calling `progress` with the name of each part.
+///
+/// # Panics
+///
+/// Without a seed.
 #[must_use]
-pub fn measure(progress: fn(&str)) -> Vec<Bar> {
+pub fn measure(seeds: &[u64], progress: fn(&str)) -> Vec<Bar> {
     progress("the adaptive limit, 30 minutes");
-    let mut bars = limit::half_hours();
+    let mut bars = limit::half_hours(seeds);
     progress("the adaptive limit, four hours");
-    bars.extend(limit::four_hours());
+    bars.extend(limit::four_hours(seeds));
     progress("the adaptive limit beside the best fixed one");
-    bars.extend(limit::beside_fixed());
+    bars.extend(limit::beside_fixed(seeds[0]));
+    progress("admission, 30 minutes");
+    bars.extend(admission(seeds, 1_800.0));
     progress("the adaptive throttle");
-    bars.extend(throttle::bars());
+    bars.extend(throttle::bars(seeds));
     bars
 }
 
 /// Returns the bars as a table.
 #[must_use]
 pub fn table(bars: &[Bar]) -> Table {
-    let mut table = Table::new("Bars, the worst of three seeds", &["scenario", "figure", "is", "to be", "met"]);
+    let mut table = Table::new("Bars, at the worst seed", &["scenario", "figure", "is", "to be", "met"]);
     for bar in bars {
         let bound = match bar.bound {
             Bound::AtLeast(least) => format!(">= {least:.3}"),
@@ -78,19 +87,4 @@ pub fn table(bars: &[Bar]) -> Table {
         table.row(vec![bar.scenario.clone(), bar.what.into(), format!("{:.3}", bar.figure), bound, met.into()]);
     }
     table
-}
-
-/// Returns the results of `work`, in the order of the items. Two threads work.
-fn by_two_threads<I: Sync, T: Send>(items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
-    let every_other = |first| -> Vec<(usize, T)> {
-        items.iter().enumerate().skip(first).step_by(2).map(|(i, item)| (i, work(item))).collect()
-    };
-    let mut results = thread::scope(|scope| {
-        let other = scope.spawn(|| every_other(1));
-        let mut results = every_other(0);
-        results.extend(other.join().expect("the thread's panic is printed"));
-        results
-    });
-    results.sort_by_key(|(i, _)| *i);
-    results.into_iter().map(|(_, result)| result).collect()
 }

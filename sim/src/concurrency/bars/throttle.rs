@@ -2,7 +2,6 @@
 
 use super::Bar;
 use crate::concurrency::random::Random;
-use crate::concurrency::report::SEEDS;
 use damper::ManualClock;
 use damper::throttle::AdaptiveThrottle;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ struct Client {
     rate: u32,
 }
 
-/// What became of the calls of a second.
+/// The calls of a second, by their fate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
     sent: u32,
@@ -58,15 +57,15 @@ impl Client {
     }
 }
 
-pub(super) fn bars() -> Vec<Bar> {
-    [5, 100, 2_000].into_iter().flat_map(bars_at).collect()
+pub(super) fn bars(seeds: &[u64]) -> Vec<Bar> {
+    [5, 100, 2_000].into_iter().flat_map(|rate| bars_at(rate, seeds)).collect()
 }
 
-fn bars_at(rate: u32) -> Vec<Bar> {
+fn bars_at(rate: u32, seeds: &[u64]) -> Vec<Bar> {
     let name = format!("throttle, {rate} calls a second");
     let per_second = f64::from(rate);
     let [mut false_refusals, mut sent, mut gap, mut back] = [const { Vec::new() }; 4];
-    for seed in SEEDS {
+    for &seed in seeds {
         let mut client = Client::new(rate, seed);
         let calm = client.run(300, 0.9);
         let calls: u32 = calm.iter().map(|second| second.sent).sum();

@@ -1,0 +1,59 @@
+//! The bars of admission.
+
+use super::Bar;
+use crate::concurrency::admission::gate::Policy;
+use crate::concurrency::admission::run::run;
+use crate::concurrency::admission::tally::Tally;
+use crate::concurrency::admission::traffic::{self, Traffic};
+use crate::concurrency::parallel::by_two_threads;
+
+/// The first group of every traffic.
+const TOP: usize = 0;
+/// The second: equal tenants.
+const MIDDLE: usize = 1;
+/// The third: one tenant that sends as much as ten of the others.
+const GREEDY: usize = 2;
+
+/// Measures the bars of admission on runs of so many seconds.
+#[must_use]
+pub fn admission(seeds: &[u64], seconds: f64) -> Vec<Bar> {
+    let mut bars = Vec::new();
+    for traffic in traffic::all().into_iter().filter(Traffic::is_feasible) {
+        let tallies = tallies(&traffic, seconds, seeds);
+        let figures = |of: &dyn Fn(&Tally) -> f64| tallies.iter().map(of).collect::<Vec<_>>();
+        let name = format!("admission, 3x, {}", traffic.server.name);
+        let top = figures(&|tally| tally.group(&traffic, TOP).0.goodput());
+        let late = figures(&|tally| f64::from(tally.all().late));
+        let equal = |group: usize| figures(&|tally: &Tally| tally.group(&traffic, group).1);
+        let greed = figures(&|tally| greed(&traffic, tally));
+        bars.extend([
+            Bar::at_least(&name, "top class answered in time", 0.99, &top),
+            Bar::at_least(&name, "answered in time, of the capacity", 0.95, &figures(&Tally::goodput)),
+            Bar::at_most(&name, "calls that ended late", 0.0, &late),
+            Bar::at_least(&name, "Jain's index, top class", 0.95, &equal(TOP)),
+            Bar::at_least(&name, "Jain's index, middle class", 0.95, &equal(MIDDLE)),
+            Bar::at_most(&name, "greedy tenant, of an equal one's", 1.8, &greed),
+        ]);
+    }
+    let many = traffic::many_tenants();
+    let jain: Vec<_> = tallies(&many, seconds / 4.0, seeds).iter().map(|tally| tally.group(&many, MIDDLE).1).collect();
+    bars.push(Bar::at_least("admission, 200 tenants queued at once", "Jain's index, middle class", 0.95, &jain));
+    let mild = traffic::mild_overload();
+    let others: Vec<_> =
+        tallies(&mild, seconds, seeds).iter().map(|tally| tally.group(&mild, MIDDLE).0.goodput()).collect();
+    bars.push(Bar::at_least("admission, 1.1x by a greedy tenant", "others answered in time", 0.95, &others));
+    bars
+}
+
+/// What the whole rule gives at each seed.
+fn tallies(traffic: &Traffic, seconds: f64, seeds: &[u64]) -> Vec<Tally> {
+    let mut traffic = traffic.clone();
+    traffic.server.length = seconds;
+    by_two_threads(seeds, |&seed| run(&traffic, Policy::Whole, seed))
+}
+
+/// What the greedy tenant gets, as a multiple of what an equal tenant of its class does.
+fn greed(traffic: &Traffic, tally: &Tally) -> f64 {
+    let equal = f64::from(tally.group(traffic, MIDDLE).0.in_time) / f64::from(traffic.groups[MIDDLE].tenants);
+    f64::from(tally.group(traffic, GREEDY).0.in_time) / equal
+}
