@@ -920,11 +920,9 @@ async fn refusal_of_a_gate_names_the_wait() {
     let _permit = gate.try_admit(AdmissionRequest::new()).unwrap();
     let refused = gate.try_admit(AdmissionRequest::new()).unwrap_err();
     assert!(refused.retry_after().is_some());
-    let of_gate = refused.clone();
     let layer = tower::layer::layer_fn(move |_| {
-        let refused = of_gate.clone();
         service_fn(move |_: Request<Empties>| {
-            ready(Err::<Response<Empties>, CallError<StackError, _>>(CallError::Refused(refused.clone())))
+            ready(Err::<Response<Empties>, CallError<StackError, _>>(CallError::Refused(refused)))
         })
     });
     let mut client = client_stack().concurrency_layer(layer).service(transport());
