@@ -15,7 +15,7 @@ fn bulkhead_call() -> Call {
 }
 
 fn bulkhead_call_owned() -> Call {
-    let bulkhead = Arc::new(Bulkhead::new(64));
+    let bulkhead = Arc::new(Bulkhead::with_clock(64, still!()));
     Box::new(move || bulkhead.try_acquire_owned().is_ok())
 }
 
