@@ -153,6 +153,7 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         Bulkhead: shared,
         KeyedBulkhead<String>: shared,
         KeyedAdaptiveLimit<String>: shared,
+        KeyedConcurrencyLimit<String, Bulkhead>: shared,
         BulkheadStatus: key,
         BulkheadPermit<&'static Bulkhead>: shared,
         AcquirePermit<&'static Bulkhead>: shared,
@@ -244,6 +245,7 @@ fn types_of_retries_have_the_traits_users_expect() {
 #[test]
 fn types_of_http_have_the_traits_users_expect() {
     use damper::http::*;
+    use damper::Bulkhead;
     use damper::retry::Unlimited;
     use damper::throttle::AdaptiveThrottle;
     use damper::time::{Monotonic, TokioSleep};
@@ -295,6 +297,14 @@ fn types_of_http_have_the_traits_users_expect() {
         AtBodyEnd: shared cloned defaulted,
         BodyErrors: shared cloned defaulted,
         BodyEnd<'static>: debug,
+        // concurrency limits
+        ConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
+        ClientConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
+        ConcurrencyService<Service, ConcurrencyLayer<Arc<Bulkhead>>>: shared cloned,
+        AdmissionLayer<TokioSleep>: shared cloned,
+        AdmissionGate<TokioSleep>: shared,
+        ConcurrencyStatus: key,
+        LoadSigns: key defaulted,
         // throttles
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
         ThrottleService<Service, Arc<AdaptiveThrottle>>: shared cloned,
@@ -427,7 +437,8 @@ fn types_of_mesh_have_the_traits_users_expect() {
 }
 
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 30] = [
+const ELSEWHERE: [&str; 33] = [
+    "Acquisition",
     "AttemptTimeoutFuture",
     "BreakerFuture",
     "BreakerPart",
@@ -435,6 +446,7 @@ const ELSEWHERE: [&str; 30] = [
     "ByKey",
     "CallGuard",
     "CircuitBreakFuture",
+    "ConcurrencyFuture",
     "DeadlineObserver",
     "HedgePart",
     "HedgingFuture",
@@ -448,6 +460,7 @@ const ELSEWHERE: [&str; 30] = [
     "PacedSink",
     "PacedStream",
     "PerKey",
+    "PermitObserver",
     "RateLimitFuture",
     "RetryLayer",
     "RetryPart",

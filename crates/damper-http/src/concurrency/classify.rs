@@ -43,7 +43,7 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome> ClassifyLoad<E> for F {
 ///
 /// The status of gRPC is read in the head of a response without messages, and otherwise in the trailers: those are judged by the
 /// same codes, whatever classifies the heads.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoadSigns;
 
 impl LoadSigns {

@@ -83,7 +83,7 @@ pub enum Acquisition<P, R, F> {
 }
 
 /// How much of a limit is in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ConcurrencyStatus {
     /// The calls that may be in flight.
