@@ -40,7 +40,7 @@ pub enum RefusalCause {
     Late,
     /// No slot was free, and the call did not wait: by `try_admit`, or because there is no queue.
     NoSlot,
-    /// The queue was full of calls that go first.
+    /// The queue was full, and no call in it gave way: all of them go first, or have been given a slot and were not polled since.
     QueueFull,
     /// It was in the queue, and gave way: to a call of a higher class or of a tenant with fewer calls there, to a newer one of its
     /// tenant, or because the limit and the queue with it became smaller.
