@@ -282,6 +282,30 @@ fn displaced_waiter_is_woken() {
     });
 }
 
+/// Two threads end calls: the first one's long call does not bring the median back that there was before the other one's two short
+/// calls. [A median that is stored and not swapped.]
+#[test]
+fn slow_thread_does_not_undo_what_others_have_learnt() {
+    check_preemptions(3, || {
+        let time = Time::at(0);
+        let gate = Arc::new(Admission::fixed_with_clock(4, time.clone()).queue(0).seed(Seed::new(1, 2)));
+        let admit = |wait: u64| {
+            let permit = gate.try_admit_owned(REQUEST).unwrap();
+            time.advance(Duration::from_nanos(wait));
+            permit
+        };
+        let (long, first, short, other_short) = (admit(1_000), admit(990), admit(0), admit(10));
+        first.success();
+        assert_eq!(gate.median_service_time(), Some(Duration::from_nanos(1_000)));
+        let rival = thread::spawn(move || long.success());
+        short.success();
+        other_short.success();
+        rival.join().unwrap();
+        let median = gate.median_service_time().unwrap();
+        assert!(median <= Duration::from_nanos(1_000), "the short calls are forgotten: {median:?}");
+    });
+}
+
 /// A call ends while another one takes its slot from the queue. [None of admission's own: the orderings are those of a bulkhead's
 /// word.]
 #[test]
