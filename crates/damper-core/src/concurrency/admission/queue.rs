@@ -140,13 +140,7 @@ impl Queue {
     }
 
     /// Gives a vacant place to a call of a tenant with this share; `None` if there is none.
-    pub(super) fn join(
-        &mut self,
-        entrant: &Entrant,
-        tenant: u64,
-        share: u16,
-        waker: Option<Waker>,
-    ) -> Option<Place> {
+    pub(super) fn join(&mut self, entrant: &Entrant, tenant: u64, share: u16, waker: Option<Waker>) -> Option<Place> {
         let index = self.vacant.pop(&mut self.links)?;
         self.next_ticket += 1;
         let (ticket, criticality) = (self.next_ticket, entrant.criticality);
