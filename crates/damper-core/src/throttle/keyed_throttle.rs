@@ -13,8 +13,8 @@ use core::hash::{BuildHasher, Hash};
 
 /// One [`AdaptiveThrottle`] per key, of the keys that were used last: an [`LruStore`] of throttles that are all alike.
 ///
-/// A throttle that was evicted is forgotten: the next calls for its key pass, and meet a new one. So those go last that
-/// refuse calls now. A throttle that was not called for 30 s is not among them.
+/// A throttle that was evicted is forgotten: the next calls for its key pass, and meet a new one. So throttles that refuse calls
+/// now are evicted last, unless they were not called for 30 s.
 ///
 /// # Floods of keys
 ///
@@ -96,6 +96,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     }
 
     fn of(store: LruStore<K, AdaptiveThrottle<C>, S>, seed: u64, clock: C) -> Self {
+        // An eviction asks this of some entries under a lock. It reads the clock and 24 words of the entry, some tens of nanoseconds.
         let store = store.keep_if(|throttle| throttle.status().is_worth_keeping());
         Self { store, multiplier: super::adaptive_throttle::DEFAULT_MULTIPLIER, seed, clock }
     }

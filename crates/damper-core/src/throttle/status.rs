@@ -1,8 +1,8 @@
-//! What a throttle has seen, and does.
+//! The status of a throttle.
 
 use super::call_counts::CallSums;
 
-/// What a throttle has seen in the last 30 s, and the share of the calls that it refuses.
+/// The calls of a throttle in the last 30 s, and the share of the calls that it refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ThrottleStatus {

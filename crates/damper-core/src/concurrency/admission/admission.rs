@@ -23,7 +23,7 @@ const PLACES: u16 = if IS_MODEL { 4 } else { 1_024 };
 /// The longest wait that a refusal names.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Decides which calls a server works on: by a limit on the calls in flight, by how much each call counts, whose it is, and
+/// Decides which calls a server works on: by a limit on the calls in flight, by the class and the tenant of each call, and by
 /// whether it can still end in time.
 ///
 /// A limit alone refuses any call when it is reached. This one has a queue, as long as the limit, from which it chooses:
@@ -39,18 +39,18 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The limit [follows the service](crate::concurrency::AdaptiveLimit), or is [fixed](Self::fixed).
 ///
 /// **End the work at its deadline**, with [`AdmissionPermit::run`], say. In simulations of three times the load that a
-/// server can take, the highest class, half of the capacity, got 99 % of its calls answered in time; without the queue it got a third, as
-/// every class did, and where work was not ended at its deadline, 1 to 7 % of it was late.
+/// server can take, the highest class, half of the capacity, got 99 % of its calls answered in time. Without the queue it got a
+/// third, as every class did. Where work was not ended at its deadline, 1 to 7 % of it was late.
 ///
 /// Two things it does not do. Strict priority starves: while the higher classes use up the capacity, the
 /// lower ones get nothing. And it has one median: put calls of seconds and calls of milliseconds behind gates of their own.
 ///
 /// # Tenants
 ///
-/// Equal tenants of a class get equal shares of the slots. One that sends ten times as much as the others got 1.0 to 1.7 times as much as
-/// each of them in the simulations: 1.7 under a limit of 10 or so, because often no other tenant had a call in so short a queue. Only slots given to queued calls are counted: a call that finds a slot free takes it from no other, so while
-/// there is no overload nothing is counted, and in simulations counting those too changed nothing. A tenant that was away is
-/// owed ten slots at most.
+/// Equal tenants of a class get equal shares of the slots. One that sends ten times as much as the others got 1.0 to 1.7 times as much
+/// as each of them in the simulations: 1.7 under a limit of 10 or so, because often no other tenant had a call in so short a queue.
+/// Only slots given to queued calls are counted. A call that finds a slot free takes it from no other, so while there is no overload
+/// nothing is counted, and in simulations counting those too changed nothing. A tenant that was away is owed ten slots at most.
 ///
 /// There are counters for 1,024 tenants per class, in groups of four that a keyed hash chooses. There may be more tenants: one without
 /// a counter takes over that of a tenant of its group that has no calls queued. Five active tenants in one group get the shares of four
@@ -59,8 +59,13 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// # Cost
 ///
 /// Share it by reference or in an `Arc`. With a slot free it decides without a lock, in one compare-and-swap. Where calls are queued
-/// there is a lock, under which a slot is given in time proportional to the number of tenants queued. Nothing is allocated after construction, except by the first
-/// [`wait`](Admit::wait) of each thread: a gate takes some 220 KB, half of it for the queue.
+/// there is a lock, under which a slot is given in time proportional to the number of tenants queued. A gate takes some 220 KB, half
+/// of it for the queue. Nothing is allocated after construction, except by the first [`wait`](Admit::wait) of each thread.
+///
+/// # Panics in wakers
+///
+/// If a waker panics, no slot is lost, and the calls behind it are woken while the panic unwinds. If another one of these panics too, the
+/// process aborts, as it does whenever a drop panics during unwinding.
 ///
 /// # Memory ordering
 ///

@@ -1,8 +1,8 @@
-//! How much a call counts.
+//! The class of a call.
 
 use core::fmt;
 
-/// How much a call counts, beside others that want the same slot: the classes of the SRE book's chapter "Handling Overload".
+/// The class of a call, by which calls that want the same slot are ordered, as in the SRE book's chapter "Handling Overload".
 ///
 /// Under overload a higher class is served whenever it has a call, so a lower one may get nothing at all. Take the highest
 /// for the few calls whose failure users notice at once, and never for more than the service can do.

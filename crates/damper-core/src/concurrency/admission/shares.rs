@@ -113,6 +113,9 @@ impl Shares {
     }
 
     /// The call that gives way: the oldest of the share with most calls queued, beside a newcomer of the share `newcomer`.
+    ///
+    /// Calls in flight are not counted, because they need no place. Counting them too would need a count for each tenant beside the
+    /// word, which every permit changes: a lock, or a second shared cache line, for calls that find a slot free.
     pub(super) fn victim(&self, newcomer: Option<u16>, age: impl Fn(u16) -> u64) -> Option<u16> {
         let oldest = self.queued.iter(&self.links).filter_map(|share| Some((share, self.share(share).calls.first()?)));
         let queued = |share| self.share(share).queued + u32::from(newcomer == Some(share));
