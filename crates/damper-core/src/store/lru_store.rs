@@ -244,11 +244,6 @@ impl<K, V, S> LruStore<K, V, S> {
         })
     }
 
-    /// Hashes a key as the store does.
-    pub(crate) fn hash_of<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
-        self.hasher.hash_one(key)
-    }
-
     /// The shard of a hash.
     #[inline]
     fn shard(&self, hash: u64) -> &Shard<K, V> {
@@ -257,6 +252,11 @@ impl<K, V, S> LruStore<K, V, S> {
 }
 
 impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
+    /// Hashes a key as the store does.
+    pub(crate) fn hash_of<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
     /// Returns the value of this key, if there is one.
     #[inline]
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Arc<V>>

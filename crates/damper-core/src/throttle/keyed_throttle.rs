@@ -120,7 +120,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         self.store.get_or_insert_with(key, || {
-            AdaptiveThrottle::with_clock(self.clock.clone(), self.seed).with_thousandths(self.multiplier)
+            // Otherwise all throttles would refuse the same calls, first, second, and so on.
+            let seed = self.seed ^ self.store.hash_of(key);
+            AdaptiveThrottle::with_clock(self.clock.clone(), seed).with_thousandths(self.multiplier)
         })
     }
 
