@@ -2,13 +2,14 @@
 
 use crate::IntoStatus;
 use crate::grpc::find_status;
+use crate::status::status_of;
 use crate::verdict::{rejection, unavailability, verdict_in, verdict_on, verdict_on_head};
 use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
 use damper_core::breaker::Verdict;
-use damper_core::is_refusal;
-use damper_http::{BodyEnd, CallObserver, CallRefusal, ClassifyEnd, Completion, ObservedBody};
+use damper_core::{CallError, is_refusal};
+use damper_http::{BodyEnd, CallObserver, ClassifyEnd, Completion, ObservedBody};
 use http::Response;
 use http_body::Body;
 use tonic::{Code, Status};
@@ -34,7 +35,7 @@ use tonic::{Code, Status};
 /// [`max_retry_after`](damper_core::breaker::BreakerConfigBuilder::max_retry_after).
 ///
 /// The service's error is a [`Status`]: the one that a generated client would have made of the error, or `UNAVAILABLE`
-/// where the call was refused, in whose sources [`CircuitOpen::find_in`](damper_core::CircuitOpen::find_in) finds the
+/// (`RESOURCE_EXHAUSTED` by a rate limit) where this layer or one inside refused the call, in whose sources [`CircuitOpen::find_in`](damper_core::CircuitOpen::find_in) finds the
 /// refusal.
 ///
 /// For a throttle, take [`rejections`](Self::rejections).
@@ -168,7 +169,7 @@ where
     R: Body,
     E: Into<Box<dyn Error + Send + Sync>>,
     V: Fn(Code) -> Verdict,
-    N: CallRefusal + IntoStatus,
+    N: IntoStatus,
 {
     type Body<O: CallObserver> = ObservedBody<R, O, Self>;
     type Error = Status;
@@ -187,8 +188,7 @@ where
             Some(status) => verdict_on(status, &self.classify),
             None => Verdict::Failure,
         };
-        // A generated client would do the same.
-        (verdict, Status::from_error(error))
+        (verdict, status_of(error))
     }
 
     #[inline]
@@ -200,10 +200,10 @@ where
         response.map(|body| ObservedBody::new(body, observer, self))
     }
 
-    fn not_called(&self, error: N::CallError<E>) -> Status {
-        match N::split(error) {
-            Ok(error) => Status::from_error(error.into()),
-            Err(refusal) => refusal.into_status(),
+    fn not_called(&self, error: CallError<E, N>) -> Status {
+        match error {
+            CallError::Refused(refusal) => refusal.into_status(),
+            CallError::Failed(error) => status_of(error.into()),
         }
     }
 }

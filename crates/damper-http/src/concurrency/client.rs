@@ -1,9 +1,9 @@
 //! The layer of a client.
 
-use super::server::{adaptive_limit, bulkhead, bulkhead_per_key};
+use super::server::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
 use super::{
-    Answer, Bulkheads, ClassifyLoad, ConcurrencyError, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService,
-    LoadSigns, OverloadInTrailers, PermitObserver, PermitOf, RefusedCall, Side, Waiting,
+    Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService, LoadSigns,
+    OverloadInTrailers, PermitObserver, PermitOf, Side, Waiting,
 };
 use crate::Head;
 use crate::completion::{ObservedBody, ResponseHead};
@@ -12,7 +12,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
-use damper_core::concurrency::{AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedBulkhead, LimitBounds, Outcome};
+use damper_core::CallError;
+use damper_core::concurrency::{
+    AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds, Outcome,
+};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -21,14 +24,16 @@ use http::Response;
 /// Limits the calls that a client has in flight: a call over the limit gets an error at once, or after a [wait](Self::waiting), and is not
 /// made.
 ///
-/// The error is a [`ConcurrencyError`], in which [`BulkheadFull::find_in`](damper_core::BulkheadFull::find_in) finds the refusal, whatever it is
-/// wrapped in. With the feature `tonic`, the refusal of a gRPC call reaches a generated client as the status `UNAVAILABLE`.
+/// The error is a [`CallError`], in which [`BulkheadFull::find_in`](damper_core::BulkheadFull::find_in) finds the refusal, whatever it is
+/// wrapped in. For gRPC, put the limit into a stack (`client_stack`) with the protocol `damper::tonic::Grpc`: there a generated client
+/// gets the refusal as the status `UNAVAILABLE`.
 ///
 /// | for | write |
 /// |---|---|
 /// | a limit for each host: a host that hangs takes no slots from the others | `ClientConcurrencyLayer::bulkhead_per_host(64)` |
 /// | one service | `ClientConcurrencyLayer::bulkhead(64)` |
 /// | a service whose capacity is unknown, or changes | `ClientConcurrencyLayer::adaptive(LimitBounds::DEFAULT)` |
+/// | hosts whose capacities are unknown | `ClientConcurrencyLayer::adaptive_per_host(LimitBounds::DEFAULT)` |
 /// | a queue of another length, newest first; another clock or rule | [`new`](Self::new), with a limit of yours |
 ///
 /// A call is in flight until its response has *ended*, trailers included: until the body was read or dropped. An
@@ -42,7 +47,8 @@ use http::Response;
 #[cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
 #[cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// use damper::http::{ClientConcurrencyLayer, ConcurrencyError};
+/// use damper::CallError;
+/// use damper::http::ClientConcurrencyLayer;
 /// use http_body_util::Empty;
 /// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 /// use std::time::Duration;
@@ -56,8 +62,8 @@ use http::Response;
 /// let request = http::Request::get("http://localhost/").body(Empty::<bytes::Bytes>::new())?;
 /// match client.ready().await?.call(request).await {
 ///     Ok(response) => println!("{}", response.status()),
-///     Err(ConcurrencyError::Refused(full)) => println!("{full}"), // bulkhead full, limit 64, no slot in time
-///     Err(ConcurrencyError::Failed(error)) => println!("{error}"),
+///     Err(CallError::Refused(full)) => println!("{full}"), // bulkhead full, limit 64, no slot in time
+///     Err(CallError::Failed(error)) => println!("{error}"),
 /// }
 /// # Ok(())
 /// # }
@@ -105,11 +111,23 @@ impl ClientConcurrencyLayer<Arc<AdaptiveLimit>> {
     }
 }
 
+impl ClientConcurrencyLayer<Arc<KeyedAdaptiveLimit<String>>> {
+    /// Creates a layer with a limit for each host and port, which follows the latency of this host's responses within these bounds. For
+    /// the 1024 hosts that were called last.
+    ///
+    /// The host is as for [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host), and the queues are as that of
+    /// [`adaptive`](ClientConcurrencyLayer::adaptive).
+    #[must_use]
+    pub fn adaptive_per_host(bounds: LimitBounds) -> Self {
+        Self::new(adaptive_per_key(bounds))
+    }
+}
+
 impl<L: ConcurrencyLimit> ClientConcurrencyLayer<L> {
     /// Creates a layer from an existing limit.
     ///
     /// It is a [`Bulkhead`] or an [`AdaptiveLimit`] in a `static` or an `Arc`, which you keep to inspect and to change it, a
-    /// [`KeyedBulkhead`] of `String`s in an `Arc`, which has one per host, other [`Bulkheads`], or a [`ConcurrencyLimit`] of your own.
+    /// [`KeyedBulkhead`] or a [`KeyedAdaptiveLimit`] of `String`s in an `Arc`, which has one per host, other [`Bulkheads`], or a [`ConcurrencyLimit`] of your own.
     ///
     /// # Examples
     ///
@@ -204,7 +222,7 @@ impl<L, V: Clone, T> tower_layer::Layer<T> for ClientConcurrencyLayer<L, V> {
 impl<L: ConcurrencyLimit, V: Clone> Side for ClientConcurrencyLayer<L, V> {
     type Limit = L;
     type Classify = V;
-    type Refused = RefusedCall<L::Refusal>;
+    type Refused = L::Refusal;
 
     #[inline]
     fn limit(&self) -> &L {
@@ -227,9 +245,9 @@ impl<L: ConcurrencyLimit, V: Clone> Side for ClientConcurrencyLayer<L, V> {
     }
 
     #[cold]
-    fn refuse(&self, head: &Head<'_>, refusal: L::Refusal) -> RefusedCall<L::Refusal> {
+    fn refuse(&self, head: &Head<'_>, refusal: L::Refusal) -> L::Refusal {
         self.settings.telemetry.record_refused(head, &refusal);
-        RefusedCall::new(refusal, head)
+        refusal
     }
 }
 
@@ -240,7 +258,7 @@ where
     R: http_body::Body,
 {
     type Body = ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers>;
-    type Error = ConcurrencyError<E, L::Refusal>;
+    type Error = CallError<E, L::Refusal>;
 
     #[inline]
     fn answered(response: Response<R>, observer: Option<PermitObserver<PermitOf<Self>>>) -> Response<Self::Body> {
@@ -248,11 +266,11 @@ where
     }
 
     fn failed(error: E) -> Self::Error {
-        ConcurrencyError::Failed(error)
+        CallError::Failed(error)
     }
 
-    fn refused(refused: RefusedCall<L::Refusal>) -> Result<Response<Self::Body>, Self::Error> {
-        Err(ConcurrencyError::Refused(refused))
+    fn refused(refused: L::Refusal) -> Result<Response<Self::Body>, Self::Error> {
+        Err(CallError::Refused(refused))
     }
 }
 

@@ -11,7 +11,7 @@ use http::{Request, Response};
 ///
 /// Ready whenever the service behind it is. A throttle decides in `call`, for each request anew, so the service is always
 /// asked first; readiness that a refusal does not use stays for the next call. An error of the service's readiness is
-/// passed on, as [`ThrottleError::Failed`](damper_core::throttle::ThrottleError) or what the completion makes of it, and not
+/// passed on, as [`CallError::Failed`](damper_core::CallError) or what the completion makes of it, and not
 /// counted, because it belongs to no request.
 ///
 /// # Cancel safety
@@ -77,9 +77,7 @@ where
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
         let Self { service, layer: ThrottleLayer { completion, .. } } = self;
-        service
-            .poll_ready(context)
-            .map_err(|error| completion.not_called(damper_core::throttle::ThrottleError::Failed(error)))
+        service.poll_ready(context).map_err(|error| completion.not_called(damper_core::CallError::Failed(error)))
     }
 
     #[inline]
