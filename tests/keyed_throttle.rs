@@ -45,7 +45,7 @@ fn keys_refuse_other_calls_than_one_another() {
     let sent = [1, 2].map(|host| {
         have_rejected(&hosts, host);
         (0..2_000)
-            .filter(|_| hosts.call(&host, || Err::<(), _>(503)) == Err(ThrottleError::Failed(503)))
+            .filter(|_| hosts.call(&host, || Err::<(), _>(503)) == Err(CallError::Failed(503)))
             .collect::<Vec<_>>()
     });
     assert!(sent.iter().all(|sent| sent.len() > 5), "{sent:?}");

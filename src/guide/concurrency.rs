@@ -102,7 +102,7 @@
 //!
 //! - A service of few calls a second. A reading of 100 calls has a chance error of some 13 % where latencies are exponential, and
 //!   takes 10 s at 10 calls a second. It follows within ten readings, not within ten seconds.
-//! - A service of one worker: at a limit of 1 it waits for each next call, and does 0.91 of what it could at ten times the load.
+//! - A service of one worker: at a limit of 1 it waits for each next call, and does 0.92 of what it could at ten times the load.
 //! - Calls of very different cost under one limit: the mean moves when their mix does. Give each kind a limit.
 //! - A service whose latency does not rise when it is overloaded, because it refuses. Then record
 //!   [`overloaded`](crate::concurrency::BulkheadPermit::overloaded), or use [`Aimd`](crate::concurrency::Aimd).
