@@ -8,8 +8,9 @@ use damper::concurrency::{
 };
 use damper::{AdaptiveLimit, ManualClock};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
@@ -178,6 +179,39 @@ fn calls_are_timed_from_their_permit_on() {
     let latency = window.latency().unwrap();
     assert!((49 * MS..51 * MS).contains(&latency), "{latency:?}");
     assert!(window.is_full(1));
+}
+
+/// The waker of a call that a higher limit lets in panics: the rule, its plan and its limit belong together all the same.
+#[test]
+fn rule_and_limit_stay_together_when_a_waker_panics() {
+    struct Trap;
+    impl Wake for Trap {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker panics");
+        }
+    }
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Rising(u32);
+    impl LimitRule for Rising {
+        fn first(&self) -> WindowPlan {
+            WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(self.0) }
+        }
+        fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+            self.0 += 1;
+            self.first()
+        }
+    }
+    let clock = ManualClock::new();
+    let limit = AdaptiveLimit::with_rule(Rising(1), &clock).queue(4);
+    limit.try_acquire().unwrap().success();
+    let permit = limit.try_acquire().unwrap();
+    let mut call = Box::pin(limit.acquire().sleeping_by(|_| std::future::pending::<()>()));
+    let trap = Waker::from(Arc::new(Trap));
+    assert!(call.as_mut().poll(&mut Context::from_waker(&trap)).is_pending());
+    assert!(catch_unwind(AssertUnwindSafe(|| permit.success())).is_err());
+    assert_eq!((limit.limit(), limit.rule()), (2, Rising(2)));
+    drop(call);
+    assert_eq!((limit.in_flight(), limit.queued()), (0, 0));
 }
 
 /// At 0 no call would end, and nothing would raise it.

@@ -173,6 +173,30 @@ fn service_with_a_limit_gets_twice_what_it_accepts() {
     assert!((60 * 180..60 * 220).contains(&calls.sent), "{calls:?}");
 }
 
+/// A service that never answers: each call ends by its timeout.
+#[test]
+fn timeouts_of_a_dead_service_are_believed_however_long_they_are() {
+    for timeout in [6, 29, 31, 60, 300] {
+        let client = Client::new(50, 1);
+        let mut in_flight = VecDeque::new();
+        let (mut sent, mut made) = (0, 0);
+        for call in 0..(timeout + 60) * 50 {
+            client.clock.advance(client.interval);
+            while in_flight.front().is_some_and(|&(began, _)| began + timeout * 50 <= call) {
+                let Some((_, permit)) = in_flight.pop_front() else { break };
+                settle(permit, false);
+            }
+            let permit = client.throttle.try_acquire_owned();
+            if call >= (timeout + 30) * 50 {
+                made += 1;
+                sent += u32::from(permit.is_ok());
+            }
+            in_flight.extend(permit.ok().map(|permit| (call, permit)));
+        }
+        assert!(sent <= made / 20, "timeouts of {timeout} s: {sent} of {made} are sent");
+    }
+}
+
 #[test]
 fn call_is_sent_whenever_none_was_for_a_second() {
     let mut client = Client::new(2, 3);
@@ -357,6 +381,11 @@ fn refuses_the_share_that_a_slow_model_does() {
                     let (permit, call): (_, usize) = in_flight.swap_remove(random.next() as usize % in_flight.len());
                     let permit: damper::throttle::ThrottlePermit<_> = permit;
                     let is_accepted = random.is_within(health);
+                    let oldest = (now.as_micros() as u64 / 1_250_000).saturating_sub(23);
+                    if !is_accepted {
+                        // A rejection from before the window counts at its beginning.
+                        model.calls[call].0 = model.calls[call].0.max(oldest);
+                    }
                     // A verdict counts unless a later call was counted in its bucket.
                     let bucket: u64 = model.calls[call].0;
                     let is_reused = model.calls.iter().any(|&(began, is_sent, verdict)| {

@@ -13,11 +13,12 @@ use damper::time::Seed;
 use damper::{Clock, Deadline, DeadlineExceeded, ManualClock};
 use models::admission::{AdmissionModel, Call, Standing};
 use proptest::prelude::*;
+use std::collections::VecDeque;
 use std::future::{Pending, pending, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -310,17 +311,41 @@ fn queue_is_as_long_as_the_limit() {
 
 #[test]
 fn call_that_cannot_end_in_time_is_refused_where_others_wait() {
-    let (gate, clock) = gate(1, 8);
+    let (gate, clock) = gate(2, 8);
     teach(&gate, &clock, 10 * MS);
     assert_eq!(gate.median_service_time(), Some(10 * MS));
-    let permit = gate.try_admit(within(MS, &clock)).unwrap();
+    let (permit, other) = (gate.try_admit(within(MS, &clock)).unwrap(), gate.try_admit(REQUEST).unwrap());
     assert_eq!(refused(future(&gate, within(9 * MS, &clock))).cause(), RefusalCause::Late);
     let (soon, later) = (queued(&gate, within(12 * MS, &clock)), queued(&gate, within(30 * MS, &clock)));
     clock.advance(5 * MS);
     drop(permit);
     drop(granted(later));
     assert_eq!(refused(soon).cause(), RefusalCause::Late);
+    drop(other);
     assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
+}
+
+/// A service becomes slower than every deadline, so that no call succeeds any more.
+#[test]
+fn median_rises_while_every_call_is_ended_at_its_deadline() {
+    let (gate, clock) = gate(2, 8);
+    teach(&gate, &clock, 10 * MS);
+    let ends = |after: Duration, calls: u32| {
+        for _ in 0..calls {
+            let permit = gate.try_admit(REQUEST).unwrap();
+            clock.advance(after);
+            permit.overloaded();
+        }
+        gate.median_service_time()
+    };
+    assert_eq!(ends(MS, 300), Some(10 * MS), "a refusal of the service behind says nothing");
+    assert_eq!(ends(100 * MS, 300), Some(100 * MS), "such a call takes longer than that");
+    let permits = [(); 2].map(|()| gate.try_admit_owned(REQUEST).unwrap());
+    let call = queued(&gate, within(115 * MS, &clock));
+    clock.advance(100 * MS);
+    drop(permits);
+    assert_eq!(refused(call).cause(), RefusalCause::Late, "15 ms are too short");
+    assert_eq!(gate.in_flight(), 0);
 }
 
 /// After an incident the median is longer than any call has time: as calls find slots free, it is learnt anew.
@@ -422,14 +447,116 @@ fn work_is_ended_at_its_deadline() {
         }
     };
     let mut run = Box::pin(permit.run_sleeping_by(work, sleep));
-    let Poll::Ready(Err(Failed::Exceeded(exceeded))) = run.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-    else {
-        panic!("its deadline has passed")
+    let exceeded = loop {
+        match run.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => assert!(clock.now() < 30_000_000, "its deadline has passed"),
+            Poll::Ready(Err(Failed::Exceeded(exceeded))) => break exceeded,
+            Poll::Ready(result) => panic!("{result:?}"),
+        }
     };
     assert_eq!((exceeded.specified(), exceeded.elapsed()), (30 * MS, 30 * MS));
     assert_eq!((gate.in_flight(), Arc::strong_count(&held)), (0, 1), "before the future is dropped");
     assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     assert_eq!(gate.median_service_time(), None);
+}
+
+/// The timer's clock is not the gate's, say.
+#[test]
+fn sleep_that_is_ready_at_once_does_not_hold_the_thread() {
+    let (gate, clock) = gate(1, 4);
+    let sleeps = Arc::new(AtomicU32::new(0));
+    let sleep = || {
+        let (sleeps, clock) = (Arc::clone(&sleeps), Arc::clone(&clock));
+        move |_: Duration| {
+            if sleeps.fetch_add(1, Ordering::Relaxed) == 1_000 {
+                clock.advance(Duration::from_secs(1));
+            }
+            ready(())
+        }
+    };
+    let wake_ups = Arc::new(WakeUps::default());
+    let waker = Waker::from(Arc::clone(&wake_ups));
+    let mut context = Context::from_waker(&waker);
+    let permit = gate.try_admit_owned(within(Duration::from_secs(1), &clock)).unwrap();
+    let mut call = Box::pin(gate.admit_owned(within(Duration::from_secs(1), &clock)).sleeping_by(sleep()));
+    let mut work = Box::pin(permit.run_sleeping_by(pending::<Result<(), Failed>>(), sleep()));
+    for poll in 1..=2 {
+        assert!(call.as_mut().poll(&mut context).is_pending(), "the thread is free again");
+        assert!(work.as_mut().poll(&mut context).is_pending(), "the thread is free again");
+        assert_eq!(wake_ups.0.load(Ordering::Relaxed), 2 * poll, "and comes back");
+    }
+    assert!(sleeps.load(Ordering::Relaxed) <= 8);
+}
+
+#[test]
+fn granted_call_that_comes_after_its_deadline_passes_its_slot_on() {
+    let (gate, clock) = gate(2, 4);
+    let (permit, other) = (gate.try_admit(REQUEST).unwrap(), gate.try_admit(REQUEST).unwrap());
+    let behind = queued(&gate, REQUEST);
+    let hasty = queued(&gate, within(100 * MS, &clock).criticality(Criticality::CriticalPlus));
+    drop(permit);
+    assert_eq!((gate.in_flight(), gate.queued()), (2, 1), "the slot is that of the hasty call");
+    clock.advance(100 * MS);
+    assert_eq!(refused(hasty).cause(), RefusalCause::Late);
+    drop((granted(behind), other));
+    assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
+}
+
+#[test]
+fn work_is_not_polled_after_its_deadline() {
+    let (gate, clock) = gate(1, 1);
+    let permit = gate.try_admit_owned(within(30 * MS, &clock)).unwrap();
+    clock.advance(30 * MS);
+    let work = async { panic!("the call begins after its deadline") };
+    let mut run = Box::pin(permit.run_sleeping_by::<_, (), Failed, _>(work, |_| pending::<()>()));
+    let result = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(result, Poll::Ready(Err(Failed::Exceeded(_)))), "{result:?}");
+    assert_eq!((gate.in_flight(), gate.median_service_time()), (0, None));
+}
+
+/// Whenever its caller learns it.
+#[test]
+fn refused_call_keeps_the_cause_of_its_refusal() {
+    let (gate, clock) = gate(1, 1);
+    teach(&gate, &clock, 50 * MS);
+    let permit = gate.try_admit(REQUEST).unwrap();
+    let displaced = queued(&gate, within(100 * MS, &clock));
+    let late = queued(&gate, within(110 * MS, &clock));
+    clock.advance(61 * MS);
+    drop(permit);
+    let displaced = refused(displaced);
+    assert_eq!(displaced.cause(), RefusalCause::Displaced, "too little time is left only now");
+    assert!(displaced.retry_after().is_some());
+    teach(&gate, &clock, Duration::from_nanos(1));
+    let late = refused(late);
+    assert_eq!((late.cause(), late.retry_after()), (RefusalCause::Late, None), "there was too little time");
+}
+
+#[test]
+fn gate_without_a_queue_has_no_slot() {
+    for (limit, places) in [(1, 0), (0, 4)] {
+        let (gate, _) = gate(limit, places);
+        let _permit = gate.try_admit(REQUEST);
+        let refused = refused(future(&gate, REQUEST));
+        assert_eq!(refused.cause(), RefusalCause::NoSlot, "limit {limit}, {places} places");
+    }
+}
+
+/// Calls that have their slots and were not polled since keep their places.
+#[test]
+fn lower_class_gives_way_where_granted_calls_fill_the_queue() {
+    let (gate, _) = gate(8, 4);
+    let low = || queued(&gate, REQUEST.criticality(Criticality::Sheddable));
+    let mut permits: Vec<_> = (0..8).map(|_| gate.try_admit(REQUEST).unwrap()).collect();
+    let granted: Vec<_> = (0..4).map(|_| low()).collect();
+    permits.truncate(4);
+    let mut waiting: Vec<_> = (0..4).map(|_| low()).collect();
+    assert_eq!((gate.in_flight(), gate.queued()), (8, 4));
+    let top = queued(&gate, REQUEST.criticality(Criticality::CriticalPlus));
+    assert_eq!((gate.queued_of(Criticality::CriticalPlus), gate.queued()), (1, 4));
+    assert_ne!(refused(waiting.remove(0)).cause(), RefusalCause::QueueFull);
+    drop((top, granted, waiting, permits));
+    assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
 }
 
 #[test]
@@ -447,7 +574,7 @@ fn work_that_ends_in_time_is_a_sample_if_it_succeeds() {
     assert_eq!((gate.in_flight(), gate.median_service_time()), (0, Some(3 * MS)));
 }
 
-/// A limit that follows the service is raised while calls are queued, and shrinks when work is ended.
+/// A limit that follows the service is raised while calls succeed, and shrinks when work is ended.
 #[test]
 fn adaptive_limit_follows_the_calls() {
     let clock = Arc::new(ManualClock::new());
@@ -467,6 +594,33 @@ fn adaptive_limit_follows_the_calls() {
     assert!(risen > 20 && gate.baseline().is_some(), "{risen}");
     turn(true);
     assert!(gate.limit() < risen / 2, "{} after {risen}", gate.limit());
+}
+
+/// Many calls wait, and no others come: each completion starts the next one.
+#[test]
+fn queue_that_is_drained_is_a_limit_that_is_reached() {
+    let clock = Arc::new(ManualClock::new());
+    let gate = Admission::with_clock(LimitBounds::DEFAULT, Arc::clone(&clock));
+    let mut context = Context::from_waker(Waker::noop());
+    // As long as the limit. The first calls find slots free.
+    let mut permits: VecDeque<_> = (0..20).map(|_| gate.try_admit(REQUEST).unwrap()).collect();
+    for _ in 0..50 {
+        let sleep = |_| pending::<()>();
+        let mut waiting: Vec<_> = (0..20).map(|_| Box::pin(gate.admit(REQUEST).sleeping_by(sleep))).collect();
+        while !waiting.is_empty() {
+            waiting.retain_mut(|call| match call.as_mut().poll(&mut context) {
+                Poll::Ready(Ok(permit)) => {
+                    permits.push_back(permit);
+                    false
+                }
+                Poll::Ready(Err(_)) => false,
+                Poll::Pending => true,
+            });
+            clock.advance(10 * MS);
+            permits.drain(..).for_each(AdmissionPermit::overloaded);
+        }
+    }
+    assert!(gate.limit() < 20, "all calls were overloaded: {gate:?}");
 }
 
 /// A waker that panics loses no slot, and the others are woken.
@@ -513,6 +667,47 @@ fn other_calls_are_woken_when_one_waker_panics() {
     assert_eq!(gate.in_flight(), 0);
 }
 
+/// Polls a call when it is woken.
+struct Polls(Mutex<Option<Future>>);
+
+impl Wake for Polls {
+    fn wake(self: Arc<Self>) {
+        let mut call = self.0.lock().unwrap().take().expect("it is woken once");
+        drop(poll(&mut call, Waker::noop()));
+    }
+}
+
+/// Panics when its last copy is dropped.
+struct DropTrap;
+
+impl Wake for DropTrap {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for DropTrap {
+    fn drop(&mut self) {
+        panic!("a waker panics");
+    }
+}
+
+/// A call comes for its permit before it is woken, and its waker panics as it is dropped.
+#[test]
+fn granted_call_that_a_waker_unwinds_frees_its_slot() {
+    let (gate, _) = gate(1, 2);
+    gate.set_limit(2);
+    let permits = [(); 2].map(|()| gate.try_admit_owned(REQUEST).unwrap());
+    let polls = Arc::new(Polls(Mutex::default()));
+    let mut calls = [future(&gate, REQUEST), future(&gate, REQUEST)];
+    // The newest call is woken first.
+    assert!(poll(&mut calls[0], &Waker::from(Arc::new(DropTrap))).is_pending());
+    assert!(poll(&mut calls[1], &Waker::from(Arc::clone(&polls))).is_pending());
+    let [trapped, other] = calls;
+    *polls.0.lock().unwrap() = Some(trapped);
+    assert!(catch_unwind(AssertUnwindSafe(|| gate.set_limit(4))).is_err());
+    drop((other, permits));
+    assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
+}
+
 /// So many that some meet in one group of counters: none is lost.
 #[test]
 fn more_tenants_than_counters_are_served() {
@@ -529,10 +724,11 @@ fn more_tenants_than_counters_are_served() {
 fn blocked_threads_are_served_and_never_exceed_the_limit() {
     const THREADS: u32 = 8;
     let gate = Admission::fixed(2);
-    let (inside, refused, start) = (AtomicU32::new(0), AtomicU32::new(0), Barrier::new(THREADS as usize));
+    let (inside, start) = (AtomicU32::new(0), Barrier::new(THREADS as usize));
+    let (served, refused) = (AtomicU32::new(0), AtomicU32::new(0));
     thread::scope(|scope| {
         for tenant in 0..THREADS {
-            let (gate, inside, refused, start) = (&gate, &inside, &refused, &start);
+            let (gate, inside, served, refused, start) = (&gate, &inside, &served, &refused, &start);
             scope.spawn(move || {
                 start.wait();
                 for round in 0..200 {
@@ -542,6 +738,7 @@ fn blocked_threads_are_served_and_never_exceed_the_limit() {
                             assert!(inside.fetch_add(1, Ordering::Relaxed) < 2);
                             thread::yield_now();
                             inside.fetch_sub(1, Ordering::Relaxed);
+                            served.fetch_add(1, Ordering::Relaxed);
                             permit.success();
                         }
                         Err(_) => drop(refused.fetch_add(1, Ordering::Relaxed)),
@@ -551,6 +748,9 @@ fn blocked_threads_are_served_and_never_exceed_the_limit() {
         }
     });
     assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
+    let (served, refused) = (served.into_inner(), refused.into_inner());
+    assert_eq!(served + refused, THREADS * 200);
+    assert!(served >= THREADS * 20, "{served} served, {refused} refused");
 }
 
 #[test]
@@ -565,7 +765,7 @@ fn blocked_thread_gives_up_at_its_deadline() {
 #[tokio::test]
 async fn future_gives_up_at_its_deadline_and_work_is_ended() {
     let gate = Arc::new(Admission::fixed(1));
-    let permit = gate.admit(REQUEST.by(&Deadline::after(60 * MS))).await.unwrap();
+    let permit = gate.admit(REQUEST.by(&Deadline::after(Duration::from_secs(3)))).await.unwrap();
     let waiter = tokio::spawn(gate.admit_owned(REQUEST.by(&Deadline::after(20 * MS))).into_future());
     let refused = waiter.await.unwrap().unwrap_err();
     assert_eq!((refused.cause(), gate.in_flight(), gate.queued()), (RefusalCause::Late, 1, 0));

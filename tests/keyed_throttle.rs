@@ -38,6 +38,20 @@ fn keys_have_throttles_of_their_own() {
     assert!((0..1_000).any(|_| hosts.call(&1, || Ok::<_, u16>("pong")).is_err()));
 }
 
+/// Hosts that are down at the same time, behind one load balancer say, would else get their calls at the same moments.
+#[test]
+fn keys_refuse_other_calls_than_one_another() {
+    let (_, hosts) = hosts(8);
+    let sent = [1, 2].map(|host| {
+        have_rejected(&hosts, host);
+        (0..2_000)
+            .filter(|_| hosts.call(&host, || Err::<(), _>(503)) == Err(CallError::Failed(503)))
+            .collect::<Vec<_>>()
+    });
+    assert!(sent.iter().all(|sent| sent.len() > 5), "{sent:?}");
+    assert_ne!(sent[0], sent[1]);
+}
+
 #[test]
 fn throttle_that_refuses_survives_a_flood_of_healthy_hosts() {
     let (_, hosts) = hosts(16);

@@ -2,7 +2,7 @@
 
 use damper::concurrency::RefusalCause;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// How a call stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +37,11 @@ pub(crate) struct AdmissionModel {
     in_flight: u32,
     waiting: Vec<Call>,
     /// Those that have not come for their slot.
-    granted: Vec<usize>,
+    granted: Vec<Call>,
     /// Those that have not learnt that they are refused.
-    refused: Vec<Call>,
+    refused: Vec<(Call, RefusalCause)>,
+    /// The vacant places, each with the refused call that has left it. The next call gets the first one.
+    vacant: VecDeque<Option<usize>>,
     /// By class and tenant.
     starts: HashMap<(usize, u32), u64>,
 }
@@ -47,7 +49,7 @@ pub(crate) struct AdmissionModel {
 impl AdmissionModel {
     pub(crate) fn new(limit: u32, places: usize) -> Self {
         let (waiting, granted, refused, starts) = Default::default();
-        Self { limit, places, in_flight: 0, waiting, granted, refused, starts }
+        Self { limit, places, in_flight: 0, waiting, granted, refused, vacant: vec![None; 2 * places].into(), starts }
     }
 
     /// The limit, the calls in flight, those that wait.
@@ -78,32 +80,43 @@ impl AdmissionModel {
         if call.is_late(now, needed) {
             return Standing::Refused(RefusalCause::Late);
         }
-        if self.longest() == 0 || self.waiting.len() + self.granted.len() == 2 * self.places {
-            return Standing::Refused(RefusalCause::QueueFull);
+        if self.longest() == 0 {
+            return Standing::Refused(RefusalCause::NoSlot);
         }
-        if self.waiting.len() == self.longest() {
+        if self.waiting.len() == self.longest() || self.vacant.is_empty() {
             match self.victim(Some(&call)) {
-                Some(victim) if self.waiting[victim].class >= call.class => self.refuse(victim),
+                Some(victim) if self.waiting[victim].class >= call.class => {
+                    self.refuse(victim, RefusalCause::Displaced);
+                }
                 _ => return Standing::Refused(RefusalCause::QueueFull),
             }
         }
+        self.vacant.pop_front().expect("a place is vacant");
         self.waiting.push(call);
         Standing::Waiting
     }
 
     /// A call asks how it stands. Once it knows that it no longer waits, its place is another's.
     pub(crate) fn ask(&mut self, name: usize, now: u64, needed: u64) -> Standing {
-        if let Some(at) = self.granted.iter().position(|&granted| granted == name) {
-            self.granted.remove(at);
+        if let Some(at) = self.granted.iter().position(|call| call.name == name) {
+            let call = self.granted.remove(at);
+            self.vacant.push_back(None);
+            if call.is_late(now, 0) {
+                self.end(now, needed);
+                return Standing::Refused(RefusalCause::Late);
+            }
             return Standing::Granted;
         }
-        if let Some(at) = self.refused.iter().position(|call| call.name == name) {
-            let is_late = self.refused.remove(at).is_late(now, needed);
-            return Standing::Refused(if is_late { RefusalCause::Late } else { RefusalCause::Displaced });
+        if let Some(at) = self.refused.iter().position(|(call, _)| call.name == name) {
+            let (call, cause) = self.refused.remove(at);
+            let guess = if call.is_late(now, needed) { RefusalCause::Late } else { RefusalCause::Displaced };
+            let is_known = self.vacant.contains(&Some(name));
+            return Standing::Refused(if is_known { cause } else { guess });
         }
         let at = self.waiting.iter().position(|call| call.name == name).expect("a call is somewhere");
         if self.waiting[at].is_late(now, needed) {
             self.waiting.remove(at);
+            self.vacant.push_back(None);
             return Standing::Refused(RefusalCause::Late);
         }
         Standing::Waiting
@@ -111,10 +124,14 @@ impl AdmissionModel {
 
     /// A call gives up, wherever it is.
     pub(crate) fn give_up(&mut self, name: usize, now: u64, needed: u64) {
-        self.waiting.retain(|call| call.name != name);
-        self.refused.retain(|call| call.name != name);
-        if let Some(at) = self.granted.iter().position(|&granted| granted == name) {
+        self.refused.retain(|(call, _)| call.name != name);
+        if let Some(at) = self.waiting.iter().position(|call| call.name == name) {
+            self.waiting.remove(at);
+            self.vacant.push_back(None);
+        }
+        if let Some(at) = self.granted.iter().position(|call| call.name == name) {
             self.granted.remove(at);
+            self.vacant.push_back(None);
             self.end(now, needed);
         }
     }
@@ -131,7 +148,7 @@ impl AdmissionModel {
         while self.waiting.len() > self.longest()
             && let Some(victim) = self.victim(None)
         {
-            self.refuse(victim);
+            self.refuse(victim, RefusalCause::Displaced);
         }
     }
 
@@ -144,9 +161,10 @@ impl AdmissionModel {
         self.places.min(self.limit as usize)
     }
 
-    fn refuse(&mut self, at: usize) {
+    fn refuse(&mut self, at: usize, cause: RefusalCause) {
         let call = self.waiting.remove(at);
-        self.refused.push(call);
+        self.refused.push((call, cause));
+        self.vacant.push_back(Some(call.name));
     }
 
     fn grant(&mut self, now: u64, needed: u64) {
@@ -154,11 +172,11 @@ impl AdmissionModel {
             && let Some(next) = self.next()
         {
             if self.waiting[next].is_late(now, needed) {
-                self.refuse(next);
+                self.refuse(next, RefusalCause::Late);
                 continue;
             }
             let call = self.waiting.remove(next);
-            self.granted.push(call.name);
+            self.granted.push(call);
             self.in_flight += 1;
             let starts = self.starts(&call);
             self.starts.insert((call.class, call.tenant), starts + 1);

@@ -40,8 +40,18 @@ const FURTHEST_AHEAD: u64 = 3_600_000_000;
 /// A breaker refuses all calls for a time that was set; a throttle refuses as many as the service rejects, which fits a
 /// service that is overloaded but not gone. Count as rejected what overload causes: 429, 503, a timeout, no connection.
 ///
-/// Put it in a `static` or an `Arc`, one for each service. Nothing locks or allocates. Calls in flight are not counted
-/// yet, so put a timeout on calls: a service that never answers looks healthy until they end.
+/// Put it in a `static` or an `Arc`, one for each service. Nothing locks or allocates.
+///
+/// # Timeouts
+///
+/// A call counts when it has ended, at the time at which it began. So put a timeout on calls, well below 5 s: a service that never
+/// answers looks healthy until the first calls time out.
+///
+/// | timeout | an outage in which no call is answered |
+/// |---|---|
+/// | up to 3.75 s | is believed after 10 timeouts, and a recovery as soon as calls are accepted |
+/// | up to 30 s | is seen by the formula alone, once more than half of the calls of 30 s have timed out or were refused |
+/// | longer | the same, but only if 10 calls time out within 1.25 s: they count at the oldest time of the window |
 ///
 /// # Examples
 ///

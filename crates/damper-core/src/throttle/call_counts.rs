@@ -24,6 +24,9 @@ use crate::sync::{AtomicU64, Field, Ordering, SpinWait, array_of, const_unless_l
 const BUCKETS: usize = 24;
 const LENGTH: u64 = 1_250_000;
 
+/// The age, in buckets, of the newest one that is not in the window any more.
+const BUCKETS_AS_AGE: i64 = BUCKETS as i64;
+
 /// The buckets of the last 5 s: the present one is not over, so 3.75 to 5 s.
 const RECENT: u64 = 4;
 
@@ -86,11 +89,15 @@ impl CallCounts {
         }
     }
 
-    /// Counts a call that began in a bucket, in the time of another one. It is dropped if it began before the window.
+    /// Counts a call that began in a bucket, in the time of another one. If it began before the window, it is dropped, but for a
+    /// rejection: that is in the oldest bucket then, because a long timeout of a service that never answers is all that is seen of it.
     pub(super) fn count(&self, number: BucketNumber, now: BucketNumber, outcome: CallOutcome) {
-        if now.0.wrapping_sub(number.0) >= BUCKETS as u64 && number.0 != now.0.wrapping_add(1) {
-            return;
-        }
+        let number = match now.0.wrapping_sub(number.0) as i64 {
+            // Another thread's clock is a little ahead.
+            -1..BUCKETS_AS_AGE => number,
+            BUCKETS_AS_AGE.. if outcome == CallOutcome::Rejected => BucketNumber(now.0 - (BUCKETS as u64 - 1)),
+            _ => return,
+        };
         let bucket = &self.buckets[number.place()];
         let spin_wait = SpinWait::new();
         // ORDERING: Relaxed, here and below: the word is all that is known of its bucket, and nothing is published through
@@ -178,6 +185,19 @@ mod tests {
             counts.count(at(0), now, CallOutcome::Accepted);
             assert_eq!(counts.sums(now), CallSums { requests: 1, ..CallSums::default() }, "after {hours} hours");
         }
+    }
+
+    #[test]
+    fn rejection_of_a_call_from_before_the_window_is_in_the_oldest_bucket() {
+        let counts = CallCounts::new();
+        let at = |bucket: u64| BucketNumber::at(bucket * LENGTH);
+        for age in [23, 24, 25, 1_000] {
+            counts.count(at(2_000 - age), at(2_000), CallOutcome::Rejected);
+        }
+        assert_eq!(counts.sums(at(2_000)), CallSums { requests: 4, ..CallSums::default() });
+        assert_eq!(counts.sums(at(2_001)), CallSums::default());
+        counts.count(at(2_002), at(2_000), CallOutcome::Rejected);
+        assert_eq!(counts.sums(at(2_000)).requests, 4, "one of the future is none of the past");
     }
 
     #[test]

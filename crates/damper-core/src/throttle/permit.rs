@@ -1,4 +1,4 @@
-//! The permit to make one call, and what became of it.
+//! The permit to make one call, and its outcome.
 
 use super::call_counts::{BucketNumber, CallOutcome};
 use crate::breaker::Verdict;

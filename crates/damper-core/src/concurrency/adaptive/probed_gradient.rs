@@ -39,7 +39,8 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Aims at 1.4 times the latency of the unloaded service, which it measures at half of the limit.
 ///
-/// - A reading is the geometric mean of the latencies of at least 100 calls in at least half a second.
+/// - A reading is the geometric mean of the latencies of at least 100 calls in at least half a second. At least half of them must
+///   have succeeded.
 /// - Only a window that was full (a call was refused or had to wait, or as many were in flight as allowed) changes the
 ///   limit: by the square root of 1.4 times the baseline by the reading. So a limit does not grow while the callers are
 ///   what limits the calls.
@@ -49,12 +50,15 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 /// - Under a limit that stays full nothing is learnt, so a probe begins after 2 s. It begins also when the limit would fall
 ///   below half of its highest value since the baseline was learnt.
 /// - A probe halves the limit for 100 calls. A reading within 1.4 times the baseline, up or down, moves the baseline by half
-///   of the way, and the time to the next probe doubles, up to 30 s.
+///   of the way. The time to the next probe doubles then, up to 30 s, or to 30 times the length of the probe if that is longer. After a
+///   reading below the baseline by more than 1.2 it is 2 s again, because the baseline may have been that of a queue. It is always at
+///   least four times the length of the probe.
 /// - Otherwise the reading is compared with the one before the cut. If the latency fell by more than 1.4 as the limit did,
-///   there was a queue, and the limit is halved again. If it did not, the service itself has another latency than before,
-///   and the reading is the baseline.
-/// - After a probe the limit is what it was before, or less by as much as the calls were too slow then.
-/// - A window in which more than a tenth of the calls were overloaded or timed out takes a tenth off a full limit.
+///   there was a queue, and the limit is halved again. If it did not, or the limit is 1 already, the service itself has another
+///   latency than before, and the reading is the baseline. The next probe comes 2 s later.
+/// - After a probe the limit is what it was before, or less by as much as the calls were too slow then, but not below that of the probe.
+/// - A window in which more than a tenth of the calls were overloaded or timed out takes a tenth off a full limit. In a probe it ends
+///   the probe without a result besides. Only a window that begins a probe takes nothing off.
 ///
 /// A probe may take the limit below the lowest [bound](LimitBounds), because a baseline that was measured there would be that
 /// of a queue.
@@ -63,11 +67,12 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// In simulations of 46 services at three seeds (`cargo run --release -p damper-sim -- concurrency --bars`) the service does at
 /// least 0.95 of what it can at three times its load and more, with a p90 of at most twice the unloaded one, and is back within
-/// 10 s of trouble. Two kinds of services do less:
+/// 10 s of trouble. Three kinds of services do less:
 ///
-/// - One worker that ends ten calls a second, 0.92: at a limit of 1 it waits for each next call, a reading takes seconds, its
-///   chance error of some 13 % moves the limit, and probes take up to a thirtieth of the time at half of the throughput.
-/// - Beyond a knee, where each further call slows all others down, 0.83 of the peak.
+/// - Where fewer than 50 calls end in a second, 0.92: a reading takes seconds, its chance error of some 13 % moves the limit, and
+///   probes take up to a thirtieth of the time at half of the throughput.
+/// - A service of one worker does 0.92 at a limit of 1, because it waits for each next call.
+/// - A service whose throughput falls beyond a knee does 0.83 of its peak.
 ///
 /// At twelve other seeds (16 to 27) it missed one of these bars: a service that became three times
 /// slower for good, at a third of its load, was back after 14 s.
@@ -138,7 +143,8 @@ impl ProbedGradient {
     fn follow(&mut self, window: &WindowSummary) -> WindowPlan {
         self.since_learnt = self.since_learnt.saturating_add(window.since_plan);
         let old = self.limit;
-        if let Some(reading) = window.log2_latency
+        let reading = reading_of(window);
+        if let Some(reading) = reading
             && f64::from(window.peak_in_flight) <= old / 2.0
         {
             self.learn(self.baseline.map_or(reading, |baseline| baseline * KEPT + reading * (1.0 - KEPT)));
@@ -146,7 +152,7 @@ impl ProbedGradient {
         if !window.is_full(old as u32) {
             return WindowPlan::new(old as u32);
         }
-        if let Some(reading) = window.log2_latency {
+        if let Some(reading) = reading {
             if self.baseline.is_none() && !self.has_started {
                 self.has_started = true;
                 return WindowPlan::new(old as u32);
@@ -161,7 +167,7 @@ impl ProbedGradient {
             self.limit = self.limit.min(old * AFTER_OVERLOAD);
         }
         self.limit = self.bounds.hold(self.limit);
-        if let Some(reading) = window.log2_latency
+        if let Some(reading) = reading
             && self.limit < self.highest / 2.0
         {
             return self.begin_probe(old, reading, window.in_flight);
@@ -200,7 +206,8 @@ impl ProbedGradient {
     fn probe(&mut self, mut probe: Probe, window: &WindowSummary) -> WindowPlan {
         probe.length = probe.length.saturating_add(window.since_plan);
         let samples = WindowPlan::new(probe.limit).samples;
-        let Some(reading) = window.log2_latency.filter(|_| window.successes + window.overloaded >= samples) else {
+        let is_whole = window.successes.saturating_add(window.overloaded) >= samples;
+        let Some(reading) = window.log2_latency.filter(|_| is_whole && !window.is_failing()) else {
             return self.drop_probe(probe, window);
         };
         let shortest = FIRST_INTERVAL.max(probe.length.saturating_mul(SHORTEST_PAUSE));
@@ -234,7 +241,7 @@ impl ProbedGradient {
         WindowPlan::new(self.limit as u32).after(f64::from(probe.limit), self.limit, window.in_flight)
     }
 
-    /// Ends a probe without a result: no call was refused, or none succeeded.
+    /// Ends a probe without a result: no call was refused, or too many were overloaded.
     fn drop_probe(&mut self, probe: Probe, window: &WindowSummary) -> WindowPlan {
         let share = if window.is_failing() { AFTER_OVERLOAD } else { 1.0 };
         self.limit = self.bounds.hold(probe.limit_before * share);
@@ -245,6 +252,12 @@ impl ProbedGradient {
         self.probe = None;
         WindowPlan::new(self.limit as u32).after(f64::from(probe.limit), self.limit, window.in_flight)
     }
+}
+
+/// The latency of a window in which at least half of the calls succeeded. The few that succeed in an outage may be another kind of
+/// calls, such as those that a cache answers.
+fn reading_of(window: &WindowSummary) -> Option<f64> {
+    window.log2_latency.filter(|_| window.successes >= window.overloaded)
 }
 
 /// Half of a limit, also below the lowest bound: with a cut of less a probe would measure a queue.

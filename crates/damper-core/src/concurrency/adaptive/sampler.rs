@@ -291,11 +291,12 @@ impl<R: LimitRule> Sampler<R> {
         state.quiet_since = now;
         state.peak = 0;
         state.is_skipping = state.plan.skip > 0;
-        gate.set_limit(state.plan.limit);
         self.prepare(state);
         let length = if state.is_skipping { 0 } else { ticks.in_window(state.plan.length) };
         self.end_after(now, length);
         self.set_span(length, ticks);
+        // Last, because it wakes the calls that are let in, and their wakers may panic.
+        gate.set_limit(state.plan.limit);
     }
 
     /// Replaces the state, before the header says that it holds.

@@ -2,7 +2,7 @@
 
 use super::median::RecentMedian;
 use super::permit::sealed::{Entry, Gated};
-use super::queue::{Fate, MOST_PLACES, Place, Queue};
+use super::queue::{Fate, MOST_PLACES, Place, Queue, Queued};
 use super::request::{End, Entrant};
 use super::{AdmissionPermit, AdmissionRequest, Admit, Criticality, FixedLimit, NotAdmitted, RefusalCause};
 use crate::concurrency::adaptive::sampler::{Gate, Sampler};
@@ -41,18 +41,18 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The limit [follows the service](crate::concurrency::AdaptiveLimit), or is [fixed](Self::fixed).
 ///
 /// **End the work at its deadline**, with [`AdmissionPermit::run`], say. In simulations of three times the load that a
-/// server can take, the highest class, half of the capacity, got 99 % of its calls answered in time; without the queue it got a third, as
-/// every class did, and where work was not ended at its deadline, 1 to 7 % of it was late.
+/// server can take, the highest class, half of the capacity, got 99 % of its calls answered in time. Without the queue it got a
+/// third, as every class did. Where work was not ended at its deadline, 1 to 7 % of it was late.
 ///
 /// Two things it does not do. Strict priority starves: while the higher classes use up the capacity, the
 /// lower ones get nothing. And it has one median: put calls of seconds and calls of milliseconds behind gates of their own.
 ///
 /// # Tenants
 ///
-/// Equal tenants of a class get equal shares of the slots. One that sends ten times as much as the others got 1.0 to 1.6 times as much as
-/// each of them in the simulations: 1.6 under a limit of 10 or so, because often no other tenant had a call in so short a queue. Only slots given to queued calls are counted: a call that finds a slot free takes it from no other, so while
-/// there is no overload nothing is counted, and in simulations counting those too changed nothing. A tenant that was away is
-/// owed ten slots at most.
+/// Equal tenants of a class get equal shares of the slots. One that sends ten times as much as the others got 1.0 to 1.7 times as
+/// much as each of them in the simulations: 1.7 under a limit of 10 or so, because often no other tenant had a call in so short a
+/// queue. Only slots given to queued calls are counted. A call that finds a slot free takes it from no other, so while there is no
+/// overload nothing is counted, and in simulations counting those too changed nothing. A tenant that was away is owed ten slots at most.
 ///
 /// There are counters for 1,024 tenants per class, in groups of four that a keyed hash chooses. There may be more tenants: one without
 /// a counter takes over that of a tenant of its group that has no calls queued. Five active tenants in one group get the shares of four
@@ -61,8 +61,13 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// # Cost
 ///
 /// Share it by reference or in an `Arc`. With a slot free it decides without a lock, in one compare-and-swap. Where calls are queued
-/// there is a lock, under which a slot is given in time proportional to the number of tenants queued. Nothing is allocated after construction, except by the first
-/// [`wait`](Admit::wait) of each thread: a gate takes some 220 KB, half of it for the queue.
+/// there is a lock, under which a slot is given in time proportional to the number of tenants queued. A gate takes some 220 KB, half
+/// of it for the queue. Nothing is allocated after construction, except by the first [`wait`](Admit::wait) of each thread.
+///
+/// # Panics in wakers
+///
+/// If a waker panics, no slot is lost, and the calls behind it are woken while the panic unwinds. If another one of these panics too, the
+/// process aborts, as it does whenever a drop panics during unwinding.
 ///
 /// # Memory ordering
 ///
@@ -130,7 +135,10 @@ impl<C: Clock> Admission<ProbedGradient, C> {
     /// Creates a gate as [`new`](Admission::new) does, on a clock of your own. A reference to a clock is a clock too.
     #[must_use]
     pub fn with_clock(bounds: LimitBounds, clock: C) -> Self {
-        Self::with_rule(ProbedGradient::new(bounds), clock).queue(PLACES.min(bounds.max().min(u16::MAX.into()) as u16))
+        let rule = ProbedGradient::new(bounds);
+        let plan = rule.first().held();
+        let places = PLACES.min(bounds.max().min(u16::MAX.into()) as u16);
+        Self::of(plan.limit, places, Some(Sampler::new(rule, plan)), clock)
     }
 }
 
@@ -138,7 +146,7 @@ impl<C: Clock> Admission<FixedLimit, C> {
     /// Creates a gate as [`fixed`](Admission::fixed) does, on a clock of your own. A reference to a clock is a clock too.
     #[must_use]
     pub fn fixed_with_clock(limit: u32, clock: C) -> Self {
-        Self::of(limit, None, clock)
+        Self::of(limit, PLACES, None, clock)
     }
 
     /// Changes the limit, while the gate is used. At most 2^24 - 1, as for [`fixed`](Admission::fixed).
@@ -168,18 +176,18 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     #[must_use]
     pub fn with_rule(rule: R, clock: C) -> Self {
         let plan = rule.first().held();
-        Self::of(plan.limit, Some(Sampler::new(rule, plan)), clock)
+        Self::of(plan.limit, PLACES, Some(Sampler::new(rule, plan)), clock)
     }
 
-    fn of(limit: u32, sampler: Option<Sampler<R>>, clock: C) -> Self {
+    fn of(limit: u32, places: u16, sampler: Option<Sampler<R>>, clock: C) -> Self {
         #[cfg(feature = "std")]
         let seed = Seed::random();
         #[cfg(not(feature = "std"))]
         let seed = Seed::new(0, 0);
         Self {
             slots: Slots::new(limit),
-            queue: Guarded::new(Queue::new(PLACES)),
-            places: PLACES,
+            queue: Guarded::new(Queue::new(places)),
+            places,
             sampler,
             median: RecentMedian::new(),
             seed,
@@ -187,9 +195,10 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         }
     }
 
-    /// Sets how many calls may be queued at most. Default: 1,024, or the highest limit if that is lower.
+    /// Sets how many calls may be queued at most, whatever the limit.
     ///
-    /// To be called before the first use.
+    /// To be called before the first use. Default: 1,024. In a gate of [`new`](Admission::new) or [`with_clock`](Admission::with_clock)
+    /// the highest limit, if that is lower.
     ///
     /// The queue is never longer than the limit in force, so that a call waits for about as long as a call takes. With 0 there
     /// is no queue, and so neither classes nor tenants. The places are allocated here, 104 bytes each on targets of 64 bits; at
@@ -197,7 +206,8 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     #[must_use]
     pub fn queue(self, places: u16) -> Self {
         let places = places.min(MOST_PLACES);
-        Self { queue: Guarded::new(Queue::new(places)), places, ..self }
+        self.queue.write(|queue| queue.set_places(places));
+        Self { places, ..self }
     }
 
     /// Sets the seed of the hash that chooses the counters of tenants. Default: a random one.
@@ -326,6 +336,12 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         }
     }
 
+    /// The ticks since an earlier one; none if the clock stepped back.
+    #[inline]
+    fn ticks_since(&self, began: u64) -> u64 {
+        (self.clock.now().wrapping_sub(began) as i64).max(0) as u64
+    }
+
     fn change_limit(&self, limit: u32) {
         self.settle_and_wake(|occupancy| occupancy.limited_to(limit));
     }
@@ -342,9 +358,10 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         entrant: &Entrant,
         tenant: u64,
         waker: &mut Option<Waker>,
-    ) -> Result<Option<Place>, RefusalCause> {
+    ) -> Result<Option<Queued>, RefusalCause> {
+        let share = queue.share(entrant.criticality, tenant);
         let mut current = self.slots.load();
-        loop {
+        let displaced = loop {
             let has_room = current.has_room();
             if has_room {
                 match self.slots.replace(current, current.entered()) {
@@ -354,25 +371,29 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
                 continue;
             }
             let longest = self.longest(current);
-            if longest == 0 || !queue.has_vacancy() {
-                return Err(RefusalCause::QueueFull);
+            if longest == 0 {
+                return Err(RefusalCause::NoSlot);
             }
-            let share = queue.share(entrant.criticality, tenant);
-            let mut next = current;
-            if current.queued() >= longest {
-                // Calls are queued, so the swap below succeeds.
-                if !queue.displace_for(entrant.criticality, share) {
-                    return Err(RefusalCause::QueueFull);
-                }
-                next = next.dequeued();
+            // Granted calls keep their places until they are polled, so there may be no vacancy in a shorter queue.
+            if current.queued() >= longest || !queue.has_vacancy() {
+                // As many calls are queued after it as before, so the word stays as it is.
+                let waker = queue.displace_for(entrant.criticality, share).ok_or(RefusalCause::QueueFull)?;
+                break Some(waker);
             }
-            match self.slots.replace(current, next.joined()) {
-                Ok(()) => {
-                    return queue.join(entrant, share, waker.take()).map(Some).ok_or(RefusalCause::QueueFull);
-                }
+            match self.slots.replace(current, current.joined()) {
+                Ok(()) => break None,
                 Err(newer) => current = newer,
             }
-        }
+        };
+        let place = queue.join(entrant, tenant, share, waker.take()).ok_or(RefusalCause::QueueFull)?;
+        Ok(Some(Queued { place, displaced }))
+    }
+
+    /// Does what may run user code for a call that has got a slot: if that panics, the slot is freed.
+    fn with_slot(&self, has_slot: bool, act: impl FnOnce()) {
+        let slot = has_slot.then(|| AdmissionPermit::new(self, 0, None));
+        act();
+        core::mem::forget(slot);
     }
 
     fn refused(&self, cause: RefusalCause) -> NotAdmitted {
@@ -422,6 +443,9 @@ impl<R, C> Admission<R, C> {
 
 impl<R, C: Clock> Admission<R, C> {
     /// Returns the median of recent service times, of some hundred successful calls; `None` before the first.
+    ///
+    /// A call that was [overloaded](AdmissionPermit::overloaded) counts too if it took longer than the median: ended at its deadline, it
+    /// would have taken even longer.
     #[must_use]
     pub fn median_service_time(&self) -> Option<Duration> {
         match self.median.ticks() {
@@ -436,7 +460,7 @@ struct WakeTheRest<'a, R: LimitRule, C: Clock>(&'a Admission<R, C>);
 
 impl<R: LimitRule, C: Clock> Drop for WakeTheRest<'_, R, C> {
     fn drop(&mut self) {
-        self.0.wake();
+        self.0.wake_after(|_| {});
     }
 }
 
@@ -474,22 +498,19 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
             return Err(self.refused(RefusalCause::Late));
         }
         let tenant = self.seed.hash_one(entrant.tenant);
-        // What is not taken of it is dropped outside the lock.
         let mut waker = Some(waker);
-        match self.queue.write(|queue| self.enter_or_queue(queue, entrant, tenant, &mut waker)) {
+        let entry = self.queue.write(|queue| self.enter_or_queue(queue, entrant, tenant, &mut waker));
+        // The waker of a call that was not queued is dropped here, outside the lock.
+        self.with_slot(matches!(entry, Ok(None)), || drop(waker));
+        match entry {
             Ok(None) => Ok(Entry::Entered(now)),
-            Ok(Some(place)) => Ok(Entry::Queued(place)),
+            Ok(Some(queued)) => Ok(Entry::Queued(queued)),
             Err(cause) => Err(self.refused(cause)),
         }
     }
 
-    fn wake(&self) {
-        self.wake_after(|_| {});
-    }
-
     fn look(&self, place: Place, entrant: &Entrant, waker: Waker) -> Option<Result<u64, NotAdmitted>> {
         let (now, needed) = (self.clock.now(), self.median.ticks());
-        // What comes back in it is dropped outside the lock.
         let mut waker = Some(waker);
         let withdrawn = self.queue.write(|queue| {
             let withdrawn = queue.look(place, now, needed, &mut waker)?;
@@ -498,16 +519,27 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
                 self.settle(queue, now, Occupancy::dequeued);
             }
             Some(withdrawn)
-        })?;
-        Some(match withdrawn.fate {
+        });
+        let fate = withdrawn.as_ref().map(|withdrawn| withdrawn.fate);
+        // Wakers are dropped outside the lock.
+        self.with_slot(fate == Some(Fate::Granted), || drop((withdrawn, waker)));
+        let cause = match fate? {
+            Fate::Granted if entrant.is_late(now, 0) => {
+                self.release();
+                RefusalCause::Late
+            }
             Fate::Granted => {
                 // A call that had to wait for its slot found the limit reached.
                 self.saw(self.limit());
-                Ok(now)
+                return Some(Ok(now));
             }
-            Fate::Refused if !entrant.is_late(now, needed) => Err(self.refused(RefusalCause::Displaced)),
-            Fate::Refused | Fate::Waiting => Err(self.refused(RefusalCause::Late)),
-        })
+            Fate::Waiting => RefusalCause::Late,
+            Fate::Refused(Some(cause)) => cause,
+            // As many calls have joined since as there were places vacant. What is true now is likely.
+            Fate::Refused(None) if entrant.is_late(now, needed) => RefusalCause::Late,
+            Fate::Refused(None) => RefusalCause::Displaced,
+        };
+        Some(Err(self.refused(cause)))
     }
 
     fn leave(&self, place: Place) {
@@ -518,7 +550,7 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
             match withdrawn.fate {
                 Fate::Waiting => self.settle(queue, now, Occupancy::dequeued),
                 Fate::Granted => self.settle(queue, now, Occupancy::left),
-                Fate::Refused => {}
+                Fate::Refused(_) => {}
             }
             dropped_outside_the_lock = Some(withdrawn);
         });
@@ -533,13 +565,13 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
     fn record(&self, began: u64, outcome: Outcome) {
         match outcome {
             Outcome::Success => {
-                // A clock that stepped back has counted nothing.
-                self.median.learn((self.clock.now().wrapping_sub(began) as i64).max(0) as u64);
+                self.median.learn(self.ticks_since(began));
                 if let Some(sampler) = &self.sampler {
                     sampler.succeeded(began, &self.clock, self);
                 }
             }
             Outcome::Overloaded => {
+                self.median.learn_at_least(self.ticks_since(began));
                 if let Some(sampler) = &self.sampler {
                     sampler.overloaded(&self.clock, self);
                 }

@@ -3,7 +3,7 @@
 #[cfg(feature = "std")]
 use super::permit::sealed::{Entry, Gated};
 #[cfg(feature = "std")]
-use super::queue::Place;
+use super::queue::{Place, Queued};
 use super::request::Entrant;
 #[cfg(feature = "std")]
 use super::{AdmissionPermit, NotAdmitted};
@@ -14,6 +14,8 @@ use crate::time::Sleep;
 #[cfg(feature = "tokio")]
 use crate::time::TokioSleep;
 use core::fmt;
+#[cfg(feature = "std")]
+use core::task::Waker;
 
 /// How to wait to be admitted. Made by [`Admission::admit`](super::Admission::admit).
 ///
@@ -89,12 +91,12 @@ fn wait_in_queue<G: Gated + ?Sized>(gate: &G, entrant: &Entrant) -> Result<u64, 
     let parker = Parker::of_this_thread();
     // The wake-ups are counted before each look, so that none is lost between a look and the wait.
     let mut seen = parker.wake_ups();
-    let place = match gate.join(entrant, parker.waker())? {
+    let Queued { place, displaced } = match gate.join(entrant, parker.waker())? {
         Entry::Entered(began) => return Ok(began),
-        Entry::Queued(place) => place,
+        Entry::Queued(queued) => queued,
     };
     let mut waiting = Waiting { gate, place: Some(place) };
-    gate.wake();
+    displaced.into_iter().for_each(Waker::wake);
     loop {
         parker.wait(seen, entrant.end.map(|end| gate.patience(end)));
         seen = parker.wake_ups();

@@ -1,4 +1,4 @@
-//! How much a call counts.
+//! The class of a call.
 
 use core::fmt;
 

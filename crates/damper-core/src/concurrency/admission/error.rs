@@ -42,7 +42,7 @@ pub enum RefusalCause {
     Late,
     /// No slot was free, and the call did not wait: by `try_admit`, or because there is no queue.
     NoSlot,
-    /// The queue was full of calls that go first.
+    /// The queue was full, and no call in it gave way: all of them go first, or have been given a slot and were not polled since.
     QueueFull,
     /// It was queued and gave way.
     ///

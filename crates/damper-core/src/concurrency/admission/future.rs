@@ -1,12 +1,12 @@
 //! Waiting to be admitted, in a future.
 
 use super::permit::sealed::{Entry, Gated};
-use super::queue::Place;
+use super::queue::{Place, Queued};
 use super::{AdmissionPermit, AdmissionRef, Admit, NotAdmitted};
 use crate::time::Sleep;
 use core::fmt;
 use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll, Waker, ready};
 use pin_project_lite::pin_project;
 
 pin_project! {
@@ -21,9 +21,9 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped while it waits, it leaves its place. If it has got its permit already, the next call gets that. A future that is
-    /// neither polled nor dropped may hold a permit, so poll it until it is ready. Polled again after it was ready, it is
-    /// pending for ever.
+    /// Dropped while it waits, it leaves its place. If it has got its permit already, the next call gets that; so too if it is polled
+    /// only after its deadline. A future that is neither polled nor dropped may hold a permit, so poll it until it is ready. Polled
+    /// again after it was ready, it is pending for ever.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct AdmitFuture<A: AdmissionRef, S: Sleep> {
         // None when it was ready.
@@ -66,15 +66,16 @@ impl<A: AdmissionRef, S: Sleep> AdmitFuture<A, S> {
                 Ok(began) => return Poll::Ready(Ok(began)),
                 Err(_) => match gate.join(entrant, context.waker().clone())? {
                     Entry::Entered(began) => return Poll::Ready(Ok(began)),
-                    Entry::Queued(place) => {
+                    Entry::Queued(Queued { place, displaced }) => {
                         *this.place = Some(place);
-                        gate.wake();
+                        displaced.into_iter().for_each(Waker::wake);
                         place
                     }
                 },
             },
         };
         let Some(end) = entrant.end else { return Poll::Pending };
+        let mut is_begun_again = false;
         loop {
             if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
                 ready!(sleeping.poll(context));
@@ -83,8 +84,15 @@ impl<A: AdmissionRef, S: Sleep> AdmitFuture<A, S> {
                     *this.place = None;
                     return Poll::Ready(fate);
                 }
+                if is_begun_again {
+                    // A sleep that is ready at once would keep the thread here until the time is over.
+                    this.sleeping.set(None);
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
             }
             this.sleeping.set(Some(this.sleep.sleep(gate.patience(end))));
+            is_begun_again = true;
         }
     }
 }
@@ -96,7 +104,7 @@ impl<A: AdmissionRef, S: Sleep> Future for AdmitFuture<A, S> {
         let slot = ready!(self.as_mut().poll_slot(context));
         let mut this = self.project();
         let Some(Admit { gate, entrant }) = this.admit.take() else { return Poll::Pending };
-        // First, so that the slot is freed if dropping the timer panics.
+        // Before the timer is dropped, so that the permit frees the slot if that drop panics.
         let permit = slot.map(|began| AdmissionPermit::new(gate, began, entrant.end));
         this.sleeping.set(None);
         Poll::Ready(permit)

@@ -43,12 +43,21 @@ impl RecentMedian {
     /// Takes in a service time.
     #[inline]
     pub(super) fn learn(&self, ticks: u64) {
-        // ORDERING: Relaxed, as in `ticks`. A store in place of a swap: of two samples at once one is lost, whichever it is, so
-        // the median stays where it was.
+        // ORDERING: Relaxed, as in `ticks`. If another thread has learnt meanwhile, this sample is dropped: one of many. A store would
+        // undo all that was learnt since the load. loom-tests: admission::slow_thread_does_not_undo_what_others_have_learnt.
         let word = self.0.load(Ordering::Relaxed);
         let next = following(word, ticks);
         if next != word {
-            self.0.store(next, Ordering::Relaxed);
+            _ = self.0.compare_exchange(word, next, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes in a call that was ended after this time, before its work was done. It would have taken longer, so one that has
+    /// reached the median is as good as a sample. A shorter one says nothing, and nor does any before the first whole call.
+    pub(super) fn learn_at_least(&self, ticks: u64) {
+        let median = self.ticks();
+        if median > 0 && ticks > median {
+            self.learn(ticks);
         }
     }
 }

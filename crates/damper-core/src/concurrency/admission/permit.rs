@@ -20,7 +20,7 @@ impl<A: Deref<Target: sealed::Gated>> AdmissionRef for A {}
 
 pub(crate) mod sealed {
     use super::super::NotAdmitted;
-    use super::super::queue::Place;
+    use super::super::queue::{Place, Queued};
     use super::super::request::{End, Entrant};
     use crate::concurrency::Outcome;
     use crate::time::Clock;
@@ -29,12 +29,12 @@ pub(crate) mod sealed {
     use core::time::Duration;
 
     /// How a call came in.
-    #[derive(Clone, Copy, Debug)]
+    #[derive(Debug)]
     pub enum Entry {
         /// It has a slot, since this tick.
         Entered(u64),
         /// It has a place in the queue.
-        Queued(Place),
+        Queued(Queued),
     }
 
     /// The methods of a gate that its permits, and calls that wait for one, use. Slots are taken since a tick.
@@ -46,14 +46,10 @@ pub(crate) mod sealed {
         /// Takes a slot, if one is free.
         fn enter(&self, entrant: &Entrant) -> Result<u64, NotAdmitted>;
 
-        /// Takes a slot or a place in the queue, where `waker` wakes the call. Whoever has a place calls
-        /// [`wake`](Self::wake) once it cannot be lost any more.
+        /// Takes a slot or a place in the queue, where `waker` wakes the call.
         fn join(&self, entrant: &Entrant, waker: Waker) -> Result<Entry, NotAdmitted>;
 
-        /// Wakes the calls whose fate was decided.
-        fn wake(&self);
-
-        /// Returns what has become of a call in the queue; `None` if it still waits, and then `waker` wakes it.
+        /// Returns the fate of a call in the queue; `None` if it still waits, and then `waker` wakes it.
         fn look(&self, place: Place, entrant: &Entrant, waker: Waker) -> Option<Result<u64, NotAdmitted>>;
 
         /// Takes a call out of the queue. If it has got a slot, that is freed.
@@ -74,7 +70,7 @@ use sealed::Gated;
 
 /// The permit to make one call, which holds a slot of an [`Admission`](super::Admission) until it is dropped.
 ///
-/// Record how the call ended.
+/// The caller records on it how the call ended.
 ///
 /// Keep it for as long as the call takes, a body that is still to come included, and end the call at its
 /// [deadline](Self::deadline). A permit that is never dropped (by [`core::mem::forget`], say) keeps its slot for good.
@@ -144,7 +140,8 @@ impl<A: AdmissionRef> AdmissionPermit<A> {
     /// [`DeadlineExceeded`].
     ///
     /// An `Ok` is a success, an end at the deadline an overload; an error says nothing, because it may come faster than the
-    /// work takes. Without a deadline no timer is used.
+    /// work takes. The deadline goes first: after it the future is not polled any more, even if it would be ready. Without a deadline no
+    /// timer is used.
     ///
     /// # Examples
     ///

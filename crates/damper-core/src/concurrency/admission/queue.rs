@@ -1,6 +1,6 @@
 //! The calls that wait for a slot, in a slab of places that is allocated at construction.
 //!
-//! A place is a call's from its arrival until it has learnt its fate or has given up:
+//! A place belongs to a call from its arrival until the call has learnt its fate or has given up:
 //!
 //! | state of the place | list | |
 //! |---|---|---|
@@ -10,14 +10,15 @@
 //! | refused | `unwoken`, until its waker was taken; then it is vacant | |
 //!
 //! A call that finds its place vacant, or taken by another call, was refused. So refused calls keep no places, however many of them
-//! have not been polled yet.
+//! have not been polled yet. A vacant place holds the cause of the refusal until a newcomer gets it, and newcomers get the place that
+//! has been vacant for longest. A granted call keeps its place until it comes for its permit, because it may pass the slot on instead.
 //!
-//! Nothing here is atomic and nothing locks: the gate holds its lock around all of it. User code never runs in here:
-//! wakers come in and go out by value, and are cloned, woken and dropped outside.
+//! The gate holds its lock around all of this, so it needs neither atomics nor locks of its own. User code runs outside:
+//! wakers come in and go out by value, and are cloned, woken and dropped by the gate after it has released the lock.
 
-use super::Criticality;
 use super::request::Entrant;
 use super::shares::Shares;
+use super::{Criticality, RefusalCause};
 use crate::concurrency::bulkhead::expiry::Expiry;
 use crate::concurrency::bulkhead::list::{Link, List};
 use crate::concurrency::slots::Occupancy;
@@ -31,8 +32,16 @@ pub(super) const MOST_PLACES: u16 = u16::MAX / 2;
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     index: u16,
-    /// Tells the calls apart that have had the place one after another.
+    /// Differs between calls that have had the place one after another.
     ticket: u64,
+}
+
+/// A call that has just joined the queue.
+#[derive(Debug)]
+pub struct Queued {
+    pub(super) place: Place,
+    /// The waker of the call that gave way to this one. It is woken when `place` is where a panic leaves the queue.
+    pub(super) displaced: Option<Waker>,
 }
 
 /// The fate of a call at the moment it was taken out of the queue.
@@ -40,7 +49,8 @@ pub struct Place {
 pub(super) enum Fate {
     Waiting,
     Granted,
-    Refused,
+    /// The cause is unknown once another call has the place.
+    Refused(Option<RefusalCause>),
 }
 
 /// A call that was taken out of the queue. To be dropped outside the lock, with its waker.
@@ -55,7 +65,8 @@ enum State {
     Vacant,
     Waiting,
     Granted,
-    Refused,
+    /// Its place is vacant once its waker was taken.
+    Refused(RefusalCause),
 }
 
 #[derive(Debug)]
@@ -63,7 +74,7 @@ struct Call {
     ticket: u64,
     end: Option<Expiry>,
     waker: Option<Waker>,
-    /// Its tenant's, in its class.
+    /// The share of its tenant, in its class.
     share: u16,
     criticality: Criticality,
     state: State,
@@ -83,26 +94,34 @@ pub(super) struct Queue {
 impl Queue {
     /// With places for so many calls that wait, and for as many that have not learnt their fate.
     pub(super) fn new(waiting: u16) -> Self {
-        let places = waiting.min(MOST_PLACES) * 2;
         let mut queue = Self {
-            calls: Vec::with_capacity(usize::from(places)),
+            calls: Vec::new(),
             links: Vec::new(),
             vacant: List::EMPTY,
             unwoken: List::EMPTY,
             classes: Criticality::ALL.map(|_| Shares::new()),
             next_ticket: 0,
         };
-        queue.calls.extend((0..places).map(|_| Call {
+        queue.set_places(waiting);
+        queue
+    }
+
+    /// Replaces the places by so many for calls that wait, and as many for those that have not learnt their fate. To be called before
+    /// the first use.
+    pub(super) fn set_places(&mut self, waiting: u16) {
+        let places = waiting.min(MOST_PLACES) * 2;
+        let vacant = |_| Call {
             ticket: 0,
             end: None,
             waker: None,
             share: 0,
             criticality: Criticality::default(),
             state: State::Vacant,
-        }));
-        queue.links.resize(usize::from(places), Link::NONE);
-        (0..places).for_each(|place| queue.vacant.push(&mut queue.links, place));
-        queue
+        };
+        self.calls = (0..places).map(vacant).collect();
+        self.links = alloc::vec![Link::NONE; usize::from(places)];
+        self.vacant = List::EMPTY;
+        (0..places).for_each(|place| self.vacant.push(&mut self.links, place));
     }
 
     /// How many calls of this class wait.
@@ -110,9 +129,9 @@ impl Queue {
         self.classes[usize::from(criticality.class())].calls()
     }
 
-    /// The share of a tenant, which is given by a keyed hash, in a class.
-    pub(super) fn share(&mut self, criticality: Criticality, tenant: u64) -> u16 {
-        self.class(criticality).of(tenant)
+    /// The share of a tenant, which is given by a keyed hash, in a class. It is the tenant's when a call of it [joins](Self::join).
+    pub(super) fn share(&self, criticality: Criticality, tenant: u64) -> u16 {
+        self.classes[usize::from(criticality.class())].of(tenant)
     }
 
     /// Whether a call that joins finds a place.
@@ -120,22 +139,24 @@ impl Queue {
         self.vacant.first().is_some()
     }
 
-    /// Gives a vacant place to a call; `None` if there is none.
-    pub(super) fn join(&mut self, entrant: &Entrant, share: u16, waker: Option<Waker>) -> Option<Place> {
+    /// Gives a vacant place to a call of a tenant with this share; `None` if there is none.
+    pub(super) fn join(&mut self, entrant: &Entrant, tenant: u64, share: u16, waker: Option<Waker>) -> Option<Place> {
         let index = self.vacant.pop(&mut self.links)?;
         self.next_ticket += 1;
         let (ticket, criticality) = (self.next_ticket, entrant.criticality);
         self.calls[usize::from(index)] =
             Call { ticket, end: entrant.end.map(|end| end.at), waker, share, criticality, state: State::Waiting };
-        self.classes[usize::from(criticality.class())].push(share, index, &mut self.links);
+        self.classes[usize::from(criticality.class())].push(share, tenant, index, &mut self.links);
         Some(Place { index, ticket })
     }
 
-    /// Refuses the call that gives way to a newcomer of this class and share. Returns whether there is one: calls of
-    /// higher classes do not.
-    pub(super) fn displace_for(&mut self, criticality: Criticality, share: u16) -> bool {
-        let Some(lowest) = self.lowest().filter(|lowest| *lowest >= criticality) else { return false };
-        self.displace(lowest, (lowest == criticality).then_some(share))
+    /// Refuses the call that gives way to a newcomer of this class and share, so that its place is vacant, and returns its waker.
+    /// `None` if there is no such call: those of higher classes do not give way.
+    pub(super) fn displace_for(&mut self, criticality: Criticality, share: u16) -> Option<Waker> {
+        let lowest = self.lowest().filter(|lowest| *lowest >= criticality)?;
+        let victim = self.victim(lowest, (lowest == criticality).then_some(share))?;
+        self.settle(victim, State::Refused(RefusalCause::Displaced));
+        self.vacate(victim)
     }
 
     /// Gives free slots to calls that wait, and refuses those that are too late instead: those with no more than `needed` ticks
@@ -148,7 +169,7 @@ impl Queue {
             let call = &self.calls[usize::from(next)];
             let (criticality, share) = (call.criticality, call.share);
             if call.end.is_some_and(|end| end.has_passed(now.wrapping_add(needed))) {
-                self.decide(next, State::Refused);
+                self.decide(next, State::Refused(RefusalCause::Late));
             } else {
                 self.decide(next, State::Granted);
                 self.class(criticality).start(share);
@@ -162,23 +183,24 @@ impl Queue {
     pub(super) fn trim(&mut self, mut occupancy: Occupancy, most: u32) -> Occupancy {
         while occupancy.queued() > most
             && let Some(lowest) = self.lowest()
-            && self.displace(lowest, None)
+            && let Some(victim) = self.victim(lowest, None)
         {
+            self.decide(victim, State::Refused(RefusalCause::Displaced));
             occupancy = occupancy.dequeued();
         }
         occupancy
     }
 
-    /// Takes the waker of a call whose fate is known, if there is one, and tells whether there may be another.
+    /// Takes the waker of a call whose fate is known, if there is one, and returns whether there may be another.
     pub(super) fn take_waker(&mut self) -> (Option<Waker>, bool) {
         let Some(place) = self.unwoken.pop(&mut self.links) else { return (None, false) };
         let call = &mut self.calls[usize::from(place)];
-        let waker = if call.state == State::Refused { self.vacate(place) } else { call.waker.take() };
+        let waker = if matches!(call.state, State::Refused(_)) { self.vacate(place) } else { call.waker.take() };
         (waker, self.unwoken.first().is_some())
     }
 
-    /// Looks what has become of a call. If it is to go on waiting, that is `None`, and the call is woken by `waker` from now on;
-    /// its earlier waker is in there afterwards. Else its place is vacant now, as after [`withdraw`](Self::withdraw).
+    /// Looks up the fate of a call. If it is to go on waiting, that is `None`, and the call is woken by `waker` from now on;
+    /// its earlier waker is in there afterwards. Otherwise its place is vacant now, as after [`withdraw`](Self::withdraw).
     pub(super) fn look(&mut self, place: Place, now: u64, needed: u64, waker: &mut Option<Waker>) -> Option<Withdrawn> {
         match self.call(place) {
             Some(call)
@@ -195,7 +217,7 @@ impl Queue {
     /// Takes a call out of the queue. Its place is vacant now.
     pub(super) fn withdraw(&mut self, place: Place) -> Withdrawn {
         let index = place.index;
-        let Some(call) = self.call(place) else { return Withdrawn { fate: Fate::Refused, _waker: None } };
+        let Some(call) = self.call(place) else { return Withdrawn { fate: Fate::Refused(None), _waker: None } };
         let (state, share, criticality, is_unwoken) = (call.state, call.share, call.criticality, call.waker.is_some());
         let fate = match state {
             State::Waiting => {
@@ -208,13 +230,16 @@ impl Queue {
                 }
                 Fate::Granted
             }
-            State::Refused => {
+            State::Refused(cause) if is_unwoken => {
                 self.unwoken.remove(&mut self.links, index);
-                Fate::Refused
+                Fate::Refused(Some(cause))
             }
-            State::Vacant => return Withdrawn { fate: Fate::Refused, _waker: None },
+            State::Refused(cause) => return Withdrawn { fate: Fate::Refused(Some(cause)), _waker: None },
+            State::Vacant => return Withdrawn { fate: Fate::Refused(None), _waker: None },
         };
-        Withdrawn { fate, _waker: self.vacate(index) }
+        let waker = self.vacate(index);
+        self.calls[usize::from(index)].state = State::Vacant;
+        Withdrawn { fate, _waker: waker }
     }
 
     /// The call that gets the next slot: of the highest class.
@@ -227,20 +252,24 @@ impl Queue {
         Criticality::ALL.into_iter().rev().find(|criticality| self.queued(*criticality) > 0)
     }
 
-    /// Refuses a call of this class, if one waits.
-    fn displace(&mut self, criticality: Criticality, newcomer: Option<u16>) -> bool {
+    /// The call of this class that gives way, if one waits.
+    fn victim(&self, criticality: Criticality, newcomer: Option<u16>) -> Option<u16> {
         let class = &self.classes[usize::from(criticality.class())];
-        let victim = class.victim(newcomer, |call| self.calls[usize::from(call)].ticket);
-        victim.inspect(|victim| self.decide(*victim, State::Refused)).is_some()
+        class.victim(newcomer, |call| self.calls[usize::from(call)].ticket)
     }
 
-    /// Decides the fate of a call that waits.
+    /// Decides the fate of a call that waits, which is to be woken.
     fn decide(&mut self, index: u16, state: State) {
+        self.settle(index, state);
+        self.unwoken.push(&mut self.links, index);
+    }
+
+    /// Ends the wait of a call. Its place is in no list then.
+    fn settle(&mut self, index: u16, state: State) {
         let call = &mut self.calls[usize::from(index)];
         call.state = state;
         let (share, class) = (call.share, usize::from(call.criticality.class()));
         self.classes[class].remove(share, index, &mut self.links);
-        self.unwoken.push(&mut self.links, index);
     }
 
     fn class(&mut self, criticality: Criticality) -> &mut Shares {
@@ -252,12 +281,10 @@ impl Queue {
         self.calls.get_mut(usize::from(place.index)).filter(|call| call.ticket == place.ticket)
     }
 
-    /// Makes a place vacant that is in no list, and returns its waker.
+    /// Makes a place vacant that is in no list, and returns its waker. The state stays, for the cause of a refusal.
     fn vacate(&mut self, index: u16) -> Option<Waker> {
         self.vacant.push(&mut self.links, index);
-        let call = &mut self.calls[usize::from(index)];
-        call.state = State::Vacant;
-        call.waker.take()
+        self.calls[usize::from(index)].waker.take()
     }
 }
 
@@ -278,12 +305,11 @@ mod tests {
         for tenant in 0..1_000 {
             let entrant = Entrant { criticality: Criticality::Critical, tenant, end: None };
             let share = queue.share(entrant.criticality, tenant << 31);
-            let place = queue.join(&entrant, share, Some(Waker::noop().clone()));
+            let place = queue.join(&entrant, tenant << 31, share, Some(Waker::noop().clone()));
             if tenant % 2 == 0 {
                 assert_eq!(place.map(|place| queue.withdraw(place).fate), Some(Fate::Waiting));
             } else {
-                queue.displace_for(Criticality::CriticalPlus, 0);
-                assert!(queue.take_waker().0.is_some());
+                assert!(queue.displace_for(Criticality::CriticalPlus, 0).is_some());
             }
         }
         assert_eq!((queue.calls.capacity(), queue.links.capacity()), capacities);

@@ -1,4 +1,4 @@
-//! The request of a call: its class, tenant and deadline.
+//! The class, the tenant and the deadline of a call.
 
 use super::Criticality;
 use crate::Deadline;
@@ -11,7 +11,7 @@ use core::time::Duration;
 /// two tenants that share one there share all 64 bits here only by chance.
 const SPREAD: Seed = Seed::new(0x6461_6D70_6572_2061, 0x646D_6973_7369_6F6E);
 
-/// A request for admission: how much the call counts, whose it is, and by when it must have ended.
+/// The class, the tenant and the deadline of a call that asks to be admitted.
 ///
 /// # Examples
 ///
@@ -30,7 +30,7 @@ const SPREAD: Seed = Seed::new(0x6461_6D70_6572_2061, 0x646D_6973_7369_6F6E);
 pub struct AdmissionRequest {
     criticality: Criticality,
     tenant: u64,
-    /// The time that was left of it.
+    /// The time until its deadline when that was set.
     left: Option<Duration>,
 }
 
@@ -41,16 +41,16 @@ impl AdmissionRequest {
         Self { criticality: Criticality::Critical, tenant: 0, left: None }
     }
 
-    /// Sets how much the call counts. Default: [`Critical`](Criticality::Critical).
+    /// Sets the class of the call. Default: [`Critical`](Criticality::Critical).
     #[must_use]
     pub const fn criticality(mut self, criticality: Criticality) -> Self {
         self.criticality = criticality;
         self
     }
 
-    /// Sets whose call it is: the name of a customer, a number, an address.
+    /// Sets the tenant that makes the call: the name of a customer, a number, an address.
     ///
-    /// Default: all calls without a tenant count as one tenant's.
+    /// Default: all calls without a tenant count as those of one tenant.
     #[must_use]
     pub fn tenant<K: Hash + ?Sized>(mut self, tenant: &K) -> Self {
         self.tenant = SPREAD.hash_one(tenant);
@@ -82,7 +82,7 @@ impl AdmissionRequest {
 pub struct Entrant {
     pub(super) criticality: Criticality,
     pub(super) tenant: u64,
-    /// By when it must have ended.
+    /// When it must have ended.
     pub(super) end: Option<End>,
 }
 

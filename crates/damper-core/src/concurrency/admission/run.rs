@@ -51,28 +51,39 @@ where
         let (Some(work), Some(permit)) = (this.work.as_mut().as_pin_mut(), this.permit.as_ref()) else {
             return Poll::Pending;
         };
-        if let Poll::Ready(result) = work.poll(context) {
-            this.work.set(None);
-            this.sleeping.set(None);
-            let permit = this.permit.take();
-            if result.is_ok() {
-                permit.into_iter().for_each(AdmissionPermit::success);
-            }
-            return Poll::Ready(result);
-        }
         let deadline = permit.deadline();
-        if deadline.is_never() {
-            return Poll::Pending;
-        }
-        loop {
-            if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
-                ready!(sleeping.poll(context));
+        let mut is_begun_again = false;
+        // The call may have had to wait for this poll until its deadline had passed.
+        if !deadline.is_expired() {
+            if let Poll::Ready(result) = work.poll(context) {
+                this.work.set(None);
+                this.sleeping.set(None);
+                let permit = this.permit.take();
+                if result.is_ok() {
+                    permit.into_iter().for_each(AdmissionPermit::success);
+                }
+                return Poll::Ready(result);
             }
-            // The timer may be ahead of the gate's clock.
-            if deadline.is_expired() {
-                break;
+            if deadline.is_never() {
+                return Poll::Pending;
             }
-            this.sleeping.set(Some(this.sleep.sleep(deadline.remaining())));
+            loop {
+                if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
+                    ready!(sleeping.poll(context));
+                    // The timer may be ahead of the gate's clock.
+                    if deadline.is_expired() {
+                        break;
+                    }
+                    if is_begun_again {
+                        // A sleep that is ready at once would keep the thread here until the deadline.
+                        this.sleeping.set(None);
+                        context.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                }
+                this.sleeping.set(Some(this.sleep.sleep(deadline.remaining())));
+                is_begun_again = true;
+            }
         }
         let exceeded = deadline.exceeded();
         this.work.set(None);

@@ -1,10 +1,10 @@
-//! The counters of the tenants of one class, and the calls of each that wait.
+//! The starts that the tenants of one class were given, and the calls of each that wait.
 //!
-//! A share is a tenant's: it is found by a hash of the tenant, in one of four places, so memory is bounded whatever tenants
+//! A share belongs to a tenant: it is found by a hash of the tenant, in one of four places, so memory is bounded whatever tenants
 //! there are. A tenant without a share takes over that of one that has no calls queued, of those in its places the one with the
 //! fewest starts, and these starts with it. (If it began with none, tenants that take a share from one another again and
-//! again would get two and a half times as much as the others.) Only if more than four tenants with calls queued meet in
-//! the same four places, two of them have one share.
+//! again would get two and a half times as much as the others.) It does so when its first call is queued, so calls that are refused
+//! at once change no share. Only if more than four tenants with calls queued meet in the same four places, two of them have one share.
 
 use crate::concurrency::bulkhead::list::{Link, List};
 use crate::sync::IS_MODEL;
@@ -62,26 +62,24 @@ impl Shares {
         self.calls
     }
 
-    /// Finds the share of the tenant with this hash, or gives it one.
-    pub(super) fn of(&mut self, tenant: u64) -> u16 {
-        let tag = (tenant >> u32::BITS) as u32;
+    /// Finds the share of the tenant with this hash, or the one that it takes over with its next call.
+    pub(super) fn of(&self, tenant: u64) -> u16 {
+        let tag = tag(tenant);
         let first = (tenant % u64::from(SHARES / WAYS)) as u16 * WAYS;
         let ways = first..first + WAYS;
         if let Some(own) = ways.clone().find(|&way| self.share(way).tag == tag) {
             return own;
         }
         // Those without calls come first; of those with calls the one with fewest is shared.
-        let least = ways.min_by_key(|&way| (self.share(way).queued, self.share(way).starts)).unwrap_or(first);
-        let share = &mut self.table[usize::from(least)];
-        if share.queued == 0 {
-            share.tag = tag;
-        }
-        least
+        ways.min_by_key(|&way| (self.share(way).queued, self.share(way).starts)).unwrap_or(first)
     }
 
-    /// Adds a call, the newest, to a share.
-    pub(super) fn push(&mut self, share: u16, call: u16, links: &mut [Link]) {
+    /// Adds a call of a tenant, the newest, to the share that [`of`](Self::of) has found.
+    pub(super) fn push(&mut self, share: u16, tenant: u64, call: u16, links: &mut [Link]) {
         let of = &mut self.table[usize::from(share)];
+        if of.queued == 0 {
+            of.tag = tag(tenant);
+        }
         of.calls.push(links, call);
         of.queued += 1;
         self.calls += 1;
@@ -115,6 +113,9 @@ impl Shares {
     }
 
     /// The call that gives way: the oldest of the share with most calls queued, beside a newcomer of the share `newcomer`.
+    ///
+    /// Calls in flight are not counted, because they need no place. Counting them too would need a count for each tenant beside the
+    /// word, which every permit changes: a lock, or a second shared cache line, for calls that find a slot free.
     pub(super) fn victim(&self, newcomer: Option<u16>, age: impl Fn(u16) -> u64) -> Option<u16> {
         let oldest = self.queued.iter(&self.links).filter_map(|share| Some((share, self.share(share).calls.first()?)));
         let queued = |share| self.share(share).queued + u32::from(newcomer == Some(share));
@@ -131,6 +132,11 @@ impl Shares {
     }
 }
 
+/// The part of a tenant's hash that does not choose the places.
+const fn tag(tenant: u64) -> u32 {
+    (tenant >> u32::BITS) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,10 +151,21 @@ mod tests {
     fn tenant_keeps_its_share_while_it_has_calls_queued() {
         let (mut shares, mut links) = (Shares::new(), [Link::NONE; 8]);
         let first = shares.of(tenant(1));
-        shares.push(first, 0, &mut links);
+        shares.push(first, tenant(1), 0, &mut links);
         let others: Vec<u16> = (2..100).map(|tag| shares.of(tenant(tag))).collect();
         assert!(!others.contains(&first));
         assert_eq!(shares.of(tenant(1)), first);
+    }
+
+    /// A client that chooses its tenant's name could otherwise take the shares of others by calls that are refused.
+    #[test]
+    fn newcomers_that_are_refused_take_no_share() {
+        let (mut shares, mut links) = (Shares::new(), [Link::NONE; 8]);
+        let own = shares.of(tenant(1));
+        shares.push(own, tenant(1), 0, &mut links);
+        shares.remove(own, 0, &mut links);
+        assert!((2..100).all(|newcomer| shares.of(tenant(newcomer)) == own), "it has as few starts as any");
+        assert_eq!(shares.share(own).tag, tag(tenant(1)));
     }
 
     #[test]
@@ -157,12 +174,12 @@ mod tests {
         let places: Vec<u16> = (1..5)
             .map(|tag| {
                 let share = shares.of(tenant(tag));
-                shares.push(share, tag as u16, &mut links);
+                shares.push(share, tenant(tag), tag as u16, &mut links);
                 share
             })
             .collect();
-        shares.push(places[0], 5, &mut links);
-        shares.push(places[2], 6, &mut links);
+        shares.push(places[0], tenant(1), 5, &mut links);
+        shares.push(places[2], tenant(3), 6, &mut links);
         shares.start(places[1]);
         assert_eq!((shares.of(tenant(9)), shares.calls()), (places[3], 6));
     }
@@ -170,10 +187,12 @@ mod tests {
     /// Five tenants in the same four places that come one after another have as many starts between them as four others.
     #[test]
     fn tenant_that_takes_over_a_share_gains_nothing() {
-        let mut shares = Shares::new();
+        let (mut shares, mut links) = (Shares::new(), [Link::NONE; 1]);
         for tag in (1..6).cycle().take(1_000) {
             let share = shares.of(tenant(tag));
+            shares.push(share, tenant(tag), 0, &mut links);
             shares.start(share);
+            shares.remove(share, 0, &mut links);
         }
         let starts: u64 = shares.table.iter().map(|share| share.starts).sum();
         assert_eq!((starts, shares.highest), (1_000, 250));
@@ -183,10 +202,10 @@ mod tests {
     fn tenant_that_was_away_is_owed_ten_starts() {
         let (mut shares, mut links) = (Shares::new(), [Link::NONE; 4]);
         let busy = shares.of(tenant(1));
-        shares.push(busy, 0, &mut links);
+        shares.push(busy, tenant(1), 0, &mut links);
         let idle = shares.of(tenant(2));
         (0..1_000).for_each(|_| shares.start(busy));
-        shares.push(idle, 1, &mut links);
+        shares.push(idle, tenant(2), 1, &mut links);
         let age = |call| u64::from(10 - call);
         for _ in 0..CREDIT {
             assert_eq!(shares.next(age), Some(1));

@@ -38,6 +38,9 @@ use core::time::Duration;
 /// first](Self::newest_first), and newcomers never overtake it. A short queue evens out bursts; in a long one, calls time out that
 /// could have been refused at once.
 ///
+/// If a waker panics, no slot is lost, and the calls behind it are woken while the panic unwinds. If another one of these panics too, the
+/// process aborts, as it does whenever a drop panics during unwinding.
+///
 /// Share it by reference, in a `static` or an `Arc`. While no call waits, to take a permit is one compare-and-swap, and to drop it
 /// another. Nothing is allocated after the construction of the queue, except by the first [`wait`](AcquirePermit::wait) of each
 /// thread.
@@ -84,7 +87,8 @@ impl Bulkhead {
     const_unless_loom! {
         /// Creates a bulkhead for so many calls in flight, without a queue.
         ///
-        /// At most 2^24 - 1 calls (16,777,215): a higher limit counts as that. A limit of 0 refuses all calls.
+        /// At most 2^24 - 1 calls (16,777,215): a higher limit counts as that. A limit of 0 refuses all calls; with a
+        /// [`queue`](Self::queue) they wait until it is raised.
         #[must_use]
         pub const fn new(limit: u32) -> Self {
             Self::on_clock(limit, DEFAULT_CLOCK)
@@ -414,7 +418,7 @@ impl<C: QueueClock> Bulkhead<C> {
 }
 
 /// Calls to be woken, outside the lock. If a waker panics, those behind it are woken while the panic unwinds: each may have a slot,
-/// which would be lost.
+/// which would be lost. If another one panics then, the process aborts.
 #[cfg(feature = "alloc")]
 struct Waking<'a> {
     queue: &'a Guarded<Queue>,
