@@ -9,6 +9,7 @@ use super::rules::Contender;
 use super::run::run;
 use super::scenario::{Demand, Load, Scenario};
 use super::scenarios;
+use super::worst::{highest, lowest};
 use crate::chart::{Chart, Line, Panel};
 use crate::table::Table;
 
@@ -71,17 +72,23 @@ pub fn report(progress: fn(&str)) -> Report {
 pub fn worst(summaries: &[Summary]) -> Summary {
     let mut worst = summaries[0];
     for other in &summaries[1..] {
-        worst.throughput = worst.throughput.min(other.throughput);
-        worst.latency = [0, 1, 2].map(|i| worst.latency[i].max(other.latency[i]));
-        worst.worst = worst.worst.max(other.worst);
-        worst.drift = worst.drift.max(other.drift);
-        worst.limit = [
-            worst.limit[0].min(other.limit[0]),
-            worst.limit[1].max(other.limit[1]),
-            worst.limit[2].max(other.limit[2]),
-        ];
-        worst.settled = worst.settled.worse(other.settled);
-        worst.recovered = worst.recovered.zip(other.recovered).map(|(a, b)| a.worse(b));
+        let higher = |of: fn(&Summary) -> f64| highest(&[of(&worst), of(other)]);
+        worst = Summary {
+            throughput: lowest(&[worst.throughput, other.throughput]),
+            latency: [0, 1, 2].map(|i| highest(&[worst.latency[i], other.latency[i]])),
+            worst: higher(|summary| summary.worst),
+            drift: higher(|summary| summary.drift),
+            limit: [
+                lowest(&[worst.limit[0], other.limit[0]]),
+                higher(|summary| summary.limit[1]),
+                higher(|summary| summary.limit[2]),
+            ],
+            moved: higher(|summary| summary.moved),
+            silence: higher(|summary| summary.silence),
+            settled: worst.settled.worse(other.settled),
+            recovered: worst.recovered.zip(other.recovered).map(|(a, b)| a.worse(b)),
+            in_trouble: worst.in_trouble.zip(other.in_trouble).map(|(a, b)| a.worse(b)),
+        };
     }
     worst
 }
@@ -92,6 +99,7 @@ fn seconds(value: f64) -> String {
 
 fn multiple(value: f64) -> String {
     match value {
+        _ if value.is_nan() => "-".into(),
         1000.0.. => "> 1000".into(),
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
@@ -119,7 +127,7 @@ fn damper_table(scenarios: &[Scenario]) -> Table {
     let runs: Vec<_> = scenarios.iter().flat_map(|scenario| SEEDS.map(|seed| (scenario, seed))).collect();
     let summaries = by_two_threads(&runs, |(scenario, seed)| record(Contender::Damper, scenario, *seed).summary());
     for (scenario, summaries) in scenarios.iter().zip(summaries.chunks(SEEDS.len())) {
-        let Summary { throughput, latency: [p50, p90, p99], worst, drift, limit, settled, recovered } =
+        let Summary { throughput, latency: [p50, p90, p99], worst, drift, limit, settled, recovered, .. } =
             worst(summaries);
         let back = |of: fn(super::record::Recovery) -> f64| recovered.map_or(String::new(), |back| seconds(of(back)));
         table.row(vec![
@@ -180,6 +188,7 @@ const GUIDE: [&str; 10] = [
 /// Some scenarios under all rules, with fewer digits than in the full table.
 fn guide_rules(summaries: &[(Scenario, Vec<Summary>)]) -> Table {
     let short = |value: f64| match value {
+        _ if value.is_nan() => "-".to_string(),
         1000.0.. => "> 1000".to_string(),
         10.0.. => format!("{value:.0}"),
         _ => format!("{value:.1}"),

@@ -57,7 +57,12 @@ impl Client {
     }
 }
 
-pub(super) fn bars(seeds: &[u64]) -> Vec<Bar> {
+/// Seconds over which calls are counted after an outage: at 5 calls a second one refused call would be a fifth of a second's.
+const COUNTED: usize = 10;
+
+/// Measures the bars of the throttle.
+#[must_use]
+pub fn throttle(seeds: &[u64]) -> Vec<Bar> {
     [5, 100, 2_000].into_iter().flat_map(|rate| bars_at(rate, seeds)).collect()
 }
 
@@ -77,8 +82,7 @@ fn bars_at(rate: u32, seeds: &[u64]) -> Vec<Bar> {
         let longest = outage.iter().map(|second| second.refused).max().unwrap_or(0);
         gap.push(f64::from(longest) / per_second);
         let after = client.run(60, 1.0);
-        let good = after.iter().position(|second| f64::from(second.accepted) >= 0.95 * per_second);
-        back.push(good.map_or(f64::INFINITY, |seconds| seconds as f64));
+        back.push(recovery(&after, 0.95 * per_second));
     }
     vec![
         Bar::at_most(&name, "refused of calls of which 90 % succeed", 0.01, &false_refusals),
@@ -86,4 +90,17 @@ fn bars_at(rate: u32, seeds: &[u64]) -> Vec<Bar> {
         Bar::at_most(&name, "longest pause in an outage, s", 1.0, &gap),
         Bar::at_most(&name, "95 % accepted after the outage, s", 15.0, &back),
     ]
+}
+
+/// Returns the seconds after which so many calls a second are accepted until the end; infinity if they never are.
+fn recovery(after: &[Second], least: f64) -> f64 {
+    let is_bad = |seconds: &[Second]| {
+        let accepted: u32 = seconds.iter().map(|second| second.accepted).sum();
+        f64::from(accepted) < least * seconds.len() as f64
+    };
+    match after.windows(COUNTED).rposition(is_bad) {
+        None => 0.0,
+        Some(last) if last + 1 + COUNTED > after.len() => f64::INFINITY,
+        Some(last) => (last + 1) as f64,
+    }
 }
