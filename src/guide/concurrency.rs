@@ -68,7 +68,8 @@
 //! ```
 //!
 //! A cell is the share of the possible calls that were served / the p90 as a multiple of the unloaded one / how much the p90 grew from the
-//! first to the last five minutes. The rules of others are copies written from their documentation.
+//! first to the last five minutes. The rules of others are copies written from their documentation. All 46 services are in
+//! [`docs/charts/tables.md`](https://github.com/damper-rs/damper/blob/main/docs/charts/tables.md).
 //!
 #![cfg_attr(doc, doc = include_str!("../../docs/charts/rules.md"))]
 //!
@@ -83,6 +84,10 @@
 //! A release that is three times slower for good:
 //!
 #![cfg_attr(doc, doc = include_str!("../../docs/charts/slower.svg"))]
+//!
+//! Four hours of the same overload, which shows a drift:
+//!
+#![cfg_attr(doc, doc = include_str!("../../docs/charts/four-hours.svg"))]
 //!
 //! Ten calls a second, far below what the service can do: a limit that is not reached stays where it is.
 //!
@@ -142,7 +147,7 @@
 //! ```
 //!
 //! Before an HTTP server, `http::AdmissionLayer` does this with the class, the tenant and the deadline of each request. Put a
-//! `http::DeadlineLayer` outside, or take [`http::server_stack`](crate::guide::retries), which has the order. Plain bulkheads and
+//! `http::DeadlineLayer` outside, or take `http::server_stack`, which has the order. Plain bulkheads and
 //! adaptive limits are layers too: `http::ConcurrencyLayer` before a server, `http::ClientConcurrencyLayer` before a client,
 //! `tower::BulkheadLayer` before any service.
 //!
@@ -155,12 +160,12 @@
 #![cfg_attr(doc, doc = include_str!("../../docs/charts/admission.md"))]
 //!
 //! - **Strict priority starves.** While the classes above use up the capacity, a class gets nothing: the low class (`SheddablePlus`) had
-//!   0.0 to 0.1 % of its calls answered, where the limit alone answered a third. `Sheddable` comes after it. Work of these
+//!   0.0 to 0.1 % of its calls answered, where the limit alone answered a third of them. `Sheddable` comes after it. Work of these
 //!   classes has to bear that it is refused for as long as the overload lasts.
 //! - **The top class must fit.** It is served because it wants less than the capacity. Where all calls are `CriticalPlus`, none is
 //!   preferred.
-//! - **Tight deadlines stay tight.** Where a third of the calls takes longer than a third of the deadline, 94 % of the top class
-//!   came in time instead of more than 99 %.
+//! - **Tight deadlines stay tight.** A server without load misses 5 % of deadlines that are three times the mean service time. With
+//!   admission 94 % of the top class came in time.
 //! - **A greedy tenant** got 1.0 to 1.6 times the slots of an equal one, though it sent ten times as many calls.
 //! - **End work at its deadline**, with `AdmissionPermit::run` or a deadline layer. Otherwise 1 to 7 % of the work came too
 //!   late, and took the slots of calls that would have come in time.

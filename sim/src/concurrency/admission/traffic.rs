@@ -98,7 +98,7 @@ pub fn all() -> Vec<Traffic> {
             overload(1.8, 0.6),
         ),
         traffic("8 cores, exponential", Sharing, 8.0, exponential(0.02), overload(0.4, 0.1)),
-        // Nobody can meet these always: a third of the calls takes longer than half of it.
+        // A server without load misses 5 % of these deadlines: a service time is above three times its mean that often.
         traffic("50 workers, exponential, tight deadlines", Workers, 50.0, exponential(0.1), overload(0.3, 0.3)),
     ]
 }

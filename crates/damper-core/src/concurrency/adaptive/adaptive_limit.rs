@@ -152,7 +152,9 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         Self { bulkhead: self.bulkhead.queue(places), ..self }
     }
 
-    /// Serves the queue newest first, as [`Bulkhead::newest_first`] does; to be called before the first use. Default: oldest first.
+    /// Serves the queue newest first, as [`Bulkhead::newest_first`] does. Default: oldest first.
+    ///
+    /// To be called before the first use.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn newest_first(self) -> Self {
@@ -170,8 +172,9 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         Ok(BulkheadPermit::of_slot(self))
     }
 
-    /// Takes a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the limit: for what outlives the
-    /// borrow, like the body of a response or a spawned task.
+    /// Takes a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the limit.
+    ///
+    /// The permit can outlive the borrow, as the body of a response or a spawned task needs.
     ///
     /// # Errors
     ///
@@ -209,9 +212,10 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         AcquirePermit::of(Ok(Arc::clone(self)))
     }
 
-    /// Makes one call if a slot is free and no call waits for it, and records how it ended: `Ok` is a
-    /// [success](Outcome::Success), and its time counts. `Err` is [ignored](Outcome::Ignored), because an error that comes fast says
-    /// nothing about the service's load. So is a panic.
+    /// Makes one call if a slot is free and no call waits for it, and records how it ended.
+    ///
+    /// `Ok` is a [success](Outcome::Success), and its time counts. `Err` is [ignored](Outcome::Ignored), because an
+    /// error that comes fast says nothing about the service's load. So is a panic.
     ///
     /// Errors that overload causes, such as timeouts and 503, do say something: name them by [`call_with`](Self::call_with). Never
     /// waits, whether or not there is a queue.

@@ -5,9 +5,10 @@ use super::{LimitBounds, LimitRule, WindowPlan, WindowSummary};
 /// The factor on the limit after a window in which calls were overloaded.
 const DECREASE: f64 = 0.9;
 
-/// Additive increase, multiplicative decrease, as TCP Reno does and `AIMDLimit` of Netflix's concurrency-limits: one more
-/// after a window in which at least half of the limit was in flight, a tenth less after one in which calls
-/// were overloaded or timed out.
+/// Additive increase, multiplicative decrease, as in TCP Reno.
+///
+/// The limit grows by one after a window in which at least half of it was in flight. It falls by a tenth after one in
+/// which calls were overloaded or timed out. `AIMDLimit` of Netflix's concurrency-limits has the same rule.
 ///
 /// It does not look at the latency: a service that queues instead of refusing gets more and more calls until they
 /// time out. Use it where the other side refuses what is too much.

@@ -18,8 +18,10 @@ const SMOOTHING: f64 = 0.2;
 /// The factor on the limit after a window in which more than a tenth of the calls were overloaded or timed out.
 const AFTER_OVERLOAD: f64 = 0.9;
 
-/// Multiplies the limit by the ratio of the unloaded latency and the present one (0.5 to 1, after a tolerance of 1.5) and
-/// adds room for a queue of 4, as `Gradient2Limit` of Netflix's concurrency-limits does.
+/// Multiplies the limit by the ratio of the unloaded latency to the present one.
+///
+/// The ratio is 0.5 to 1, after a tolerance of 1.5, and a queue of 4 is added. `Gradient2Limit` of Netflix's
+/// concurrency-limits has the same rule.
 ///
 /// Netflix's rule compares with a long average of the same latencies. Under a lasting overload that average becomes the
 /// queue, and the limit grows to its maximum (issue 134): latencies of 18 times the unloaded one in simulations. It ignores overloaded calls,

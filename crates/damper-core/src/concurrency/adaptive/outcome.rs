@@ -19,8 +19,9 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome of a call without a closer look: `Ok` is a success, and `Err` is ignored, because an error that comes
-    /// fast says nothing about the service's load.
+    /// Returns the outcome of a call by its result alone: `Ok` is a success, `Err` is ignored.
+    ///
+    /// An error that comes fast says nothing about the service's load.
     pub const fn of<T, E>(result: &Result<T, E>) -> Self {
         match result {
             Ok(_) => Self::Success,

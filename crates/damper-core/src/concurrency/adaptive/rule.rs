@@ -4,8 +4,10 @@ use super::LimitBounds;
 use super::log2::exp2;
 use core::time::Duration;
 
-/// A rule that sets a concurrency limit by what was measured: [`ProbedGradient`](super::ProbedGradient),
-/// [`Aimd`](super::Aimd), [`Vegas`](super::Vegas), [`Gradient2`](super::Gradient2), or one of your own.
+/// A rule that sets a concurrency limit by what was measured.
+///
+/// [`ProbedGradient`](super::ProbedGradient), [`Aimd`](super::Aimd), [`Vegas`](super::Vegas),
+/// [`Gradient2`](super::Gradient2), or one of your own.
 ///
 /// A rule is a plain value without a clock. An [`AdaptiveLimit`](super::AdaptiveLimit) measures the calls of one window
 /// after another, asks the rule when a window is over, and does what the rule's plan says. One thread at a time does so, on
@@ -43,15 +45,16 @@ pub trait LimitRule: Copy {
     }
 }
 
-/// What was measured in one window.
+/// The measurements of one window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowSummary {
     /// The calls that succeeded.
     pub successes: u32,
     /// The calls that the service refused because it was overloaded, and those that timed out.
     pub overloaded: u32,
-    /// The mean of the binary logarithms of the successful calls' latencies in microseconds, which is the logarithm of
-    /// their geometric mean; `None` without a success. To be multiplied with, it is added to.
+    /// The logarithm to base 2 of the latencies' geometric mean, in microseconds; `None` without a success.
+    ///
+    /// It is the mean of the logarithms of successful calls. To multiply the latency, add to it.
     pub log2_latency: Option<f64>,
     /// The most calls in flight at once; at least the limit if a call was refused or had to wait.
     pub peak_in_flight: u32,
@@ -70,8 +73,9 @@ impl WindowSummary {
         self.log2_latency.map(latency_of)
     }
 
-    /// Returns whether the callers wanted more than a limit of `limit` gave them: a call was refused or had to wait, or as
-    /// many were in flight as it allows.
+    /// Returns whether the callers wanted more than a limit of `limit` gave them.
+    ///
+    /// They did if a call was refused or had to wait, or if as many calls were in flight as it allows.
     #[must_use]
     pub const fn is_full(&self, limit: u32) -> bool {
         self.peak_in_flight >= limit
@@ -85,7 +89,7 @@ impl WindowSummary {
     }
 }
 
-/// What a rule wants of the next window.
+/// The limit and the length of the next window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowPlan {
     /// The limit, from now on. One below 1 counts as 1, one above 1,000,000 as that.

@@ -12,8 +12,9 @@ const SHORT: f64 = 1.0;
 const MIDDLE: f64 = 3.0;
 const LONG: f64 = 6.0;
 
-/// Holds the queue that the latency implies, `limit · (1 − unloaded / latency)`, between 3 and 6 times log10 of the limit, as
-/// TCP Vegas does and `VegasLimit` of Netflix's concurrency-limits.
+/// Holds the queue that the latency implies between 3 and 6 times log10 of the limit, as TCP Vegas does.
+///
+/// That queue is `limit · (1 − unloaded / latency)`. `VegasLimit` of Netflix's concurrency-limits has the same rule.
 ///
 /// It suits services of constant latency with a queue in front. Against a service whose latency rises with its load from the
 /// first call on, it is too careful.

@@ -23,8 +23,10 @@ const PLACES: u16 = if IS_MODEL { 4 } else { 1_024 };
 /// The longest wait that a refusal names.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Decides which calls a server works on: by a limit on the calls in flight, by how much each call counts, whose it is, and
-/// whether it can still end in time.
+/// Decides which calls a server works on, by their class, tenant and deadline, within a limit.
+///
+/// The limit is on the calls in flight. Calls count by their [class](Criticality); the tenants of a class get equal
+/// shares; and a call that can no longer end in time is refused.
 ///
 /// A limit alone refuses any call when it is reached. This one has a queue, as long as the limit, from which it chooses:
 ///
@@ -185,8 +187,9 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         }
     }
 
-    /// Sets how many calls may be queued at most, whatever the limit; to be called before the first use. Default: 1,024, or the highest limit
-    /// if that is lower.
+    /// Sets how many calls may be queued at most. Default: 1,024, or the highest limit if that is lower.
+    ///
+    /// To be called before the first use.
     ///
     /// The queue is never longer than the limit in force, so that a call waits for about as long as a call takes. With 0 there
     /// is no queue, and so neither classes nor tenants. The places are allocated here, 104 bytes each on targets of 64 bits; at
@@ -197,8 +200,10 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         Self { queue: Guarded::new(Queue::new(places)), places, ..self }
     }
 
-    /// Sets the seed of the hash that chooses the counters of tenants; to be called before the first use. Default: a random one;
-    /// without `std` always the same one, so that a client that chooses its tenant's name could share another's counters.
+    /// Sets the seed of the hash that chooses the counters of tenants. Default: a random one.
+    ///
+    /// To be called before the first use. Without `std` the default is always the same seed, so a client that chooses
+    /// its tenant's name could share another tenant's counters.
     #[must_use]
     pub fn seed(self, seed: Seed) -> Self {
         Self { seed, ..self }
@@ -219,8 +224,9 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         Ok(AdmissionPermit::new(self, began, entrant.end))
     }
 
-    /// Admits a call as [`try_admit`](Self::try_admit) does, with a permit that owns a reference to the gate: for what
-    /// outlives the borrow, like the body of a response or a spawned task.
+    /// Admits a call as [`try_admit`](Self::try_admit) does, with a permit that owns a reference to the gate.
+    ///
+    /// The permit can outlive the borrow, as the body of a response or a spawned task needs.
     ///
     /// # Errors
     ///
@@ -236,8 +242,9 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         Ok(AdmissionPermit::new(Arc::clone(self), began, entrant.end))
     }
 
-    /// Waits in the queue until the call is admitted or refused: `gate.admit(request).wait()?` blocks the thread, and
-    /// `gate.admit(request).await?` does not. It waits until its deadline at most.
+    /// Waits in the queue until the call is admitted or refused, at most until its deadline.
+    ///
+    /// `gate.admit(request).wait()?` blocks the thread, and `gate.admit(request).await?` does not.
     ///
     /// # Examples
     ///

@@ -46,7 +46,9 @@ impl<A: AdmissionRef> Admit<A> {
         Ok(AdmissionPermit::new(self.gate, began, self.entrant.end))
     }
 
-    /// Returns a future that waits to be admitted, on any runtime. It sleeps by `sleep` only if the request has a deadline.
+    /// Returns a future that waits to be admitted, on any runtime.
+    ///
+    /// It sleeps by `sleep` only if the request has a deadline.
     ///
     /// # Examples
     ///

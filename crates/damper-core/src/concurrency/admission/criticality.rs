@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-/// How much a call counts, beside others that want the same slot: the classes of the SRE book's chapter "Handling Overload".
+/// How much a call counts beside others that want the same slot.
+///
+/// The classes are those of the chapter "Handling Overload" of the SRE book.
 ///
 /// Under overload a higher class is served whenever it has a call, so a lower one may get nothing at all. Take the highest
 /// for the few calls whose failure users notice at once, and never for more than the service can do.

@@ -36,14 +36,18 @@ pub struct NotAdmitted {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum RefusalCause {
-    /// Its deadline has passed, or less time is left than half of the recent calls took: it would hardly end in time.
+    /// Its deadline has passed, or less time is left than the median of recent calls took.
+    ///
+    /// It would hardly end in time.
     Late,
     /// No slot was free, and the call did not wait: by `try_admit`, or because there is no queue.
     NoSlot,
     /// The queue was full of calls that go first.
     QueueFull,
-    /// It was in the queue, and gave way: to a call of a higher class or of a tenant with fewer calls there, to a newer one of its
-    /// tenant, or because the limit and the queue with it became smaller.
+    /// It was queued and gave way.
+    ///
+    /// Its place went to a call of a higher class, to a tenant with fewer calls queued or to a newer call of its own
+    /// tenant, or the limit fell and the queue with it.
     Displaced,
 }
 
@@ -64,9 +68,10 @@ impl NotAdmitted {
         self.limit
     }
 
-    /// Returns how long it takes to serve the calls that are queued now, at most a minute: the least time after which another
-    /// call has a chance. `None` before the gate has seen a call end, and for a call that was too late: its own deadline
-    /// leaves no time to try again.
+    /// Returns the time in which the calls that are queued now will be served, at most a minute.
+    ///
+    /// It is the least time after which another call has a chance. `None` before the gate has seen a call end, and
+    /// for a call that was too late: its own deadline leaves no time to try again.
     ///
     /// An estimate, by the median of recent service times. Under a lasting overload a low class may be refused again.
     #[must_use]

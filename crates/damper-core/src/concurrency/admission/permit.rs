@@ -11,8 +11,9 @@ use crate::time::TokioSleep;
 use core::fmt;
 use core::ops::Deref;
 
-/// A pointer to an [`Admission`](super::Admission) that an [`AdmissionPermit`] can hold: `&Admission`, or `Arc<Admission>` where
-/// the permit has to outlive the borrow.
+/// A pointer to an [`Admission`](super::Admission) that an [`AdmissionPermit`] can hold.
+///
+/// `&Admission`, or `Arc<Admission>` where the permit has to outlive the borrow.
 pub trait AdmissionRef: Deref<Target: sealed::Gated> {}
 
 impl<A: Deref<Target: sealed::Gated>> AdmissionRef for A {}
@@ -90,8 +91,9 @@ impl<A: AdmissionRef> AdmissionPermit<A> {
         Self { gate, began, end }
     }
 
-    /// Returns the deadline of the request, on the gate's clock: when to end the call. It never passes if the request
-    /// had none.
+    /// Returns the deadline of the request, on the gate's clock: when to end the call.
+    ///
+    /// It never passes if the request had none.
     pub fn deadline(&self) -> Deadline<&<A::Target as Gated>::Clock> {
         let clock = self.gate.clock();
         match self.end {
@@ -135,8 +137,10 @@ impl<A: AdmissionRef> AdmissionPermit<A> {
         self.gate.record(self.began, outcome);
     }
 
-    /// Runs a future under this permit until the [deadline](Self::deadline), and ends it there: it is dropped, its slot is
-    /// free for another call, and the error is made of a [`DeadlineExceeded`].
+    /// Runs a future under this permit until the [deadline](Self::deadline), and ends it there.
+    ///
+    /// An ended future is dropped, its slot is free for another call, and the error is made of a
+    /// [`DeadlineExceeded`].
     ///
     /// An `Ok` is a success, an end at the deadline an overload; an error says nothing, because it may come faster than the
     /// work takes. Without a deadline no timer is used.

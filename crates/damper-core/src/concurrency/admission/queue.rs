@@ -35,7 +35,7 @@ pub struct Place {
     ticket: u64,
 }
 
-/// What had become of a call when it was taken out of the queue.
+/// The fate of a call at the moment it was taken out of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Waiting,

@@ -1,4 +1,4 @@
-//! What a call says of itself.
+//! The request of a call: its class, tenant and deadline.
 
 use super::Criticality;
 use crate::Deadline;
@@ -11,7 +11,7 @@ use core::time::Duration;
 /// two tenants that share one there share all 64 bits here only by chance.
 const SPREAD: Seed = Seed::new(0x6461_6D70_6572_2061, 0x646D_6973_7369_6F6E);
 
-/// What a call that asks to be admitted says of itself: how much it counts, whose it is, and by when it must have ended.
+/// A request for admission: how much the call counts, whose it is, and by when it must have ended.
 ///
 /// # Examples
 ///
@@ -30,7 +30,7 @@ const SPREAD: Seed = Seed::new(0x6461_6D70_6572_2061, 0x646D_6973_7369_6F6E);
 pub struct AdmissionRequest {
     criticality: Criticality,
     tenant: u64,
-    /// What was left of its time.
+    /// The time that was left of it.
     left: Option<Duration>,
 }
 
@@ -48,16 +48,18 @@ impl AdmissionRequest {
         self
     }
 
-    /// Sets whose call it is: the name of a customer, a number, an address. Default: all calls without a tenant count as one
-    /// tenant's.
+    /// Sets whose call it is: the name of a customer, a number, an address.
+    ///
+    /// Default: all calls without a tenant count as one tenant's.
     #[must_use]
     pub fn tenant<K: Hash + ?Sized>(mut self, tenant: &K) -> Self {
         self.tenant = SPREAD.hash_one(tenant);
         self
     }
 
-    /// Sets the deadline by which the call must have ended. Default: none. The time that is left of it is read now. Of
-    /// several deadlines the earliest counts.
+    /// Sets the deadline by which the call must have ended. Default: none.
+    ///
+    /// The time that is left of it is read now. Of several deadlines the earliest counts.
     #[must_use]
     pub fn by<C: Clock>(mut self, deadline: &Deadline<C>) -> Self {
         if !deadline.is_never() {

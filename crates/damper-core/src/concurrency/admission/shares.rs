@@ -1,4 +1,4 @@
-//! What the tenants of one class have had, and the calls of each that wait.
+//! The counters of the tenants of one class, and the calls of each that wait.
 //!
 //! A share is a tenant's: it is found by a hash of the tenant, in one of four places, so memory is bounded whatever tenants
 //! there are. A tenant without a share takes over that of one that has no calls queued, of those in its places the one with the

@@ -40,14 +40,17 @@ impl<B: BulkheadRef> AcquirePermit<B> {
         Self { bulkhead, patience: Patience::default() }
     }
 
-    /// Sets for how long to wait at most, in the queue. Default: for ever. With [`by`](Self::by) too, whichever ends first counts.
+    /// Sets for how long to wait at most, in the queue. Default: for ever.
+    ///
+    /// With [`by`](Self::by) too, whichever ends first counts.
     pub fn within(mut self, longest: Duration) -> Self {
         self.patience.longest = Some(longest);
         self
     }
 
-    /// Sets the deadline by which to have a permit. Default: none. The time that is left of it is read now. Of several deadlines the
-    /// earliest counts.
+    /// Sets the deadline by which to have a permit. Default: none.
+    ///
+    /// The time that is left of it is read now. Of several deadlines the earliest counts.
     ///
     /// # Examples
     ///

@@ -145,8 +145,9 @@ impl<C: Clock> Bulkhead<C> {
         }
     }
 
-    /// Gives the bulkhead a queue of so many places; to be called before the first use. Default: none, and then
-    /// [`acquire`](Self::acquire) never waits.
+    /// Gives the bulkhead a queue of so many places. Default: none.
+    ///
+    /// To be called before the first use. Without a queue, [`acquire`](Self::acquire) never waits.
     ///
     /// A call has its place until [`acquire`](Self::acquire) returns. The places are allocated here, 52 bytes each on targets of 64 bits.
     ///
@@ -201,8 +202,9 @@ impl<C: QueueClock> Bulkhead<C> {
         Ok(BulkheadPermit::of_slot(self))
     }
 
-    /// Takes a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the bulkhead: for what outlives the
-    /// borrow, like the body of a response or a spawned task.
+    /// Takes a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the bulkhead.
+    ///
+    /// The permit can outlive the borrow, as the body of a response or a spawned task needs.
     ///
     /// # Errors
     ///
@@ -214,7 +216,9 @@ impl<C: QueueClock> Bulkhead<C> {
         Ok(BulkheadPermit::of_slot(Arc::clone(self)))
     }
 
-    /// Makes one call if a slot is free and no call waits for it. The slot is held until the call has ended, also by a panic.
+    /// Makes one call if a slot is free and no call waits for it.
+    ///
+    /// The slot is held until the call has ended, also by a panic.
     ///
     /// Never waits, whether or not there is a queue: to wait, take a permit by [`acquire`](Self::acquire).
     ///
@@ -245,7 +249,9 @@ impl<C: QueueClock> Bulkhead<C> {
         call().map_err(CallError::Failed)
     }
 
-    /// Awaits a future if a slot is free and no call waits for it. The slot is held until the future has ended or is dropped.
+    /// Awaits a future if a slot is free and no call waits for it.
+    ///
+    /// The slot is held until the future has ended or is dropped.
     ///
     /// The slot is taken when the returned future is first polled. Never waits for one, as [`call`](Self::call). A future that works
     /// before it is polled, such as a spawned task, is not held back; give an `async` block.
@@ -294,9 +300,11 @@ impl<C: QueueClock> Bulkhead<C> {
 
 #[cfg(feature = "alloc")]
 impl<C: Clock> Bulkhead<C> {
-    /// Waits for a permit, in the [`queue`](Self::queue): `pool.acquire().wait()?` blocks the thread, and `pool.acquire().await?` does
-    /// not. [`within`](AcquirePermit::within) and [`by`](AcquirePermit::by) bound the wait. Without a queue it never waits: a call that
-    /// finds no slot free is refused at once, with [`FullCause::NoQueue`].
+    /// Waits for a permit, in the [`queue`](Self::queue).
+    ///
+    /// `pool.acquire().wait()?` blocks the thread, and `pool.acquire().await?` does not.
+    /// [`within`](AcquirePermit::within) and [`by`](AcquirePermit::by) bound the wait. Without a queue it never
+    /// waits: a call that finds no slot free is refused at once, with [`FullCause::NoQueue`].
     ///
     /// # Examples
     ///
