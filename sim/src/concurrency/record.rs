@@ -163,7 +163,11 @@ impl Record {
             let position = self.seconds[from.ceil() as usize..].windows(JUDGED).position(good);
             position.map_or(f64::INFINITY, |after| after as f64)
         };
-        let throughput = first(&|seconds| Self::throughput(seconds) >= 0.9 * usual);
+        let throughput = first(&|seconds| {
+            let throughput = Self::throughput(seconds);
+            // Nothing is no recovery, whatever was usual.
+            throughput > 0.0 && throughput >= 0.9 * usual
+        });
         let latency = first(&|seconds| {
             let sum = |of: fn(&Second) -> u32| seconds.iter().map(of).sum::<u32>();
             let (slow, finished) = (sum(|second| second.slow), sum(|second| second.finished));

@@ -9,7 +9,7 @@ mod throttle;
 
 pub use admission::admission;
 pub use limit::{beside_fixed, limit};
-pub use throttle::throttle;
+pub use throttle::{lasting_recovery, throttle};
 
 use super::rules::Contender;
 use super::scenarios;
@@ -53,10 +53,10 @@ impl Bar {
         Self { scenario: scenario.into(), what, figure: highest(figures), bound: Bound::AtMost(most) }
     }
 
-    /// Creates a row for the highest of these figures, which may be any number.
+    /// Creates a row for a figure that may be any number.
     #[must_use]
-    pub fn any(scenario: impl Into<String>, what: &'static str, figures: &[f64]) -> Self {
-        Self { scenario: scenario.into(), what, figure: highest(figures), bound: Bound::Any }
+    pub fn any(scenario: impl Into<String>, what: &'static str, figure: f64) -> Self {
+        Self { scenario: scenario.into(), what, figure, bound: Bound::Any }
     }
 
     /// Returns whether the figure is what it has to be. One that is not a number never is.
@@ -78,7 +78,7 @@ pub fn measure(seeds: &[u64], progress: fn(&str)) -> Vec<Bar> {
     progress("the adaptive limit, four hours");
     bars.extend(limit(Contender::Damper, &scenarios::four_hours(), seeds));
     progress("the adaptive limit beside the best fixed one");
-    bars.extend(beside_fixed(Contender::Damper, seeds));
+    bars.extend(beside_fixed(Contender::Damper, seeds, 1_800.0));
     progress("admission, 30 minutes");
     bars.extend(admission(seeds, 1_800.0));
     progress("the adaptive throttle");

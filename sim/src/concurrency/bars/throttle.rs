@@ -82,7 +82,8 @@ fn bars_at(rate: u32, seeds: &[u64]) -> Vec<Bar> {
         let longest = outage.iter().map(|second| second.refused).max().unwrap_or(0);
         gap.push(f64::from(longest) / per_second);
         let after = client.run(60, 1.0);
-        back.push(recovery(&after, 0.95 * per_second));
+        let accepted: Vec<u32> = after.iter().map(|second| second.accepted).collect();
+        back.push(lasting_recovery(&accepted, 0.95 * per_second));
     }
     vec![
         Bar::at_most(&name, "refused of calls of which 90 % succeed", 0.01, &false_refusals),
@@ -93,14 +94,12 @@ fn bars_at(rate: u32, seeds: &[u64]) -> Vec<Bar> {
 }
 
 /// Returns the seconds after which so many calls a second are accepted until the end; infinity if they never are.
-fn recovery(after: &[Second], least: f64) -> f64 {
-    let is_bad = |seconds: &[Second]| {
-        let accepted: u32 = seconds.iter().map(|second| second.accepted).sum();
-        f64::from(accepted) < least * seconds.len() as f64
-    };
-    match after.windows(COUNTED).rposition(is_bad) {
+#[must_use]
+pub fn lasting_recovery(accepted: &[u32], least: f64) -> f64 {
+    let is_bad = |seconds: &[u32]| f64::from(seconds.iter().sum::<u32>()) < least * seconds.len() as f64;
+    match accepted.windows(COUNTED).rposition(is_bad) {
         None => 0.0,
-        Some(last) if last + 1 + COUNTED > after.len() => f64::INFINITY,
+        Some(last) if last + 1 + COUNTED > accepted.len() => f64::INFINITY,
         Some(last) => (last + 1) as f64,
     }
 }
