@@ -50,7 +50,7 @@ fn recovery_that_does_not_last_counts_for_nothing() {
     accepted[0] = 0;
     assert_eq!(lasting_recovery(&accepted, 95.0), 1.0);
     accepted[20..30].fill(90);
-    assert_eq!(lasting_recovery(&accepted, 95.0), 26.0, "ten seconds with four of these are good enough");
+    assert_eq!(lasting_recovery(&accepted, 95.0), 25.0, "ten seconds with five of these are good enough");
     accepted[59] = 0;
     assert_eq!(lasting_recovery(&accepted, 95.0), f64::INFINITY);
 }
@@ -106,7 +106,6 @@ fn other_rules_miss_the_bars_of_their_known_defects() {
         let few_calls = missed(contender, named("50 workers, exponential, 10 calls a second", 300.0));
         assert_eq!(few_calls, ["way of the limit from its start"], "{contender:?}");
     }
-    for bar in beside_fixed(Contender::Failsafe, &SEEDS[..1], 120.0) {
-        println!("{bar:?}");
-    }
+    let about_the_capacity = beside_fixed(Contender::Failsafe, &SEEDS[..1], 120.0);
+    assert!(about_the_capacity.iter().any(|bar| !bar.is_met() && bar.figure.is_finite()), "{about_the_capacity:?}");
 }
