@@ -56,7 +56,7 @@ fn request(server: SocketAddr) -> Asked {
     Request::get(format!("http://{server}/")).body(Empty::new()).unwrap()
 }
 
-/// What became of calls.
+/// The fates of calls.
 #[derive(Debug, Default)]
 struct Calls {
     made: u32,

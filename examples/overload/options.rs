@@ -1,4 +1,4 @@
-//! What can be set on the command line.
+//! The options of the command line.
 
 use clap::{Parser, value_parser};
 use std::time::Duration;

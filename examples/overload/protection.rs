@@ -1,4 +1,4 @@
-//! What a server has before its handler.
+//! The layers of a server before its handler.
 
 /// The layers of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

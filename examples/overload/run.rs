@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// What came of one run.
+/// The result of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) tally: Tally,

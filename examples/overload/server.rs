@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-/// What the server allows a request without a timeout.
+/// The time that the server allows a request without a timeout.
 const LONGEST: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]

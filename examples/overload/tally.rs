@@ -1,4 +1,4 @@
-//! What became of the requests of one run.
+//! The fates of the requests of one run.
 
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,7 +85,7 @@ impl Tally {
     }
 }
 
-/// What became of the work that the server began.
+/// The fates of the work that the server began.
 #[derive(Debug, Default)]
 pub(crate) struct WorkTally {
     finished: AtomicU64,

@@ -94,7 +94,7 @@
 //! Such a limit answers by a future, and decides itself what happens while the store cannot be reached: an error, or
 //! `Ok(None)`, which lets the request pass. The example `limit_elsewhere` asks a task over a channel, in 30 lines.
 //!
-//! # What a refused client is told
+//! # The response to a refused client
 //!
 //! `429 Too Many Requests`, when it may come back (`Retry-After`), and how much it has (`RateLimit`,
 //! `RateLimit-Policy`), at once: a request over the limit is never queued, and its body is not read. A gRPC call, which
@@ -135,7 +135,7 @@
 //!
 //! # A client's limit waits
 //!
-//! Who calls a service with a limit rather waits for its turn than be refused:
+//! A client of a rate-limited service usually prefers to wait:
 //! `RateLimitLayer::global(quota).wait(longest)`, feature `tokio`. Requests go first come, first served; one that would
 //! have to wait longer is answered at once, as if the server had said 429.
 //!

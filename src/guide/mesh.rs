@@ -1,4 +1,4 @@
-//! Mesh: limits and deadlines that services tell each other in JSON.
+//! Mesh: limits and deadlines that services exchange in JSON.
 //!
 //! Mesh is a JSON protocol between services. damper speaks the parts of it that concern load: how much of a limit is used, what a
 //! refusal says, which limits there are, and how long a request may take.
@@ -36,8 +36,8 @@
 //! # Ok::<(), damper::mesh::ScopesError>(())
 //! ```
 //!
-//! The function `mesh.capabilities` tells the limits in force. They are read from the limiters at that moment, so a quota that was
-//! changed live is told as it is.
+//! The function `mesh.capabilities` reports the limits in force. They are read from the limiters at that moment, so a quota that was
+//! changed live is reported as it is now.
 //!
 //! | answer | status of HTTP |
 //! |---|---|

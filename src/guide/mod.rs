@@ -1,4 +1,4 @@
-//! What takes pages: how to choose, and what exactly is promised.
+//! The guide: how to choose, and what exactly is promised.
 //!
 //! | page | answers |
 //! |---|---|

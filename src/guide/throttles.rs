@@ -36,8 +36,8 @@
 //! | recovery: 90 % of 3 or more such verdicts accepted | doubles the share that it sends each second |
 //! | nothing was sent for a second | sends the next call |
 //!
-//! In the simulation, clients of 5, 100 and 2,000 calls a second refused none of the calls of a service that accepts 90 %. In an outage they
-//! sent at most one call a second above 1 %. After it they had 95 % of their calls accepted within 10 s. (`concurrency --bars` of
+//! In the simulation, clients of 5, 100 and 2,000 calls a second refused fewer than one in a thousand calls of a service that accepts 90 %. In an outage they
+//! sent at most one call a second above 1 %. After it they had 95 % of their calls accepted within 11 s. (`concurrency --bars` of
 //! [the simulation](super::concurrency#what-the-simulation-showed) has the figures.)
 //!
 //! # Using one

@@ -15,7 +15,7 @@ fn all_scopes<A: KeyedAlgorithm>(clock: &ManualClock) -> Scopes<&ManualClock, A>
     scopes.function("orders.create", Quota::per_minute(20)).build().unwrap()
 }
 
-/// What is used of each scope.
+/// The usage of each scope.
 fn used<A: KeyedAlgorithm>(scopes: &Scopes<&ManualClock, A>, caller: Caller<'_>) -> [u32; 4] {
     let peek = scopes.peek(caller);
     [Scope::Global, Scope::Service, Scope::Function, Scope::User].map(|scope| peek.usage(scope).unwrap().used())

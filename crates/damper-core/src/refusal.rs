@@ -8,8 +8,9 @@ use crate::limit::{Denied, LimitSetDenied};
 use crate::throttle::Throttled;
 use core::error::Error;
 
-/// Returns whether an error is a refusal of damper's own, or has one among its sources: the call was not made, so the
-/// error says nothing about the server.
+/// Returns whether an error is a refusal of damper, or has one among its sources.
+///
+/// The call was not made then, so the error says nothing about the server.
 ///
 /// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`Throttled`], [`BulkheadFull`] and `NotAdmitted`. The default
 /// classifiers of breaker layers ignore them, and retries end with them. A classifier of your own can ask this too.

@@ -7,8 +7,9 @@ use damper_http::{Head, Limited};
 /// The content type of documents.
 pub(crate) const JSON: &str = "application/json";
 
-/// Returns a [body](damper_http::RateLimitLayer::body) for refusals of a `RateLimitLayer`: the error `RATE_LIMITED`, and the usage of the
-/// limit.
+/// Returns a [body](damper_http::RateLimitLayer::body) for refusals of a `RateLimitLayer`.
+///
+/// It has the error `RATE_LIMITED`, and the usage of the limit.
 ///
 /// The layer does not read the bodies of requests, so it does not know their ids. The closure may find one in the head; else the
 /// document has null. Where the id matters, use a [`MeshLayer`](crate::MeshLayer).

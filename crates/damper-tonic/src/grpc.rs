@@ -15,8 +15,9 @@ use tonic::{Code, Status};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// gRPC, for a [client's stack](damper_http::client_stack): breakers and throttles judge by [`AtTrailers`], retries and hedges by
-/// [`GrpcRetries`], and a refusal is a status.
+/// The protocol gRPC, for a [client's stack](damper_http::client_stack).
+///
+/// Breakers and throttles judge by [`AtTrailers`], retries and hedges by [`GrpcRetries`], and a refusal is a status.
 ///
 /// | the call was ended by | the status, whose source is the refusal |
 /// |---|---|

@@ -25,9 +25,10 @@ const PREVIOUS_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-previous-rpc
 /// How much of a call's messages is kept, by default.
 const BUFFER: usize = 64 * 1024;
 
-/// The retries of gRPC, by the rules of its proposal A6: the [protocol](damper_http::RetryLayer::protocol) of a
-/// [`RetryLayer`](damper_http::RetryLayer) around a `Channel`, and [that](damper_http::HedgeLayer::protocol) of a
-/// [`HedgeLayer`](damper_http::HedgeLayer).
+/// The retries of gRPC, by the rules of its proposal A6.
+///
+/// It is the [protocol](damper_http::RetryLayer::protocol) of a [`RetryLayer`](damper_http::RetryLayer) around a
+/// `Channel`, and [that](damper_http::HedgeLayer::protocol) of a [`HedgeLayer`](damper_http::HedgeLayer).
 ///
 /// | question | answer |
 /// |---|---|

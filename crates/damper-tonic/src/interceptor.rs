@@ -7,8 +7,9 @@ use tonic::metadata::MetadataMap;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
-/// A limit as an interceptor of tonic, for servers that have one for each service. It refuses a request with the same
-/// status as the layer.
+/// A limit as an interceptor of tonic, for servers that have one for each service.
+///
+/// It refuses a request with the same status as the layer.
 ///
 /// It shares the limit, the exemptions and the callbacks of the [`RateLimitLayer`] that it is made of. tonic does not
 /// pass the method to an interceptor, so the path of every request is `/`. For limits and exemptions by method, use the

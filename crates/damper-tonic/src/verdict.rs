@@ -1,4 +1,4 @@
-//! What a status says about its server, and where a response has it.
+//! The verdict of a status on its server, and where a response has its status.
 
 use core::time::Duration;
 use damper_core::breaker::Verdict;
@@ -27,8 +27,10 @@ pub fn unavailability(code: Code) -> Verdict {
     }
 }
 
-/// Returns the same failures as [`unavailability`], but `RESOURCE_EXHAUSTED` is one although it has a `google.rpc.RetryInfo`: a
-/// rejection is a call that the server did no work for, whatever the reason.
+/// Returns the failures of [`unavailability`], and one for each `RESOURCE_EXHAUSTED`.
+///
+/// Also for one with a `google.rpc.RetryInfo`: a rejection is a call that the server did no work for, whatever the
+/// reason.
 ///
 /// This is the rule of [`AtTrailers::rejections`](crate::AtTrailers::rejections).
 #[must_use]

@@ -9,7 +9,9 @@ use core::time::Duration;
 /// difference, and a quarter of the circle is left to clocks that step back. In nanoseconds that is 146 years.
 const FARTHEST: u64 = 1 << 62;
 
-/// The time that a piece of work may take, as a value: passed to whatever does a part of it, across threads and tasks.
+/// The time that a piece of work may take, as a value.
+///
+/// It is passed to all that do a part of the work, across threads and tasks.
 ///
 /// It is set once, where the work begins, and everything below asks the same one. So retries, waits and calls to others
 /// share what is left instead of having a timeout each. A copy is as good as the original; it takes 16 bytes on the
@@ -103,8 +105,9 @@ impl<C: Clock> Deadline<C> {
         self.specified == NEVER
     }
 
-    /// Returns the time that is left, rounded down to the clock's tick: zero once the deadline has passed, and
-    /// [`Duration::MAX`] if it never does.
+    /// Returns the time that is left, rounded down to the clock's tick.
+    ///
+    /// Zero once the deadline has passed, and [`Duration::MAX`] if it never does.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let Some(left) = self.ticks_left() else { return Duration::MAX };
@@ -140,7 +143,9 @@ impl<C: Clock> Deadline<C> {
         if self.is_never() { Duration::MAX } else { Duration::from_nanos(self.specified) }
     }
 
-    /// Returns the part of the time that has elapsed, from 0 to 1; 1 once the deadline has passed, 0 if it never does.
+    /// Returns the part of the time that has elapsed, from 0 to 1.
+    ///
+    /// 1 once the deadline has passed, 0 if it never does.
     #[must_use]
     pub fn utilization(&self) -> f64 {
         match self.ticks_left() {

@@ -34,8 +34,9 @@ const ONE_OF: u64 = 5;
 /// By how many windows a thread's reading may be behind that of another thread.
 const MOST_BEHIND: u64 = 16;
 
-/// Decides whether a server believes deadlines that have passed when they arrive, where clients send them as instants of
-/// their clocks.
+/// Decides whether a server believes deadlines that have passed when they arrive.
+///
+/// That is a question only where clients send them as instants of their clocks.
 ///
 /// A few requests arrive too late, after a wait in a queue. Where many do, a clock is wrong, and a server that believed it
 /// would refuse everything. So of 50 requests or more in the last 10 s at most a fifth is refused as expired. The others

@@ -90,8 +90,10 @@ impl Default for AdaptiveThrottle {
 
 impl<C: Clock> AdaptiveThrottle<C> {
     const_unless_loom! {
-        /// Creates a throttle on a clock of your own. The seed makes the calls that this client refuses differ from those of
-        /// other clients: a serial number, or random.
+        /// Creates a throttle on a clock of your own.
+        ///
+        /// The seed makes the calls that this client refuses differ from those of other clients: a serial number, or
+        /// random.
         #[must_use]
         pub const fn with_clock(clock: C, seed: u64) -> Self {
             // Serial numbers differ in few bits.
@@ -228,8 +230,9 @@ impl<C: Clock> AdaptiveThrottle<C> {
         self.admit().map(|began| ThrottlePermit::new(self, began))
     }
 
-    /// Returns a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the throttle: for what
-    /// outlives the borrow, like the body of a response or a spawned task.
+    /// Returns a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the throttle.
+    ///
+    /// The permit can outlive the borrow, as the body of a response or a spawned task needs.
     ///
     /// # Errors
     ///

@@ -31,8 +31,9 @@ impl Throttled {
         f64::from(self.refused) / 10_000.0
     }
 
-    /// Returns the time after which the throttle sends a call whatever the share is, if it sends no other one before: at most a
-    /// second.
+    /// Returns the time after which the throttle sends a call whatever the share is: at most a second.
+    ///
+    /// It counts from now, if the throttle sends no other call before.
     ///
     /// A throttle refuses by chance, so an earlier call may pass too. And it sends one call then: of the callers that come
     /// back at the same time, the others are refused again with the same share.

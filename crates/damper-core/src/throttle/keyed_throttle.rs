@@ -11,7 +11,9 @@ use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
-/// One [`AdaptiveThrottle`] per key, of the keys that were used last: an [`LruStore`] of throttles that are all alike.
+/// One [`AdaptiveThrottle`] per key, for the keys that were used last, in an [`LruStore`].
+///
+/// The throttles are all alike.
 ///
 /// A throttle that was evicted is forgotten: the next calls for its key pass, and meet a new one. So those go last that
 /// refuse calls now. A throttle that was not called for 30 s is not among them.
@@ -100,8 +102,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         Self { store, multiplier: super::adaptive_throttle::DEFAULT_MULTIPLIER, seed, clock }
     }
 
-    /// Sets how many calls may be made for each that the service accepts, as [`AdaptiveThrottle::multiplier`] does; to be called
-    /// before the first use. Default: 2.0.
+    /// Sets how many calls may be made for each that the service accepts. Default: 2.0.
+    ///
+    /// As [`AdaptiveThrottle::multiplier`] does; to be called before the first use.
     ///
     /// # Errors
     ///
@@ -110,8 +113,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         Ok(Self { multiplier: super::adaptive_throttle::thousandths(calls)?, ..self })
     }
 
-    /// Returns the throttle of this key, which is created if there is none; as [`LruStore::get_or_insert_with`]. For permits,
-    /// and for what a throttle has seen.
+    /// Returns the throttle of this key, which is created if there is none.
+    ///
+    /// As [`LruStore::get_or_insert_with`]. For permits, and for what a throttle has seen.
     #[inline]
     pub fn get_or_create<Q>(&self, key: &Q) -> Arc<AdaptiveThrottle<C>>
     where

@@ -5,8 +5,9 @@ use crate::breaker::Verdict;
 use core::fmt;
 use core::ops::Deref;
 
-/// A pointer to a throttle that a [`ThrottlePermit`] can hold: `&AdaptiveThrottle`, or `Arc<AdaptiveThrottle>` where the
-/// permit has to outlive the borrow.
+/// A pointer to a throttle that a [`ThrottlePermit`] can hold.
+///
+/// `&AdaptiveThrottle`, or `Arc<AdaptiveThrottle>` where the permit has to outlive the borrow.
 pub trait ThrottleRef: Deref<Target: sealed::Throttle> {}
 
 impl<T: Deref<Target: sealed::Throttle>> ThrottleRef for T {}

@@ -1,8 +1,8 @@
-//! What a throttle has seen, and does.
+//! The counts of a throttle, and the share that it refuses.
 
 use super::call_counts::CallSums;
 
-/// What a throttle has seen in the last 30 s, and the share of the calls that it refuses.
+/// The counts of a throttle in the last 30 s, and the share of the calls that it refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ThrottleStatus {
@@ -35,8 +35,10 @@ impl ThrottleStatus {
         f64::from(self.refused) / 10_000.0
     }
 
-    /// Returns whether a new throttle in its place would send calls that this one refuses: it refuses some now, and was
-    /// called in the last 30 s. For [`LruStore::keep_if`](crate::LruStore::keep_if) of a store of throttles.
+    /// Returns whether a new throttle in its place would send calls that this one refuses.
+    ///
+    /// This one does refuse some now, and was called in the last 30 s. For
+    /// [`LruStore::keep_if`](crate::LruStore::keep_if) of a store of throttles.
     #[must_use]
     pub fn is_worth_keeping(&self) -> bool {
         self.refused > 0 && self.requests > 0

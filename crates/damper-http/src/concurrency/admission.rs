@@ -22,8 +22,7 @@ use damper_core::deadline::Deadline;
 use damper_core::time::TokioSleep;
 use damper_core::time::{Clock, DefaultClock, Sleep};
 
-/// Decides which requests a server works on: by a limit on the calls in flight, by how much each request counts, whose it is, and
-/// whether it can still be answered in time.
+/// Decides which requests a server works on, by their class, tenant and deadline, within a limit.
 ///
 /// While a slot is free, a request is served at once. Under overload it waits in a queue as long as the limit, from which an
 /// [`Admission`] chooses: the highest [class](Self::criticality) first, in it the [tenant](Self::tenant) that was served least. A request
@@ -166,8 +165,9 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
         Self(self.0.named(name))
     }
 
-    /// Sets what a response, or the error in its place, says about the load of the service, as [`ConcurrencyLayer::classify`] does. Default:
-    /// [`LoadSigns`].
+    /// Sets what a response, or the error in its place, says about the load. Default: [`LoadSigns`].
+    ///
+    /// The same as [`ConcurrencyLayer::classify`].
     #[must_use]
     pub fn classify<E, F>(self, classify: F) -> AdmissionLayer<S, R, C, F>
     where

@@ -29,8 +29,9 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome> ClassifyLoad<E> for F {
     }
 }
 
-/// Takes refusals and timeouts as signs of overload, and the latency of other responses that are no server's errors as that of its
-/// work.
+/// Takes refusals and timeouts as signs of overload.
+///
+/// The latency of other responses counts as that of the server's work, unless they are errors of the server.
 ///
 /// | the response | outcome |
 /// |---|---|

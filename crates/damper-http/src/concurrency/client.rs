@@ -18,8 +18,9 @@ use damper_core::time::Sleep;
 use damper_core::time::TokioSleep;
 use http::Response;
 
-/// Limits the calls that a client has in flight: a call over the limit gets an error at once, or after a [wait](Self::waiting), and is not
-/// made.
+/// Limits the calls that a client has in flight.
+///
+/// A call over the limit gets an error at once, or after a [wait](Self::waiting), and is not made.
 ///
 /// The error is a [`ConcurrencyError`], in which [`BulkheadFull::find_in`](damper_core::BulkheadFull::find_in) finds the refusal, whatever it is
 /// wrapped in. With the feature `tonic`, the refusal of a gRPC call reaches a generated client as the status `UNAVAILABLE`.
@@ -67,7 +68,7 @@ pub struct ClientConcurrencyLayer<L, V = LoadSigns> {
     classify: V,
 }
 
-/// What all services of a layer share.
+/// The part that all services of a layer share.
 #[derive(Clone)]
 struct ClientSettings<L> {
     limit: L,
@@ -96,7 +97,7 @@ impl ClientConcurrencyLayer<Arc<KeyedBulkhead<String>>> {
 }
 
 impl ClientConcurrencyLayer<Arc<AdaptiveLimit>> {
-    /// Creates a layer with one limit for all calls, which follows the latency of their responses within these bounds.
+    /// Creates a layer with one limit for all calls, which follows their latency within these bounds.
     ///
     /// Its queue, for calls that [wait](Self::waiting), has 128 places.
     #[must_use]
@@ -134,8 +135,10 @@ impl<B: Bulkheads + Clone, V> ClientConcurrencyLayer<B, V>
 where
     BulkheadPermit<B::Bulkhead>: ConcurrencyPermit,
 {
-    /// Makes calls wait for a permit, for `longest` at most and no longer than the [`Deadline`](damper_core::Deadline) in a request's
-    /// extensions leaves. Default: a call that finds no slot free is refused at once.
+    /// Makes calls wait for a permit. Default: a call that finds no slot free is refused at once.
+    ///
+    /// They wait for `longest` at most, and no longer than the [`Deadline`](damper_core::Deadline) in a request's
+    /// extensions leaves.
     ///
     /// They wait in the limit's queue, in their order, by tokio's timer. A call that finds the queue full is refused at once. A future that is
     /// dropped gives up its place.

@@ -85,7 +85,9 @@ impl<P> fmt::Debug for PermitObserver<P> {
     }
 }
 
-/// Judges trailers with a gRPC status of overload a failure, and ignores every other end of a body: the head was judged.
+/// Judges trailers with a gRPC status of overload a failure.
+///
+/// Every other end of a body is ignored: the head was judged.
 #[derive(Clone, Copy, Debug)]
 pub struct OverloadInTrailers;
 

@@ -53,7 +53,7 @@ use crate::Head;
     note = "put a `Bulkhead` or an `AdaptiveLimit` into an `Arc` or a `static`, and a `KeyedBulkhead<String>`, one per host, into an `Arc`"
 )]
 pub trait ConcurrencyLimit {
-    /// What a call holds until it has ended. It frees its slot when it is dropped.
+    /// The part of a call that holds its slot until it is dropped.
     type Permit: ConcurrencyPermit;
 
     /// Why a request gets no permit.

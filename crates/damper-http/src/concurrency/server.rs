@@ -24,8 +24,9 @@ use damper_core::time::TokioSleep;
 use http::header::RETRY_AFTER;
 use http::{Response, StatusCode};
 
-/// Limits the calls that a server has in flight: a request over the limit gets `503 Service Unavailable` at once, or after a
-/// [wait](Self::waiting).
+/// Limits the calls that a server has in flight.
+///
+/// A request over the limit gets `503 Service Unavailable` at once, or after a [wait](Self::waiting).
 ///
 /// The refusal carries `Retry-After` (whole [seconds](Self::retry_after), rounded up), and a line of text or the [body](Self::body)
 /// that you choose. The request's body is not read, and the service is not called. With the feature `tonic`, a gRPC request gets the
@@ -76,7 +77,7 @@ pub struct ConcurrencyLayer<L: ConcurrencyLimit, V = LoadSigns> {
     classify: V,
 }
 
-/// What all services of a layer share.
+/// The part that all services of a layer share.
 struct ServerSettings<L: ConcurrencyLimit> {
     limit: L,
     exempt: Option<RequestPredicate>,
@@ -126,7 +127,7 @@ impl ConcurrencyLayer<Arc<Bulkhead>> {
 }
 
 impl ConcurrencyLayer<Arc<AdaptiveLimit>> {
-    /// Creates a layer with one limit for all requests, which follows the latency of their responses within these bounds.
+    /// Creates a layer with one limit for all requests, which follows their latency within these bounds.
     ///
     /// Its queue, for requests that [wait](Self::waiting), has 128 places.
     #[must_use]
@@ -136,8 +137,10 @@ impl ConcurrencyLayer<Arc<AdaptiveLimit>> {
 }
 
 impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<KeyedBulkhead<K>>>> {
-    /// Creates a layer with a limit for each key that a closure returns, for the 1024 keys that were used last. All requests for which
-    /// an `Option` is `None` share a limit.
+    /// Creates a layer with a limit for each key that a closure returns.
+    ///
+    /// It has limits for the 1024 keys that were used last. All requests for which an `Option` is `None` share a
+    /// limit.
     ///
     /// A key in use is not evicted: see [`KeyedBulkhead`]. A client that chooses its key gets a whole limit for each, so put a limit for all
     /// requests outside. The queues are as those of [`bulkhead`](ConcurrencyLayer::bulkhead).
@@ -209,8 +212,10 @@ where
     B: Bulkheads + Clone,
     BulkheadPermit<B::Bulkhead>: ConcurrencyPermit,
 {
-    /// Makes requests wait for a permit, for `longest` at most and no longer than the [`Deadline`](damper_core::Deadline) in a request's
-    /// extensions leaves. Default: a request that finds no slot free is refused at once.
+    /// Makes requests wait for a permit. Default: a request without a free slot is refused at once.
+    ///
+    /// They wait for `longest` at most, and no longer than the [`Deadline`](damper_core::Deadline) in a request's
+    /// extensions leaves.
     ///
     /// They wait in the limit's queue, in their order, by tokio's timer. A request that finds the queue full is refused at once. A future that
     /// is dropped gives up its place.
@@ -237,7 +242,9 @@ where
 }
 
 impl<L: ConcurrencyLimit + Clone, V> ConcurrencyLayer<L, V> {
-    /// Exempts the requests for which the predicate is true, such as health checks: they take no permit. Default: none.
+    /// Exempts the requests for which the predicate is true, such as health checks. Default: none.
+    ///
+    /// They take no permit.
     #[must_use]
     pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.exempt = Some(Arc::new(predicate)))
@@ -327,8 +334,10 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
         ConcurrencyLayer { settings: self.settings, classify }
     }
 
-    /// Records the metrics of a limit that is one for all requests: the limit, the calls in flight, the calls queued, as the docs of
-    /// [`damper::http`](crate) list them. Other limits have none.
+    /// Records the metrics of a limit that is one for all requests.
+    ///
+    /// They are the limit, the calls in flight and the calls queued, as the docs of [`damper::http`](crate) list
+    /// them. Other limits have none.
     ///
     /// Call it at the tick of your exporter, or before each scrape.
     #[cfg(feature = "metrics")]

@@ -11,7 +11,9 @@ use crate::call_once::HyperService;
 use crate::call_once::TowerService;
 use http::{Request, Response};
 
-/// A service whose calls in flight are limited. Made by [`ConcurrencyLayer`](super::ConcurrencyLayer) at a server, and by
+/// A service whose calls in flight are limited.
+///
+/// Made by [`ConcurrencyLayer`](super::ConcurrencyLayer) at a server, and by
 /// [`ClientConcurrencyLayer`](super::ClientConcurrencyLayer) at a client.
 ///
 /// Ready whenever the service behind it is, which has to be `Clone` for requests that wait for their permits. At a server, the data

@@ -12,7 +12,7 @@ pub trait Side: Clone {
     /// Its limit.
     type Limit: ConcurrencyLimit;
 
-    /// What a response says about the load.
+    /// The judgement of a response: what it says about the load.
     type Classify: Clone;
 
     /// A refusal, until the caller gets it.

@@ -8,8 +8,9 @@ use damper_core::concurrency::{AcquirePermitFuture, BulkheadFull, BulkheadPermit
 use damper_core::deadline::Deadline;
 use damper_core::time::Sleep;
 
-/// Bulkheads or adaptive limits in whose queues requests wait. Made by
-/// [`ConcurrencyLayer::waiting`](super::ConcurrencyLayer::waiting) and
+/// Bulkheads or adaptive limits in whose queues requests wait.
+///
+/// Made by [`ConcurrencyLayer::waiting`](super::ConcurrencyLayer::waiting) and
 /// [`ClientConcurrencyLayer::waiting`](super::ClientConcurrencyLayer::waiting).
 #[derive(Clone)]
 pub struct Waiting<B, S> {
@@ -19,8 +20,9 @@ pub struct Waiting<B, S> {
 }
 
 impl<B: Bulkheads, S: Sleep + Clone> Waiting<B, S> {
-    /// Lets requests wait in the queues of these bulkheads, for `longest` at most and no longer than the `Deadline` in a request's
-    /// extensions leaves. They sleep by `sleep`.
+    /// Lets requests wait in the queues of these bulkheads, sleeping by `sleep`.
+    ///
+    /// They wait for `longest` at most, and no longer than the `Deadline` in a request's extensions leaves.
     pub fn new(bulkheads: B, longest: Duration, sleep: S) -> Self {
         Self { bulkheads, longest, sleep }
     }

@@ -18,7 +18,9 @@ use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Ends an attempt whose response has not begun after a timeout, with [`AttemptTimedOut`], which retries take for transient.
+/// Ends an attempt whose response has not begun after a timeout, with [`AttemptTimedOut`].
+///
+/// Retries take that error for transient.
 ///
 /// A [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) ends the call as a whole; this ends one attempt inside of the retries.
 /// The body of the response is not bounded. The service's errors are put into boxes.
@@ -153,8 +155,9 @@ impl<F, Z: Sleep> fmt::Debug for AttemptTimeoutFuture<F, Z> {
     }
 }
 
-/// The error of an attempt whose response did not begin in time. Another attempt may be faster, so retries take it for
-/// transient, and breakers for a failure.
+/// The error of an attempt whose response did not begin in time.
+///
+/// Another attempt may be faster, so retries take it for transient, and breakers for a failure.
 ///
 /// Displayed as `attempt timed out after 500 ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -47,8 +47,9 @@ pub const fn client_stack() -> ClientStack {
     }
 }
 
-/// The parts of a client's stack, which are put into the right order whatever the order of the calls is. Made by
-/// [`client_stack`].
+/// The parts of a client's stack, in the right order whatever the order of the calls is.
+///
+/// Made by [`client_stack`].
 ///
 /// ```text
 /// call ─▶ deadline ─▶ breaker ─▶ retry (budget) ─▶ hedge ─▶ throttle ─▶ client limit ─▶ bulkhead ─▶ attempt timeout ─▶ transport
@@ -152,8 +153,9 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         self.with_retry(RetryPart(RetryLayer::new(retry)))
     }
 
-    /// Makes a second attempt where the first takes longer than most, where the protocol allows it: a `Hedge`, or an
-    /// `Arc<Hedge>` to share it.
+    /// Makes a second attempt where the first takes longer than most and the protocol allows it.
+    ///
+    /// By a `Hedge`, or an `Arc<Hedge>` to share it.
     pub fn hedge<K, N>(
         self,
         hedge: impl Into<Arc<Hedge<K, N>>>,
@@ -161,8 +163,9 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         self.with_hedge(HedgePart(HedgeLayer::new(hedge)))
     }
 
-    /// Sets the time that one attempt may take until its response begins. The attempt is tried again where the protocol allows
-    /// it.
+    /// Sets the time that one attempt may take until its response begins.
+    ///
+    /// The attempt is tried again where the protocol allows it.
     pub fn attempt_timeout(
         self,
         timeout: Duration,
@@ -183,8 +186,10 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         self.with_breaker(BreakerPart(CircuitBreakerLayer::single(config)))
     }
 
-    /// Puts existing breakers outside of the retries: one in a `static` or an `Arc`, which you keep to watch it, or
-    /// [`PerHost`] and [`Single`] with settings of your own.
+    /// Puts existing breakers outside of the retries.
+    ///
+    /// One in a `static` or an `Arc`, which you keep to watch it, or [`PerHost`] and [`Single`] with settings of your
+    /// own.
     pub fn breakers<N: Breakers>(self, breakers: N) -> ClientStack<D, BreakerPart<N>, R, H, T, L, C, A, P> {
         self.with_breaker(BreakerPart(CircuitBreakerLayer::new(breakers)))
     }
@@ -199,12 +204,16 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         self.with_throttle(ThrottlePart(ThrottleLayer::single()))
     }
 
-    /// Puts existing throttles inside of the retries: one in a `static` or an `Arc`, or a `KeyedThrottle` of hosts in an `Arc`.
+    /// Puts existing throttles inside of the retries.
+    ///
+    /// One in a `static` or an `Arc`, or a `KeyedThrottle` of hosts in an `Arc`.
     pub fn throttles<N: Throttles>(self, throttles: N) -> ClientStack<D, B, R, H, ThrottlePart<N>, L, C, A, P> {
         self.with_throttle(ThrottlePart(ThrottleLayer::new(throttles)))
     }
 
-    /// Limits the rate of requests, retries and hedges included. A request over it is refused at once, and not tried again.
+    /// Limits the rate of requests, retries and hedges included.
+    ///
+    /// A request over it is refused at once, and not tried again.
     ///
     /// To wait for tokens: `.limit_layer(LimitLayer::new(&LIMIT).waiting(longest))`.
     pub fn limit(
@@ -222,8 +231,10 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         ClientStack { deadline, breaker, retry, hedge, throttle, limit, concurrency, attempt_timeout, protocol }
     }
 
-    /// Sets the layer of the call's deadline, such as a [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) that sends what is left to
-    /// the server in a header.
+    /// Sets the layer of the call's deadline.
+    ///
+    /// Such as a [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) that sends what is left to the server in a
+    /// header.
     pub fn deadline_layer<N>(self, layer: N) -> ClientStack<LayerPart<N>, B, R, H, T, L, C, A, P> {
         self.with_deadline(LayerPart(layer))
     }
@@ -233,9 +244,10 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         ClientStack { deadline: part, breaker, retry, hedge, throttle, limit, concurrency, attempt_timeout, protocol }
     }
 
-    /// Sets the layer of the circuit breaker, which keeps its own rules: a [`CircuitBreakerLayer`] with a classifier of your own,
-    /// say, or with `min_budget`. For gRPC it needs its own `completion`. The service's error is a [`StackError`], so leave out
-    /// `judge_boxed`.
+    /// Sets the layer of the circuit breaker, which keeps its own rules.
+    ///
+    /// A [`CircuitBreakerLayer`] with a classifier of your own, say, or with `min_budget`. For gRPC it needs its own
+    /// `completion`. The service's error is a [`StackError`], so leave out `judge_boxed`.
     pub fn breaker_layer<N>(self, layer: N) -> ClientStack<D, LayerPart<N>, R, H, T, L, C, A, P> {
         self.with_breaker(LayerPart(layer))
     }
@@ -245,8 +257,10 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         ClientStack { deadline, breaker: part, retry, hedge, throttle, limit, concurrency, attempt_timeout, protocol }
     }
 
-    /// Sets the layer of the retries, which keeps its own rules: a [`RetryLayer`](crate::RetryLayer) with `when`, `buffering`, or a budget per host.
-    /// For gRPC it needs its own `protocol`. The service's error is a [`StackError`], so leave out `judge_boxed`.
+    /// Sets the layer of the retries, which keeps its own rules.
+    ///
+    /// A [`RetryLayer`](crate::RetryLayer) with `when`, `buffering`, or a budget per host. For gRPC it needs its own
+    /// `protocol`. The service's error is a [`StackError`], so leave out `judge_boxed`.
     pub fn retry_layer<N>(self, layer: N) -> ClientStack<D, B, LayerPart<N>, H, T, L, C, A, P> {
         self.with_retry(LayerPart(layer))
     }
@@ -256,8 +270,9 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         ClientStack { deadline, breaker, retry: part, hedge, throttle, limit, concurrency, attempt_timeout, protocol }
     }
 
-    /// Sets the layer of the hedge, which keeps its own rules: a [`HedgeLayer`](crate::HedgeLayer) with `when`, say. For gRPC it needs its own
-    /// `protocol`.
+    /// Sets the layer of the hedge, which keeps its own rules.
+    ///
+    /// A [`HedgeLayer`](crate::HedgeLayer) with `when`, say. For gRPC it needs its own `protocol`.
     pub fn hedge_layer<N>(self, layer: N) -> ClientStack<D, B, R, LayerPart<N>, T, L, C, A, P> {
         self.with_hedge(LayerPart(layer))
     }
@@ -267,8 +282,10 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         ClientStack { deadline, breaker, retry, hedge: part, throttle, limit, concurrency, attempt_timeout, protocol }
     }
 
-    /// Sets the layer of the throttle, which keeps its own rules: a [`ThrottleLayer`](crate::ThrottleLayer) with a classifier of your own, say. For gRPC it
-    /// needs its own `completion`.
+    /// Sets the layer of the throttle, which keeps its own rules.
+    ///
+    /// A [`ThrottleLayer`](crate::ThrottleLayer) with a classifier of your own, say. For gRPC it needs its own
+    /// `completion`.
     pub fn throttle_layer<N>(self, layer: N) -> ClientStack<D, B, R, H, LayerPart<N>, L, C, A, P> {
         self.with_throttle(LayerPart(layer))
     }
@@ -300,7 +317,9 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         ClientStack { deadline, breaker, retry, hedge, throttle, limit, concurrency: part, attempt_timeout, protocol }
     }
 
-    /// Sets the layer of the timeout of one attempt: an [`AttemptTimeoutLayer`](super::AttemptTimeoutLayer) by another timer, or tower's `TimeoutLayer`.
+    /// Sets the layer of the timeout of one attempt.
+    ///
+    /// An [`AttemptTimeoutLayer`](super::AttemptTimeoutLayer) by another timer, or tower's `TimeoutLayer`.
     pub fn attempt_timeout_layer<N>(self, layer: N) -> ClientStack<D, B, R, H, T, L, C, LayerPart<N>, P> {
         self.with_attempt_timeout(LayerPart(layer))
     }

@@ -8,7 +8,7 @@ use crate::throttle::{ThrottleLayer, ThrottleService};
 use core::fmt;
 use tower_layer::Layer;
 
-/// What is in one of the places of a [client's stack](super::ClientStack).
+/// The content of one of the places of a [client's stack](super::ClientStack).
 ///
 /// `S` is the service inside, `P` the protocol of the stack.
 #[diagnostic::on_unimplemented(

@@ -10,7 +10,9 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-/// Makes a client with requests and responses of its own, such as `reqwest::Client`, one that layers for HTTP can be put around.
+/// Makes a client with its own request type, such as `reqwest::Client`, one of `http::Request`.
+///
+/// Layers for HTTP can be put around it.
 ///
 /// Its requests are made of those of the crate `http`, by `TryFrom`, and its responses become those of the crate, by `Into`. The body
 /// of a request is `Bytes`, which can be sent again. Where a request cannot be made, the error of that is the call's. The errors

@@ -20,8 +20,9 @@ pub const fn server_stack() -> ServerStack {
     ServerStack { deadline: NoPart, client_limit: NoPart, limit: NoPart, admission: NoPart }
 }
 
-/// The parts of a server's stack, which are put into the right order whatever the order of the calls is. Made by
-/// [`server_stack`].
+/// The parts of a server's stack, in the right order whatever the order of the calls is.
+///
+/// Made by [`server_stack`].
 ///
 /// ```text
 /// request ─▶ deadline ─▶ limit for each client ─▶ limit for all ─▶ admission ─▶ handler
@@ -113,8 +114,9 @@ impl<D, K, L, A> ServerStack<D, K, L, A> {
         ServerStack { deadline, client_limit, limit, admission: layer }
     }
 
-    /// Returns the same stack for the connection of this peer, for servers that do not put the address into the request, such as
-    /// hyper's. Clones share the limits.
+    /// Returns the same stack for the connection of this peer.
+    ///
+    /// For servers that do not put the address into the request, such as hyper's. Clones share the limits.
     pub fn for_peer(&self, address: SocketAddr) -> Self
     where
         D: Clone,

@@ -74,8 +74,9 @@ pub struct ThrottleLayer<T, W = AtHead<Rejections>> {
 }
 
 impl ThrottleLayer<Arc<KeyedThrottle<String>>> {
-    /// Creates a layer with a throttle per host and port, for the 1024 hosts that were called last. A host that rejects calls
-    /// does not keep calls from others.
+    /// Creates a layer with a throttle per host and port, for the 1024 hosts that were called last.
+    ///
+    /// A host that rejects calls does not keep calls from others.
     ///
     /// The host is that of the target, or else of the header `Host`. However it is spelled, it has one throttle:
     /// `API.example.com.` is `api.example.com`, and `[2001:DB8::0001]` is `[2001:db8::1]`. Requests without a host share
@@ -95,8 +96,9 @@ impl ThrottleLayer<Arc<AdaptiveThrottle>> {
 }
 
 impl<T: Throttles> ThrottleLayer<T> {
-    /// Creates a layer from existing throttles: one in a `static` or an `Arc`, a [`KeyedThrottle`] of hosts in an `Arc`, or
-    /// [`Throttles`] of your own.
+    /// Creates a layer from existing throttles.
+    ///
+    /// One in a `static` or an `Arc`, a [`KeyedThrottle`] of hosts in an `Arc`, or [`Throttles`] of your own.
     ///
     /// You keep them, to look at what they have seen, and they may have other settings.
     ///
@@ -154,8 +156,9 @@ impl<T, W> ThrottleLayer<T, W> {
         self.map_completion(|_| completion)
     }
 
-    /// Sets the time that a call has to be given before a deadline that passed counts as a rejection. Default: zero, so that
-    /// each counts.
+    /// Sets the time that a call must have been given for its passed deadline to count as a rejection.
+    ///
+    /// Default: zero, so that each counts.
     ///
     /// Where the [`Deadline`](damper_core::Deadline) in a request's extensions leaves less, a 504 and a failure that comes
     /// once that deadline has passed are not counted: see

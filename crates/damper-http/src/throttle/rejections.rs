@@ -53,8 +53,9 @@ impl Rejections {
         }
     }
 
-    /// Returns the same as [`judge`](Self::judge), for a service whose errors are in boxes, as those of tower's timeouts are:
-    /// pass it to [`classify`](crate::ThrottleLayer#method.classify).
+    /// Returns the same as [`judge`](Self::judge), for a service whose errors are in boxes.
+    ///
+    /// Those of tower's timeouts are. Pass it to [`classify`](crate::ThrottleLayer#method.classify).
     ///
     /// # Examples
     ///

@@ -57,8 +57,10 @@ impl<S, Z> ClientBuilder<S, Z> {
 }
 
 impl<S, Z, B, C> ClientBuilder<S, Z, B, C> {
-    /// Sets how often a call is tried, by which budget and clock, and how retries are spaced that no refusal spaces. Default: 5
-    /// attempts, within a [`RetryBudget`] of the client's own.
+    /// Sets how often a call is tried, by which budget and clock.
+    ///
+    /// The backoff spaces the retries that no refusal spaces. Default: 5 attempts, within a [`RetryBudget`] of the
+    /// client's own.
     pub fn retry<N: Budget, D: Clock + Clone>(self, retry: Retry<D, N>) -> ClientBuilder<S, Z, N, D> {
         let Self { http, uri, backoff, pace_below, timeout, max_response, headers, sleep, .. } = self;
         ClientBuilder { http, uri, retry, backoff, pace_below, timeout, max_response, headers, sleep }
@@ -69,12 +71,16 @@ impl<S, Z, B, C> ClientBuilder<S, Z, B, C> {
         Self { backoff, ..self }
     }
 
-    /// Sets the percentage of a limit below which calls are slowed down. Default: 10. 0 waits only once nothing is left.
+    /// Sets the percentage of a limit below which calls are slowed down. Default: 10.
+    ///
+    /// With 0 calls wait only once nothing is left.
     pub fn pace_below(self, percent: u32) -> Self {
         Self { pace_below: percent, ..self }
     }
 
-    /// Sets the deadline of calls, after so much time. Default: none, and calls pass on the deadlines that they are given.
+    /// Sets the time that calls may take. Default: none.
+    ///
+    /// Calls pass on the deadlines that they are given.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
     }

@@ -65,7 +65,7 @@ pub struct Client<S, Z, B = RetryBudget, C = DefaultClock> {
     settings: Arc<Settings<B, C>>,
 }
 
-/// What clones of a client share.
+/// The state that clones of a client share.
 pub(super) struct Settings<B, C> {
     pub(super) uri: Uri,
     pub(super) retry: Retry<C, B>,

@@ -19,7 +19,7 @@ pub enum CallError<E> {
     Unreadable {
         /// The status of the response.
         status: StatusCode,
-        /// What is wrong with its body.
+        /// The error in its body.
         error: ReadError,
     },
     /// The response answers another request.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// How long a client waits after a refusal: the server's `retry_after`, doubled with each further attempt, up to a longest
-/// wait, and at least 1 ms.
+/// The wait after a refusal: the server's `retry_after`, doubled with each further attempt.
+///
+/// A wait is at least 1 ms, and at most the longest wait.
 ///
 /// # Examples
 ///
@@ -38,8 +39,9 @@ impl MeshBackoff {
         Self { max_wait, ..self }
     }
 
-    /// Sets by how many percent at most a wait is shortened by chance. It never becomes shorter than `retry_after`, where that
-    /// is below the longest wait. Default: 10. 0 is the exact formula.
+    /// Sets by how many percent at most a wait is shortened by chance. Default: 10.
+    ///
+    /// It never becomes shorter than `retry_after`, where that is below the longest wait. 0 is the exact formula.
     #[must_use]
     pub const fn jitter(self, percent: u32) -> Self {
         Self { jitter: if percent > 100 { 100 } else { percent }, ..self }
@@ -51,8 +53,9 @@ impl MeshBackoff {
         if self.max_wait.as_nanos() < SHORTEST.as_nanos() { SHORTEST } else { self.max_wait }
     }
 
-    /// Returns the wait before the next attempt, after so many attempts that were refused before this one. Any number that is
-    /// chosen at random does for `random`.
+    /// Returns the wait before the next attempt, after so many refused ones before this one.
+    ///
+    /// Any random number does for `random`.
     #[must_use]
     pub fn wait(&self, retry_after: Duration, attempt: u32, random: u64) -> Duration {
         let doubled = retry_after.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX));

@@ -3,7 +3,9 @@
 use std::error::Error;
 use std::fmt;
 
-/// Why a deadline could not be read. Displayed as `deadline: value is -5, it must be a whole number of at least 1`.
+/// Why a deadline could not be read.
+///
+/// Displayed as `deadline: value is -5, it must be a whole number of at least 1`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeadlineError {

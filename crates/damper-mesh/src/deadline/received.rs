@@ -65,8 +65,9 @@ impl<C: Clock + Clone> ReceivedDeadline<C> {
         if other.remaining() < self.remaining() { other } else { self }
     }
 
-    /// Returns the deadline that a call gets which is made for this request: what is left now. `None` if that is less than a
-    /// millisecond.
+    /// Returns the deadline for a call that is made for this request: the time that is left now.
+    ///
+    /// `None` if that is less than a millisecond.
     ///
     /// An instant is passed on as it came, and more than an hour becomes one.
     #[must_use]

@@ -28,13 +28,17 @@ pub struct Iso8601 {
 const ISO8601: &str = "iso8601";
 
 impl Iso8601 {
-    /// Reads a date and a time with `Z` or an offset from UTC, such as `2024-03-15T15:30:00.5+01:00`; `None` if the text is none.
+    /// Reads a date and a time, such as `2024-03-15T15:30:00.5+01:00`; `None` if the text is none.
+    ///
+    /// The offset from UTC is `Z` or a number of hours and minutes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Some(Self { text: text.to_owned(), instant: text.parse().ok()? })
     }
 
-    /// Writes an instant in UTC, rounded down to milliseconds; `None` of one before or after the years that have four digits.
+    /// Writes an instant in UTC, rounded down to milliseconds.
+    ///
+    /// `None` if its year does not have four digits.
     #[must_use]
     pub fn at(instant: SystemTime) -> Option<Self> {
         let instant = Timestamp::try_from(instant).ok()?;

@@ -32,7 +32,7 @@ pub struct LimitCapability {
     /// The function, if that is whom it counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// What the window allows; for a token bucket the burst.
+    /// The tokens that the window allows; for a token bucket the burst.
     pub limit: u64,
     /// The window; for a token bucket the time in which all of it is refilled.
     pub window: MeshDuration,

@@ -122,7 +122,9 @@ impl MeshDuration {
         Self::in_largest_unit(u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 
-    /// Creates a duration for a client that waits: rounded up to milliseconds below a second, and from there on to seconds.
+    /// Creates a duration that a client waits, which is rounded up.
+    ///
+    /// To milliseconds below a second, and to seconds from there on.
     #[must_use]
     pub fn wait(duration: Duration) -> Self {
         if duration < Duration::from_secs(1) {

@@ -24,14 +24,14 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MeshError {
-    /// What happened, for programs.
+    /// The kind of error, for programs.
     pub code: Cow<'static, str>,
-    /// What happened, for people.
+    /// The message, for people.
     pub message: String,
     /// Whether the same call may succeed later.
     #[serde(default)]
     pub retryable: bool,
-    /// What the code says in detail; null where there is nothing.
+    /// Details that belong to the code; null where there are none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub details: Value,
 }

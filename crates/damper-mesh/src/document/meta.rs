@@ -52,7 +52,9 @@ impl ScopedUsages {
 }
 
 impl Meta {
-    /// Reports the usage of limits: of a single one as `rate_limit`, of several by their scopes as `rate_limits`.
+    /// Reports the usage of limits.
+    ///
+    /// A single one as `rate_limit`, several by their scopes as `rate_limits`.
     #[must_use]
     pub fn reporting(usages: impl IntoIterator<Item = (Scope, RateLimitUsage)>) -> Self {
         let mut usages: Vec<_> = usages.into_iter().collect();

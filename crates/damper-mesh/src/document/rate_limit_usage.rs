@@ -10,11 +10,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RateLimitUsage {
-    /// What the window allows; for a token bucket the burst.
+    /// The tokens that the window allows; for a token bucket the burst.
     pub limit: u64,
-    /// What is used of it; all of it in debt.
+    /// The tokens used; all of them in debt.
     pub used: u64,
-    /// What is left.
+    /// The tokens left.
     pub remaining: u64,
     /// The window; for a token bucket the time in which all of it is refilled.
     pub window: MeshDuration,
@@ -26,7 +26,7 @@ pub struct RateLimitUsage {
 }
 
 impl RateLimitUsage {
-    /// Creates the report of a limiter's usage, without a warning; `None` of an unlimited quota, which has nothing to report.
+    /// Creates the report of a limiter's usage, without a warning; `None` if the quota is unlimited.
     ///
     /// A time that never comes is written as [`MeshDuration::NEVER`].
     ///
@@ -52,7 +52,9 @@ impl RateLimitUsage {
         Some(Self::new(usage.limit(), usage.remaining(), usage.window(), usage.resets_in()))
     }
 
-    /// Creates the report of what a layer of `damper::http` found, without a warning; `None` of an unlimited quota.
+    /// Creates the report of a [`Standing`], without a warning; `None` if the quota is unlimited.
+    ///
+    /// Layers of `damper::http` find the standing of a request.
     #[must_use]
     pub fn of_standing(standing: &Standing) -> Option<Self> {
         let Standing { quota, remaining, resets_in, .. } = *standing;
@@ -81,8 +83,9 @@ impl RateLimitUsage {
         Self { warning, ..self }
     }
 
-    /// Returns how long a client waits before each call once less than `percent` of the limit is left: the time until the
-    /// reset, spread over what is left. All of it if nothing is left, and `None` while there is more.
+    /// Returns the wait before each call once less than `percent` of the limit is left; `None` before that.
+    ///
+    /// It is the time until the reset, spread over what is left. All of that time if nothing is left.
     ///
     /// # Examples
     ///

@@ -28,7 +28,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RateLimited {
-    /// What the window allows; for a token bucket the burst.
+    /// The tokens that the window allows; for a token bucket the burst.
     pub limit: u64,
     /// The limit: all of it is used.
     pub used: u64,

@@ -4,7 +4,9 @@ use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::fmt;
 
-/// Why a document could not be read. Displayed as `call.function: invalid type: integer 5, expected a string`.
+/// Why a document could not be read.
+///
+/// Displayed as `call.function: invalid type: integer 5, expected a string`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {

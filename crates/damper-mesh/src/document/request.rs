@@ -27,16 +27,16 @@ use serde_json::Value;
 pub struct Request {
     /// The protocol.
     pub protocol: Protocol,
-    /// What the answer repeats.
+    /// The identifier that the answer repeats.
     pub id: String,
-    /// What to call.
+    /// The function to call.
     pub call: Call,
-    /// What else the client asks for.
+    /// The extensions that the client asks for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<RequestExtension>,
 }
 
-/// What to call.
+/// The function to call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Call {
@@ -54,7 +54,7 @@ pub struct Call {
 pub struct RequestExtension {
     /// Which one.
     pub urn: String,
-    /// What is asked of it.
+    /// The options of the extension.
     #[serde(default)]
     pub options: Value,
 }

@@ -17,16 +17,16 @@ pub struct Response {
     pub protocol: Protocol,
     /// That of the request; null if it could not be read.
     pub id: Option<String>,
-    /// What the function returned; null beside errors.
+    /// The function's result; null beside errors.
     #[serde(default)]
     pub result: Value,
     /// Why there is no result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<MeshError>,
-    /// What the answer says beside its result.
+    /// The rest of the answer: usage and warnings of limits.
     #[serde(default, skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
-    /// What the extensions of the request came to.
+    /// The answers of the extensions that the request named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<ResponseExtension>,
 }
@@ -37,7 +37,7 @@ pub struct Response {
 pub struct ResponseExtension {
     /// Which one.
     pub urn: String,
-    /// What it says.
+    /// Its data.
     #[serde(default)]
     pub data: Value,
 }
@@ -142,8 +142,9 @@ impl Response {
         self.errors.into_iter().next().map_or(Ok(self.result), Err)
     }
 
-    /// Returns the status of the answer over HTTP: 429 of `RATE_LIMITED`, 504 of `DEADLINE_EXCEEDED`, 400 of
-    /// `INVALID_REQUEST`, else 200.
+    /// Returns the status of the answer over HTTP.
+    ///
+    /// 429 for `RATE_LIMITED`, 504 for `DEADLINE_EXCEEDED`, 400 for `INVALID_REQUEST`, else 200.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self.errors.first().map(|error| &*error.code) {

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-/// The thresholds below which an answer warns that little of a limit is left. Of those that are reached, the lowest wins.
+/// The thresholds below which an answer warns that little of a limit is left.
+///
+/// Of those that are reached, the lowest wins.
 ///
 /// # Examples
 ///

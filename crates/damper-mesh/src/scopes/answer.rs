@@ -1,4 +1,4 @@
-//! What a decision of several scopes returns.
+//! The answer of a decision of several scopes.
 
 use crate::document::{Meta, RateLimitUsage, RateLimited, Scope, Warnings};
 use damper_core::limit::{Denied, Usage};
@@ -67,8 +67,9 @@ impl ScopesDenied {
         self.denied
     }
 
-    /// Returns the shortest wait after which all limits allow the same request, if no other takes of them first; `None` if
-    /// no wait helps.
+    /// Returns the shortest wait after which all limits allow the same request; `None` if no wait helps.
+    ///
+    /// Other requests may take tokens first.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied.retry_after()

@@ -55,7 +55,7 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> ScopesBuilder<C, A> {
         Self { service: Some(quota), ..self }
     }
 
-    /// Limits a function, whoever calls it. Default: no such limit.
+    /// Limits all calls of a function together. Default: no such limit.
     pub fn function(mut self, function: impl Into<String>, quota: Quota) -> Self {
         self.functions.insert(function.into(), quota);
         self

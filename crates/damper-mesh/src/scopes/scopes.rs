@@ -127,8 +127,9 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
         ScopesAllowed { usages, warnings: &self.warnings }
     }
 
-    /// Returns the limit of a scope other than [`Function`](Scope::Function), to look at it or to change its quota. Its keys
-    /// are the names of services or users; the only key of the global limit is empty.
+    /// Returns the limit of a scope other than [`Function`](Scope::Function), to inspect it or change its quota.
+    ///
+    /// Its keys are the names of services or users; the only key of the global limit is empty.
     #[must_use]
     pub fn limiter(&self, scope: Scope) -> Option<&KeyedLimiter<str, C, Seed, A>> {
         match scope {

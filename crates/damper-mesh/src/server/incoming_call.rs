@@ -1,4 +1,4 @@
-//! What a function gets.
+//! The call that a function gets.
 
 use crate::deadline::ReceivedDeadline;
 use crate::document::Request;
@@ -39,8 +39,9 @@ impl<C: Clock + Clone> IncomingCall<C> {
         Head::of(&self.http)
     }
 
-    /// Returns the deadline, if there is one: for the calls that are made for this one, by
-    /// [`Client::call_within`](crate::Client::call_within).
+    /// Returns the deadline of the call, if there is one.
+    ///
+    /// Pass it on to calls that are made for this one, by [`Client::call_within`](crate::Client::call_within).
     #[must_use]
     pub fn deadline(&self) -> Option<&ReceivedDeadline<C>> {
         self.deadline.as_ref()

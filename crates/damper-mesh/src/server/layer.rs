@@ -11,8 +11,9 @@ use damper_http::Head;
 use std::fmt;
 use std::sync::Arc;
 
-/// Serves Mesh over HTTP around a tower service of [`IncomingCall`](super::IncomingCall)s that returns a JSON value or a
-/// [`MeshError`](crate::MeshError).
+/// Serves Mesh over HTTP around a tower service of [`IncomingCall`](super::IncomingCall)s.
+///
+/// The service returns a JSON value or a [`MeshError`](crate::MeshError).
 ///
 /// | a request | gets |
 /// |---|---|
@@ -67,7 +68,7 @@ pub struct MeshLayer<Z, C = DefaultClock, A = TokenBucket> {
 /// Says whose request it is.
 pub(super) type CallerOf = Arc<dyn for<'a> Fn(Caller<'a>, &Head<'a>, &'a Request) -> Caller<'a> + Send + Sync>;
 
-/// What all services of a layer share.
+/// The part that all services of a layer share.
 pub(super) struct Settings<C, A> {
     pub(super) name: String,
     pub(super) scopes: Arc<Scopes<C, A>>,
@@ -98,8 +99,9 @@ impl<Z, C, A> MeshLayer<Z, C, A> {
         Self { settings: Arc::new(settings), sleep }
     }
 
-    /// Sets whose request it is: the closure gets the call of a function, and names service and user. Default: both are
-    /// unnamed, and so all share one limit.
+    /// Sets whose request it is: the closure names the service and the user of a call.
+    ///
+    /// Default: both are unnamed, so all calls share one limit.
     ///
     /// A client that can choose these names evades the limit, so take them from what checks who calls.
     #[must_use]

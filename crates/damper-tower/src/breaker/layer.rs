@@ -6,8 +6,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use damper_core::breaker::{KeyedCircuitBreaker, Verdict};
 
-/// Puts services of any request behind circuit breakers: a failing service is not called, and the caller gets an error at
-/// once.
+/// Puts services of any request behind circuit breakers.
+///
+/// A failing service is not called, and the caller gets an error at once.
 ///
 /// Every `Err` of the service is a failure, unless it is a [refusal](damper_core::is_refusal) of a layer of damper inside,
 /// or [`classify`](Self::classify) says otherwise. The caller gets

@@ -51,8 +51,9 @@ pub struct LimitLayer<A> {
 }
 
 impl<L> LimitLayer<Refusing<L>> {
-    /// Creates a layer that refuses calls without tokens, by any [`Limiter`](damper_core::Limiter): a reference to a
-    /// `static`, or an `Arc`.
+    /// Creates a layer that refuses calls without tokens, by any [`Limiter`](damper_core::Limiter).
+    ///
+    /// A reference to a `static`, or an `Arc`.
     pub fn new(limiter: L) -> Self
     where
         L: SharedLimiter,
@@ -83,8 +84,9 @@ impl<L> LimitLayer<Refusing<L>> {
 }
 
 impl<L, Z, D> LimitLayer<Waiting<L, Z, D>> {
-    /// Sets where the deadline of a request is found. A call that would wait beyond it is refused at once. Default: no
-    /// request has one.
+    /// Sets where the deadline of a request is found. Default: no request has one.
+    ///
+    /// A call that would wait beyond it is refused at once.
     ///
     /// A request of HTTP has it in its extensions, where `damper::http::ClientDeadlineLayer` puts it:
     /// `|request: &Request<Body>| request.extensions().get().copied()`.

@@ -16,7 +16,7 @@ use super::scenarios;
 use super::worst::{highest, lowest};
 use crate::table::Table;
 
-/// What a figure has to be.
+/// The bound of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// This or more.
@@ -30,13 +30,13 @@ pub enum Bound {
 /// One bar in one scenario, with the worst figure of all seeds.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What was simulated.
+    /// The simulated service or client.
     pub scenario: String,
-    /// What the figure is.
+    /// The name of the figure.
     pub what: &'static str,
     /// The worst one.
     pub figure: f64,
-    /// What it has to be.
+    /// Its bound.
     pub bound: Bound,
 }
 

@@ -15,7 +15,7 @@ struct Client {
     rate: u32,
 }
 
-/// What became of the calls of a second.
+/// The calls of a second, by their fate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
     sent: u32,

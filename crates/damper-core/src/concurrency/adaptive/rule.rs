@@ -94,7 +94,9 @@ impl WindowSummary {
 pub struct WindowPlan {
     /// The limit, from now on. One below 1 counts as 1, one above 1,000,000 as that.
     pub limit: u32,
-    /// How many calls end before the window begins: as many as were in flight, if they say nothing about the new limit.
+    /// How many calls end before the window begins.
+    ///
+    /// As many as were in flight, if they say nothing about the new limit.
     pub skip: u32,
     /// How many calls end in the window, at least.
     pub samples: u32,

@@ -49,8 +49,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 ///
 /// # Tenants
 ///
-/// Equal tenants of a class get equal shares of the slots. One that sends ten times as much as the others got 1.0 to 1.7 times as much as
-/// each of them in the simulations: 1.7 under a limit of 10 or so, because often no other tenant had a call in so short a queue. Only slots given to queued calls are counted: a call that finds a slot free takes it from no other, so while
+/// Equal tenants of a class get equal shares of the slots. One that sends ten times as much as the others got 1.0 to 1.6 times as much as
+/// each of them in the simulations: 1.6 under a limit of 10 or so, because often no other tenant had a call in so short a queue. Only slots given to queued calls are counted: a call that finds a slot free takes it from no other, so while
 /// there is no overload nothing is counted, and in simulations counting those too changed nothing. A tenant that was away is
 /// owed ten slots at most.
 ///

@@ -72,8 +72,9 @@ pub(crate) mod sealed {
 
 use sealed::Gated;
 
-/// The permit to make one call: it holds a slot of an [`Admission`](super::Admission) until it is dropped, and has to be told how the call
-/// ended.
+/// The permit to make one call, which holds a slot of an [`Admission`](super::Admission) until it is dropped.
+///
+/// Record how the call ended.
 ///
 /// Keep it for as long as the call takes, a body that is still to come included, and end the call at its
 /// [deadline](Self::deadline). A permit that is never dropped (by [`core::mem::forget`], say) keeps its slot for good.

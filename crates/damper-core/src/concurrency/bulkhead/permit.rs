@@ -3,8 +3,10 @@
 use core::fmt;
 use core::ops::Deref;
 
-/// A pointer to a bulkhead that a [`BulkheadPermit`] can hold: `&Bulkhead`, `Arc<Bulkhead>` where the permit has to outlive the
-/// borrow, or the same of an [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit).
+/// A pointer to a bulkhead that a [`BulkheadPermit`] can hold.
+///
+/// `&Bulkhead`, `Arc<Bulkhead>` where the permit has to outlive the borrow, or the same of an
+/// [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit).
 pub trait BulkheadRef: Deref<Target: sealed::Slotted> {}
 
 impl<B: Deref<Target: sealed::Slotted>> BulkheadRef for B {}
@@ -91,8 +93,9 @@ pub(crate) mod sealed {
 
 use sealed::Slotted;
 
-/// The permit to make one call: it holds a slot of a [`Bulkhead`](super::Bulkhead) or of an
-/// [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit) until it is dropped.
+/// The permit to make one call, which holds a slot until it is dropped.
+///
+/// The slot is that of a [`Bulkhead`](super::Bulkhead) or an [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit).
 ///
 /// Keep it for as long as the call takes, a body that is still to come included. A permit that is never dropped (by
 /// [`core::mem::forget`], say) keeps its slot for good.

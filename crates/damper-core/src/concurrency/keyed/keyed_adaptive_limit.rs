@@ -13,7 +13,9 @@ use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
 
-/// One [`AdaptiveLimit`] per key, of the keys that were used last: each follows the calls of its own key, a host or a route.
+/// One [`AdaptiveLimit`] per key, for the keys that were used last.
+///
+/// Each follows the calls of its own key, a host or a route.
 ///
 /// Calls of different services must not share a limit: the fast ones would set the latency that the slow ones are compared with.
 ///
@@ -53,7 +55,9 @@ impl<K> KeyedConcurrencyLimit<K, AdaptiveLimit> {
 
 #[cfg(feature = "std")]
 impl<K, R: LimitRule, C: Clock> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>> {
-    /// Creates limits that each follow a copy of this rule, on a clock of your own. A reference to a clock is a clock too.
+    /// Creates limits that each follow a copy of this rule, on a clock of your own.
+    ///
+    /// A reference to a clock is a clock too.
     ///
     /// # Errors
     ///
@@ -109,8 +113,9 @@ impl<K: Hash + Eq, R: LimitRule, C: Clock + Clone, S: BuildHasher> KeyedConcurre
         self.get_or_create(key)?.call_with(call, classify)
     }
 
-    /// Awaits a future if this key has a slot free and no call waits for it, as [`AdaptiveLimit::run`] does. Borrows nothing, so
-    /// that it can be spawned. The key's limit is in use from this call on.
+    /// Awaits a future if this key has a slot free and no call waits for it, as [`AdaptiveLimit::run`] does.
+    ///
+    /// The returned future borrows nothing, so it can be spawned. The key's limit is in use from this call on.
     ///
     /// # Errors
     ///
@@ -151,8 +156,9 @@ impl<K: Hash + Eq, R: LimitRule, C: Clock + Clone, S: BuildHasher> KeyedConcurre
         async move { limit?.run_with(future, classify).await }
     }
 
-    /// Returns the latency of this key's unloaded service, as [`AdaptiveLimit::baseline`] does; without any effect, as
-    /// [`status`](Self::status).
+    /// Returns the latency of this key's unloaded service, as [`AdaptiveLimit::baseline`] does.
+    ///
+    /// The key does not count as used, as in [`status`](Self::status).
     pub fn baseline<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Duration>
     where
         K: Borrow<Q>,

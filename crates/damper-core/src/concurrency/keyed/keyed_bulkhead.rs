@@ -10,7 +10,9 @@ use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
-/// One [`Bulkhead`] per key, of the keys that were used last: bulkheads that are all alike, in a bounded store.
+/// One [`Bulkhead`] per key, for the keys that were used last, in a bounded store.
+///
+/// The bulkheads are all alike.
 ///
 /// See [`KeyedConcurrencyLimit`] for when a bulkhead is evicted, and for floods of keys.
 ///
@@ -32,7 +34,9 @@ pub type KeyedBulkhead<K, C = DefaultClock, S = Seed> = KeyedConcurrencyLimit<K,
 
 #[cfg(feature = "std")]
 impl<K> KeyedConcurrencyLimit<K, Bulkhead> {
-    /// Creates bulkheads for so many calls in flight per key, for at most `capacity` keys, on the [default clock](DefaultClock).
+    /// Creates bulkheads for so many calls in flight per key, for at most `capacity` keys.
+    ///
+    /// They are on the [default clock](DefaultClock).
     ///
     /// # Errors
     ///
@@ -81,8 +85,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedConcurrencyLimit<K, Bu
         self.get_or_create(key)?.call(call)
     }
 
-    /// Awaits a future if this key has a slot free and no call waits for it, as [`Bulkhead::run`] does. Borrows nothing, so that
-    /// it can be spawned. The key's bulkhead is in use from this call on.
+    /// Awaits a future if this key has a slot free and no call waits for it, as [`Bulkhead::run`] does.
+    ///
+    /// The returned future borrows nothing, so it can be spawned. The key's bulkhead is in use from this call on.
     ///
     /// # Errors
     ///

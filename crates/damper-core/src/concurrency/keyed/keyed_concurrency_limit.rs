@@ -29,8 +29,9 @@ pub(in crate::concurrency) mod sealed {
 
 use sealed::PerKey;
 
-/// One concurrency limit per key, of the keys that were used last, in a bounded store: a
-/// [`KeyedBulkhead`](super::KeyedBulkhead) or a [`KeyedAdaptiveLimit`](super::KeyedAdaptiveLimit).
+/// One concurrency limit per key, for the keys that were used last, in a bounded store.
+///
+/// A [`KeyedBulkhead`](super::KeyedBulkhead) or a [`KeyedAdaptiveLimit`](super::KeyedAdaptiveLimit).
 ///
 /// A limit in use is not evicted: one that a permit or a waiting call holds, or whose `Arc` you hold, or a `Weak` of it. So a key has
 /// never more calls in flight than its limit, however many keys there are. If no other limit can make room, a call for a new
@@ -80,15 +81,18 @@ impl<K, L, S> KeyedConcurrencyLimit<K, L, S> {
 }
 
 impl<K, L: PerKey, S> KeyedConcurrencyLimit<K, L, S> {
-    /// Gives each limit a queue of so many places, as [`Bulkhead::queue`](crate::Bulkhead::queue) does; to be called before the
-    /// first use. Default: none, and then [`acquire`](Self::acquire) never waits.
+    /// Gives each limit a queue of so many places, as [`Bulkhead::queue`](crate::Bulkhead::queue) does. Default:
+    /// none.
+    ///
+    /// To be called before the first use. Without queues, [`acquire`](Self::acquire) never waits.
     #[must_use]
     pub fn queue(self, places: u16) -> Self {
         Self { prototype: self.prototype.with_queue(places), ..self }
     }
 
-    /// Serves the queues newest first, as [`Bulkhead::newest_first`](crate::Bulkhead::newest_first) does; to be called before the
-    /// first use. Default: oldest first.
+    /// Serves the queues newest first, as [`Bulkhead::newest_first`](crate::Bulkhead::newest_first) does.
+    ///
+    /// To be called before the first use. Default: oldest first.
     #[must_use]
     pub fn newest_first(self) -> Self {
         Self { prototype: self.prototype.with_newest_first(), ..self }
@@ -135,8 +139,9 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> KeyedConcurrencyLimit<K, L, S> {
         Ok(BulkheadPermit::of_slot(limit))
     }
 
-    /// Waits for a permit of this key's limit, as [`Bulkhead::acquire_owned`](crate::Bulkhead::acquire_owned) does. If the key has
-    /// no limit yet and all others are in use, the wait ends with that refusal, at once.
+    /// Waits for a permit of this key's limit, as [`Bulkhead::acquire_owned`](crate::Bulkhead::acquire_owned) does.
+    ///
+    /// If the key has no limit yet and all others are in use, the wait ends with that refusal, at once.
     pub fn acquire<Q>(&self, key: &Q) -> AcquirePermit<Arc<L>>
     where
         K: Borrow<Q>,
@@ -145,7 +150,9 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> KeyedConcurrencyLimit<K, L, S> {
         AcquirePermit::of(self.get_or_create(key))
     }
 
-    /// Returns the limit of this key, which is created if there is none. It is in use for as long as you hold it, or a `Weak` of it.
+    /// Returns the limit of this key, which is created if there is none.
+    ///
+    /// It is in use for as long as you hold it, or a `Weak` of it.
     ///
     /// # Errors
     ///
@@ -160,7 +167,9 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> KeyedConcurrencyLimit<K, L, S> {
         limit.ok_or_else(|| BulkheadFull::new(self.prototype.current_status().limit(), FullCause::StoreFull))
     }
 
-    /// Returns the counts of this key's limit, if it has one, without any effect: the limit does not count as used, and is not held.
+    /// Returns the counts of this key's limit, if it has one.
+    ///
+    /// Without any effect: the limit does not count as used, and is not held.
     pub fn status<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<BulkheadStatus>
     where
         K: Borrow<Q>,
