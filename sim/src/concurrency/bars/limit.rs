@@ -112,12 +112,12 @@ pub fn beside_fixed(contender: Contender, seeds: &[u64], seconds: f64) -> Vec<Ba
         let less = |p90| best_fixed(&runs, p90).map_or(f64::NAN, |(_, best)| of.throughput - best.throughput);
         [less(of.latency[1]), less(LATENCY)]
     });
-    let bars = |((scenario, _, load), figures): (&(Scenario, &[u32], f64), &[[f64; 2]])| {
+    let bars = places.iter().zip(beside.chunks(seeds.len())).flat_map(|((scenario, _, load), figures)| {
         let name = format!("{}, {load}x", scenario.name.split(',').next().unwrap_or(scenario.name));
         let [as_fast, fast] = [0, 1].map(|i| figures.iter().map(|figures| figures[i]).collect::<Vec<_>>());
         let beside = "throughput less that of the best fixed limit whose p90 is no higher";
         let beside_slower = "throughput less that of the best fixed limit whose p90 is at most 2";
         [Bar::at_least(&name, beside, -BELOW_FIXED, &as_fast), Bar::any(&name, beside_slower, lowest(&fast))]
-    };
-    places.iter().zip(beside.chunks(seeds.len())).flat_map(bars).collect()
+    });
+    bars.collect()
 }

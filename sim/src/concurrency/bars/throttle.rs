@@ -99,7 +99,7 @@ pub fn lasting_recovery(accepted: &[u32], least: f64) -> f64 {
     let is_bad = |seconds: &[u32]| f64::from(seconds.iter().sum::<u32>()) < least * seconds.len() as f64;
     match accepted.windows(COUNTED).rposition(is_bad) {
         None => 0.0,
-        Some(last) if last + 1 + COUNTED > accepted.len() => f64::INFINITY,
-        Some(last) => (last + 1) as f64,
+        Some(bad) if bad + COUNTED == accepted.len() => f64::INFINITY,
+        Some(bad) => (bad + 1) as f64,
     }
 }
