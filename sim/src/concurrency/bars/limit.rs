@@ -40,7 +40,7 @@ fn bars_of(scenario: &Scenario, summaries: &[Summary]) -> Vec<Bar> {
         }
     }
     if !has_edge {
-        bars.push(Bar::at_most(name, "drift of the p90", 1.1, &figures(&|summary| summary.drift)));
+        bars.push(Bar::at_most(name, "drift of the p90", 1.15, &figures(&|summary| summary.drift)));
     }
     let silence = figures(&|summary| summary.silence);
     bars.push(Bar::at_most(name, "longest time without an answer, s", longest_silence(scenario), &silence));
