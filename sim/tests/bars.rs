@@ -104,7 +104,7 @@ fn other_rules_miss_the_bars_of_their_known_defects() {
     assert_eq!(trouble, ["throughput", "throughput back, s", "throughput in trouble"]);
     for contender in [Contender::Envoy, Contender::Failsafe] {
         let few_calls = missed(contender, named("50 workers, exponential, 10 calls a second", 300.0));
-        assert_eq!(few_calls, ["way of the limit from its start"], "{contender:?}");
+        assert_eq!(few_calls, ["change of the limit from its start"], "{contender:?}");
     }
     let about_the_capacity = beside_fixed(Contender::Failsafe, &SEEDS[..1], 120.0);
     assert!(about_the_capacity.iter().any(|bar| !bar.is_met() && bar.figure.is_finite()), "{about_the_capacity:?}");

@@ -46,7 +46,7 @@ fn bars_of(scenario: &Scenario, summaries: &[Summary]) -> Vec<Bar> {
     bars.push(Bar::at_most(name, "longest time without an answer, s", longest_silence(scenario), &silence));
     // Too few calls to learn from.
     if scenario.offered(0.0) < 0.1 * scenario.capacity() {
-        bars.push(Bar::at_most(name, "way of the limit from its start", 0.0, &figures(&|summary| summary.moved)));
+        bars.push(Bar::at_most(name, "change of the limit from its start", 0.0, &figures(&|summary| summary.moved)));
     }
     if let Some((_, until)) = scenario.disturbance() {
         let most = 10.0 * window(scenario, until).max(1.0);
@@ -68,7 +68,7 @@ fn least_throughput(scenario: &Scenario) -> f64 {
     match (scenario.demand, scenario.discipline) {
         (_, Discipline::Knee { .. }) => 0.8,
         (Demand::Open(Load::Ramp(..) | Load::Steps(_)), _) => 0.95,
-        // A limit refuses most calls that come in a pause, or they would wait longer than a call may take.
+        // In a pause a limit refuses most calls: queued, they would take too long.
         _ if load < 0.9 && matches!(scenario.trouble, Trouble::Pauses(..)) => 0.95,
         _ if load < 0.9 => 0.98,
         // About the capacity, a fixed limit that is as fast would refuse calls too: see `beside_fixed`.
@@ -88,7 +88,8 @@ fn completions(scenario: &Scenario, from: f64) -> f64 {
     scenario.offered(from).min(scenario.capacity() / scenario.stretch(scenario.length))
 }
 
-/// Returns how long no call may be answered, in seconds: by chance a gap is twenty times as long as others are on the mean.
+/// Returns the longest time that may pass without an answer, in seconds. Where few calls are answered, a gap of twenty times the
+/// mean is chance.
 fn longest_silence(scenario: &Scenario) -> f64 {
     1.0 + 20.0 / completions(scenario, 0.0)
 }
