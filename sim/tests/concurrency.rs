@@ -3,7 +3,6 @@
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 #![allow(clippy::float_cmp, reason = "these are exact: computed by hand, or never touched")]
 
-use damper_sim::concurrency::bars::{Bar, Bound};
 use damper_sim::concurrency::limit::{Finished, Limit};
 use damper_sim::concurrency::random::Random;
 use damper_sim::concurrency::record::Summary;
@@ -148,12 +147,12 @@ fn overloaded_servers_stay_busy_and_fast() {
         ("20 workers, exponential 2 s, 10x", 1800.0, 0.92),
     ];
     for (name, seconds, least) in scenarios {
-        let Summary { throughput, latency, drift, limit, .. } = damper(name, seconds);
+        let Summary { throughput, latency, drift, silence, .. } = damper(name, seconds);
         assert!(throughput >= least, "{name}: {throughput} of what is possible, at least {least}");
-        // A histogram's cell is 1.6 %.
-        assert!(latency[1] <= 2.0 * 1.016, "{name}: p90 {}", latency[1]);
-        assert!(drift <= 1.3, "{name}: drift {drift}");
-        assert!(limit[0] >= 1.0, "{name}: limit {limit:?}");
+        assert!(latency[1] <= 2.0, "{name}: p90 {}", latency[1]);
+        // Of a minute's calls: that varies by chance.
+        assert!(drift <= 1.2, "{name}: drift {drift}");
+        assert!(silence <= 3.0, "{name}: {silence} s without an answer");
     }
 }
 
@@ -205,14 +204,6 @@ fn about_the_capacity_it_is_nearly_as_good_as_the_best_fixed_limit() {
             assert!(damper >= fixed - 0.03, "{name}, at {load}: {damper}, {fixed} with a fixed limit");
         }
     }
-}
-
-#[test]
-fn bar_is_missed_by_a_figure_beyond_it_and_by_none() {
-    let is_met = |bound, figure| Bar { scenario: String::new(), what: "", figure, bound }.is_met();
-    assert!(is_met(Bound::AtLeast(0.95), 0.95) && is_met(Bound::AtMost(2.0), 2.0));
-    assert!(!is_met(Bound::AtLeast(0.95), 0.949) && !is_met(Bound::AtMost(2.0), 2.001));
-    assert!(!is_met(Bound::AtLeast(0.95), f64::NAN) && !is_met(Bound::AtMost(2.0), f64::NAN));
 }
 
 /// Calls that time out at the client are overloaded to its limit, which falls by them.

@@ -43,7 +43,7 @@ impl Histogram {
         self.count
     }
 
-    /// Returns the number below which such a share lies, between the edges of its cell; 0 if there are none.
+    /// Returns the number below which such a share lies, between the edges of its cell; not a number if nothing was counted.
     #[must_use]
     pub fn quantile(&self, share: f64) -> f64 {
         let mut below = share * self.count as f64;
@@ -56,7 +56,7 @@ impl Histogram {
             }
             below -= count;
         }
-        0.0
+        f64::NAN
     }
 }
 

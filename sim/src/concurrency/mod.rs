@@ -13,6 +13,8 @@
 // run.rs           one scenario under one limit, event by event
 // histogram.rs     latencies
 // record.rs        the record of a run, and its summary
+// silence.rs       the longest time without an answer
+// worst.rs         the worst of several figures
 // parallel.rs      runs by two threads
 // admission/       classes, tenants and deadlines at one gate
 // bars/            the figures that damper's limits have to reach
@@ -32,3 +34,5 @@ pub mod scenario;
 pub mod scenarios;
 pub mod server;
 pub mod service_time;
+pub mod silence;
+pub mod worst;

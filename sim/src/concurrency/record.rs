@@ -3,6 +3,8 @@
 use super::histogram::Histogram;
 use super::scenario::Scenario;
 use super::service_time::QUANTILES;
+use super::silence::Silence;
+use super::worst::{highest, lowest};
 
 /// Seconds in one point of the charts.
 pub const POINT: f64 = 10.0;
@@ -15,6 +17,7 @@ pub struct Record {
     scenario: Scenario,
     seconds: Vec<Second>,
     latencies: Vec<Histogram>,
+    silence: Silence,
     /// Twice the unloaded p90.
     slow: f64,
 }
@@ -45,16 +48,43 @@ pub struct Summary {
     pub drift: f64,
     /// The lowest, the mean and the highest limit.
     pub limit: [f64; 3],
+    /// How far the limit ever went from where it started.
+    pub moved: f64,
+    /// The longest time without an answer to a waiting client while calls came and the server worked, in seconds.
+    pub silence: f64,
     /// How long throughput and latency were bad after the start.
     pub settled: Recovery,
     /// How long throughput and latency were bad after trouble.
     pub recovered: Option<Recovery>,
+    /// What the server gave in a minute of trouble.
+    pub in_trouble: Option<InTrouble>,
 }
 
-/// Seconds until five seconds in succession are good; infinity if they never are.
+/// A minute of trouble, without its first ten seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InTrouble {
+    /// Completions as a share of what was possible then.
+    pub throughput: f64,
+    /// The p90 beside that of a server without load, at the speed of that minute.
+    pub latency: f64,
+}
+
+impl InTrouble {
+    /// Returns the worse of both, value by value.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        Self {
+            throughput: lowest(&[self.throughput, other.throughput]),
+            latency: highest(&[self.latency, other.latency]),
+        }
+    }
+}
+
+/// Seconds until the first five seconds that are good, taken together; infinity if there are none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recovery {
-    /// Until throughput is 90 % of the run's own, beside what was possible.
+    /// Until throughput is 90 % of the usual, beside what was possible. What was before the trouble is usual, or the whole run
+    /// where the start is judged.
     pub throughput: f64,
     /// Until the p90 is at most twice that of a server without load.
     pub latency: f64,
@@ -63,8 +93,11 @@ pub struct Recovery {
 impl Recovery {
     /// Returns the longer of both, value by value.
     #[must_use]
-    pub const fn worse(self, other: Self) -> Self {
-        Self { throughput: self.throughput.max(other.throughput), latency: self.latency.max(other.latency) }
+    pub fn worse(self, other: Self) -> Self {
+        Self {
+            throughput: highest(&[self.throughput, other.throughput]),
+            latency: highest(&[self.latency, other.latency]),
+        }
     }
 }
 
@@ -74,7 +107,7 @@ impl Record {
     pub fn new(scenario: &Scenario) -> Self {
         let latencies = vec![Histogram::new(); (scenario.length / POINT).ceil() as usize];
         let slow = 2.0 * scenario.service.quantiles()[1];
-        Self { scenario: scenario.clone(), seconds: Vec::new(), latencies, slow }
+        Self { scenario: scenario.clone(), seconds: Vec::new(), latencies, silence: Silence::default(), slow }
     }
 
     /// It is now so late, and the limit was this since the last event.
@@ -82,6 +115,11 @@ impl Record {
         while (self.seconds.len() as f64) <= now && (self.seconds.len() as f64) < self.scenario.length {
             self.seconds.push(Second { limit, ..Second::default() });
         }
+    }
+
+    /// Returns the record of the time without an answer.
+    pub const fn silence(&mut self) -> &mut Silence {
+        &mut self.silence
     }
 
     /// A call finished.
@@ -119,13 +157,17 @@ impl Record {
         good / possible
     }
 
-    /// How long things were bad from `from` on; `usual` is the run's throughput.
+    /// How long things were bad from `from` on; `usual` is what throughput is compared with.
     fn recovery(&self, from: f64, usual: f64) -> Recovery {
         let first = |good: &dyn Fn(&[Second]) -> bool| {
             let position = self.seconds[from.ceil() as usize..].windows(JUDGED).position(good);
             position.map_or(f64::INFINITY, |after| after as f64)
         };
-        let throughput = first(&|seconds| Self::throughput(seconds) >= 0.9 * usual);
+        let throughput = first(&|seconds| {
+            let throughput = Self::throughput(seconds);
+            // Nothing is no recovery, whatever was usual.
+            throughput > 0.0 && throughput >= 0.9 * usual
+        });
         let latency = first(&|seconds| {
             let sum = |of: fn(&Second) -> u32| seconds.iter().map(of).sum::<u32>();
             let (slow, finished) = (sum(|second| second.slow), sum(|second| second.finished));
@@ -160,25 +202,34 @@ impl Record {
             let (from, until) = (i as f64 * POINT, (i + 1) as f64 * POINT);
             from >= warm_up && (until <= calm.0 || from >= calm.1) && self.latencies[i].count() >= 50
         });
-        let worst = worst.map(|i| p90(&self.latencies[i])).fold(0.0, f64::max);
+        let worst = highest(&worst.map(|i| p90(&self.latencies[i])).collect::<Vec<_>>());
         let sixth = (length - warm_up) / 6.0;
         let first = p90(&self.between(warm_up, warm_up + sixth));
         let last = p90(&self.between(length - sixth, length));
         let counted = &self.seconds[warm_up as usize..];
         let throughput = Self::throughput(counted);
-        let limits = || counted.iter().map(|second| second.limit);
+        let limits: Vec<f64> = counted.iter().map(|second| second.limit).collect();
+        let moved = self.seconds.iter().map(|second| (second.limit - self.seconds[0].limit).abs()).collect::<Vec<_>>();
         Summary {
             throughput,
             latency: [0, 1, 2].map(|i| latencies.quantile(QUANTILES[i]) / unloaded[i]),
             worst,
             drift: last / first,
-            limit: [
-                limits().fold(f64::INFINITY, f64::min),
-                limits().sum::<f64>() / counted.len() as f64,
-                limits().fold(0.0, f64::max),
-            ],
+            limit: [lowest(&limits), limits.iter().sum::<f64>() / limits.len() as f64, highest(&limits)],
+            moved: highest(&moved),
+            silence: self.silence.longest(length),
             settled: self.recovery(0.0, throughput),
-            recovered: self.scenario.disturbance().map(|(_, until)| self.recovery(until, throughput)),
+            recovered: self.scenario.disturbance().map(|(from, until)| {
+                let usual = Self::throughput(&self.seconds[warm_up as usize..from as usize]);
+                self.recovery(until, usual)
+            }),
+            in_trouble: self.scenario.minute().map(|(from, until)| {
+                let from = from + POINT;
+                InTrouble {
+                    throughput: Self::throughput(&self.seconds[from as usize..until as usize]),
+                    latency: p90(&self.between(from, until)),
+                }
+            }),
         }
     }
 

@@ -9,6 +9,7 @@ use super::rules::Contender;
 use super::run::run;
 use super::scenario::{Demand, Load, Scenario};
 use super::scenarios;
+use super::worst::{highest, lowest};
 use crate::chart::{Chart, Line, Panel};
 use crate::table::Table;
 
@@ -71,17 +72,23 @@ pub fn report(progress: fn(&str)) -> Report {
 pub fn worst(summaries: &[Summary]) -> Summary {
     let mut worst = summaries[0];
     for other in &summaries[1..] {
-        worst.throughput = worst.throughput.min(other.throughput);
-        worst.latency = [0, 1, 2].map(|i| worst.latency[i].max(other.latency[i]));
-        worst.worst = worst.worst.max(other.worst);
-        worst.drift = worst.drift.max(other.drift);
-        worst.limit = [
-            worst.limit[0].min(other.limit[0]),
-            worst.limit[1].max(other.limit[1]),
-            worst.limit[2].max(other.limit[2]),
-        ];
-        worst.settled = worst.settled.worse(other.settled);
-        worst.recovered = worst.recovered.zip(other.recovered).map(|(a, b)| a.worse(b));
+        let higher = |of: fn(&Summary) -> f64| highest(&[of(&worst), of(other)]);
+        worst = Summary {
+            throughput: lowest(&[worst.throughput, other.throughput]),
+            latency: [0, 1, 2].map(|i| highest(&[worst.latency[i], other.latency[i]])),
+            worst: higher(|summary| summary.worst),
+            drift: higher(|summary| summary.drift),
+            limit: [
+                lowest(&[worst.limit[0], other.limit[0]]),
+                higher(|summary| summary.limit[1]),
+                higher(|summary| summary.limit[2]),
+            ],
+            moved: higher(|summary| summary.moved),
+            silence: higher(|summary| summary.silence),
+            settled: worst.settled.worse(other.settled),
+            recovered: worst.recovered.zip(other.recovered).map(|(a, b)| a.worse(b)),
+            in_trouble: worst.in_trouble.zip(other.in_trouble).map(|(a, b)| a.worse(b)),
+        };
     }
     worst
 }
@@ -92,6 +99,7 @@ fn seconds(value: f64) -> String {
 
 fn multiple(value: f64) -> String {
     match value {
+        _ if value.is_nan() => "-".into(),
         1000.0.. => "> 1000".into(),
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
@@ -119,7 +127,7 @@ fn damper_table(scenarios: &[Scenario]) -> Table {
     let runs: Vec<_> = scenarios.iter().flat_map(|scenario| SEEDS.map(|seed| (scenario, seed))).collect();
     let summaries = by_two_threads(&runs, |(scenario, seed)| record(Contender::Damper, scenario, *seed).summary());
     for (scenario, summaries) in scenarios.iter().zip(summaries.chunks(SEEDS.len())) {
-        let Summary { throughput, latency: [p50, p90, p99], worst, drift, limit, settled, recovered } =
+        let Summary { throughput, latency: [p50, p90, p99], worst, drift, limit, settled, recovered, .. } =
             worst(summaries);
         let back = |of: fn(super::record::Recovery) -> f64| recovered.map_or(String::new(), |back| seconds(of(back)));
         table.row(vec![
@@ -180,6 +188,7 @@ const GUIDE: [&str; 10] = [
 /// Some scenarios under all rules, with fewer digits than in the full table.
 fn guide_rules(summaries: &[(Scenario, Vec<Summary>)]) -> Table {
     let short = |value: f64| match value {
+        _ if value.is_nan() => "-".to_string(),
         1000.0.. => "> 1000".to_string(),
         10.0.. => format!("{value:.0}"),
         _ => format!("{value:.1}"),
@@ -202,18 +211,21 @@ fn guide_rules(summaries: &[(Scenario, Vec<Summary>)]) -> Table {
 
 /// Servers about their capacity, and the fixed limits that are tried there.
 pub const FIXED: [(&str, &[u32]); 2] = [
-    ("50 workers, exponential, 1x", &[40, 50, 55, 60, 65, 70, 75, 80, 90, 100]),
-    ("8 cores, exponential, 1.05x", &[6, 7, 8, 9, 10, 11, 12, 14, 16, 20]),
+    ("50 workers, exponential, 1x", &[40, 50, 55, 60, 65, 70, 75, 80, 90, 100, 120, 140, 160, 180]),
+    ("8 cores, exponential, 1.05x", &[6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 22, 24]),
 ];
+
+/// Runs a scenario under each of these fixed limits.
+#[must_use]
+pub fn under_fixed(scenario: &Scenario, fixed: &[u32], seed: u64) -> Vec<(u32, Summary)> {
+    fixed.iter().map(|&limit| (limit, record(Contender::Fixed(limit), scenario, seed).summary())).collect()
+}
 
 /// Returns the fixed limit of the highest throughput whose p90 is no higher than this.
 #[must_use]
-pub fn best_fixed(scenario: &Scenario, fixed: &[u32], seed: u64, p90: f64) -> Option<(u32, Summary)> {
-    fixed
-        .iter()
-        .map(|&limit| (limit, record(Contender::Fixed(limit), scenario, seed).summary()))
-        .filter(|(_, summary)| summary.latency[1] <= p90)
-        .max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput))
+pub fn best_fixed(runs: &[(u32, Summary)], p90: f64) -> Option<(u32, Summary)> {
+    let fast = runs.iter().filter(|(_, summary)| summary.latency[1] <= p90);
+    fast.max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput)).copied()
 }
 
 /// Loads about the capacity, beside the best fixed limit.
@@ -226,7 +238,8 @@ fn fixed_table() -> Table {
             let Some(scenario) = scenarios::named(name) else { continue };
             let scenario = Scenario { demand: Demand::Open(Load::Steady(load)), ..scenario };
             let damper = record(Contender::Damper, &scenario, SEEDS[0]).summary();
-            let Some((limit, best)) = best_fixed(&scenario, fixed, SEEDS[0], damper.latency[1]) else { continue };
+            let runs = under_fixed(&scenario, fixed, SEEDS[0]);
+            let Some((limit, best)) = best_fixed(&runs, damper.latency[1]) else { continue };
             table.row(vec![
                 name.split(',').next().unwrap_or(name).into(),
                 format!("{load}x"),

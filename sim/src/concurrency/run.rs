@@ -130,11 +130,13 @@ impl<'a> Run<'a> {
     fn change(&mut self, now: f64) {
         if let Some(Change { power, .. }) = self.next_change {
             self.server.change(now, power);
+            self.record.silence().speed_changed(now, power.speed);
         }
         self.next_change = self.changes.next();
     }
 
     fn call(&mut self, now: f64, attempts: u8) -> bool {
+        self.record.silence().called(now);
         let call = self.free.last().copied().unwrap_or(self.calls.len());
         // Drawn for a refused call too would be waste: the times are independent.
         if !self.limit.try_acquire(now, call) {
@@ -217,6 +219,9 @@ impl<'a> Run<'a> {
             self.over(now, call, Outcome::Success);
         }
         self.record.finished(now, now - started, awaited);
+        if awaited {
+            self.record.silence().answered(now, self.in_flight);
+        }
         if let Demand::Closed { think, .. } = self.scenario.demand {
             self.think(now, think);
         }

@@ -183,11 +183,22 @@ impl Scenario {
         }
     }
 
-    /// The service time beside that of the start, once all changes have happened.
+    /// When the minute of trouble begins and ends, if there is one in which the server works on.
+    #[must_use]
+    pub fn minute(&self) -> Option<(f64, f64)> {
+        match self.trouble {
+            Trouble::Minute(_, speed) if speed > 0.0 => self.disturbance(),
+            _ => None,
+        }
+    }
+
+    /// The service time of a server without load beside that at the start.
     #[must_use]
     pub fn stretch(&self, now: f64) -> f64 {
+        let half = self.length / 2.0;
         match self.trouble {
-            Trouble::Slower(speed) if now >= self.length / 2.0 => 1.0 / speed,
+            Trouble::Slower(speed) if now >= half => 1.0 / speed,
+            Trouble::Minute(_, speed) if speed > 0.0 && (half..half + 60.0).contains(&now) => 1.0 / speed,
             _ => 1.0,
         }
     }

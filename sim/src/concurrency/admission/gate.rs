@@ -1,17 +1,18 @@
-//! damper's gate on a clock that the simulation moves: calls that wait are polled when they are woken, or their time is over.
+//! damper's gate on a clock that the simulation moves. Calls that wait or run are polled when they are woken, or their time is
+//! over.
 
 use super::traffic::Class;
-use crate::concurrency::limit::Outcome;
 use damper::concurrency::{
-    self, Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, FixedLimit, LimitBounds, LimitRule,
-    ProbedGradient,
+    Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, FixedLimit, LimitBounds, LimitRule,
+    ProbedGradient, RunToDeadline,
 };
 use damper::time::Seed;
-use damper::{Clock, Deadline, ManualClock};
+use damper::{Clock, Deadline, DeadlineExceeded, ManualClock};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub struct Request {
     pub call: usize,
     /// Its priority.
     pub class: Class,
-    /// Whose it is, as far as the gate knows.
+    /// Its tenant, as far as the gate knows.
     pub tenant: usize,
     /// When it must be answered.
     pub deadline: f64,
@@ -63,34 +64,58 @@ impl Policy {
         }
     }
 
-    /// Whether a call is ended at its deadline.
-    #[must_use]
-    pub const fn ends_work(self) -> bool {
-        !matches!(self, Self::NoEnding | Self::LimitOnly)
+    /// Returns when the work of a call is to be ended by the simulation, in place of damper's permit.
+    const fn ended_here(self, request: &Request) -> Option<f64> {
+        match self {
+            // The permit's deadline is that of the gate, which this policy makes earlier than the call's.
+            Self::SlowMedian => Some(request.deadline),
+            Self::NoEnding => Some(f64::INFINITY),
+            Self::Whole | Self::NoQueue | Self::LimitOnly => None,
+        }
     }
 }
 
-/// What a decision led to.
-#[derive(Clone, Debug, Default)]
-pub struct Decided {
-    /// Calls that may start now.
-    pub started: Vec<Request>,
-    /// Calls that were refused.
-    pub refused: Vec<Request>,
+/// What became of a call.
+#[derive(Clone, Copy, Debug)]
+pub enum Decision {
+    /// It may start now.
+    Started(Request),
+    /// It was refused.
+    Refused(Request),
+    /// It was answered.
+    Answered(usize),
+    /// It was ended before its answer.
+    Ended(usize),
 }
 
 type Core<R> = Admission<R, Arc<ManualClock>>;
 type Permit<R> = AdmissionPermit<Arc<Core<R>>>;
 type Sleeping = Pin<Box<dyn Future<Output = ()>>>;
-type Waiting<R> = Pin<Box<AdmitFuture<Arc<Core<R>>, Box<dyn Fn(Duration) -> Sleeping>>>>;
+type Timer = Box<dyn Fn(Duration) -> Sleeping>;
+type Waiting<R> = Pin<Box<AdmitFuture<Arc<Core<R>>, Timer>>>;
+type Running<R> = Pin<Box<RunToDeadline<Arc<Core<R>>, Work, Timer>>>;
 
 enum Stage<R: LimitRule> {
     Over,
     Waiting(Request, Waiting<R>),
-    Running(Permit<R>),
+    Running(Work, Running<R>),
+    /// Its work is to be ended by the simulation, at this tick.
+    EndedHere(u64, Permit<R>),
 }
 
-/// What happens to calls that wait, apart from the gate's decisions on others.
+/// The work of a call: the server does it, and says when it is done.
+#[derive(Clone, Debug, Default)]
+struct Work(Arc<AtomicBool>);
+
+impl Future for Work {
+    type Output = Result<(), DeadlineExceeded>;
+
+    fn poll(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.0.load(Relaxed) { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
+
+/// What happens to calls apart from the gate's decisions on others.
 #[derive(Debug, Default)]
 struct Events {
     /// Calls that were woken.
@@ -163,7 +188,7 @@ impl<R: LimitRule> Gate<R> {
         self.core.in_flight()
     }
 
-    /// Returns when a call that waits is to be looked at; infinity if none is.
+    /// Returns when a call that waits or runs is to be polled; infinity if none is.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "hours of nanoseconds are far below 2^53")]
     pub fn next_timer(&self) -> f64 {
@@ -171,8 +196,8 @@ impl<R: LimitRule> Gate<R> {
         nanos.map_or(f64::INFINITY, |nanos| nanos as f64 / 1e9)
     }
 
-    /// Looks at the calls whose time has come.
-    pub fn timer(&mut self, now: f64) -> Decided {
+    /// Polls the call whose time has come.
+    pub fn timer(&mut self, now: f64) -> Vec<Decision> {
         self.set_clock(now);
         with(&self.events, |events| {
             if let Some(Reverse((at, call))) = events.timers.pop() {
@@ -185,7 +210,7 @@ impl<R: LimitRule> Gate<R> {
     }
 
     /// A call arrives.
-    pub fn arrive(&mut self, now: f64, request: Request) -> Decided {
+    pub fn arrive(&mut self, now: f64, request: Request) -> Vec<Decision> {
         self.set_clock(now);
         let mut asks = AdmissionRequest::new().criticality(Criticality::ALL[usize::from(request.class)]);
         if self.policy != Policy::LimitOnly {
@@ -193,14 +218,7 @@ impl<R: LimitRule> Gate<R> {
             let left = Duration::try_from_secs_f64(left).unwrap_or(Duration::ZERO);
             asks = asks.tenant(&request.tenant).by(&Deadline::with_clock(left, &*self.clock));
         }
-        let (clock, events) = (Arc::clone(&self.clock), Arc::clone(&self.events));
-        let sleep = move |wait: Duration| -> Sleeping {
-            let at = clock.now() + wait.as_nanos() as u64;
-            with(&events, |events| events.timers.push(Reverse((at, request.call))));
-            let clock = Arc::clone(&clock);
-            Box::pin(poll_fn(move |_| if clock.now() < at { Poll::Pending } else { Poll::Ready(()) }))
-        };
-        let sleep: Box<dyn Fn(Duration) -> Sleeping> = Box::new(sleep);
+        let sleep = self.timer_of(request.call);
         if request.call >= self.stages.len() {
             self.stages.resize_with(request.call + 1, || Stage::Over);
         }
@@ -209,45 +227,101 @@ impl<R: LimitRule> Gate<R> {
         self.follow()
     }
 
-    /// A call that started is over, `latency` seconds after its start.
-    pub fn finished(&mut self, now: f64, call: usize, latency: f64, outcome: Outcome) -> Decided {
+    /// The server did the work of a call, `latency` seconds after its start.
+    pub fn done(&mut self, now: f64, call: usize, latency: f64) -> Vec<Decision> {
         self.set_clock(now);
-        if let Stage::Running(permit) = std::mem::replace(&mut self.stages[call], Stage::Over) {
-            permit.record(match outcome {
-                Outcome::Success => concurrency::Outcome::Success,
-                Outcome::Overloaded => concurrency::Outcome::Overloaded,
-            });
+        let mut decided = Vec::new();
+        match std::mem::replace(&mut self.stages[call], Stage::Over) {
+            Stage::EndedHere(_, permit) => {
+                permit.success();
+                decided.push(Decision::Answered(call));
+            }
+            running => {
+                if let Stage::Running(work, _) = &running {
+                    work.0.store(true, Relaxed);
+                }
+                self.stages[call] = running;
+                with(&self.events, |events| events.woken.push(call));
+            }
         }
-        if outcome == Outcome::Success && self.policy == Policy::SlowMedian {
+        if self.policy == Policy::SlowMedian {
             self.learn(latency);
         }
-        self.follow()
+        self.follow_from(decided)
     }
 
-    /// Polls the calls that were woken.
-    fn follow(&mut self) -> Decided {
-        let mut decided = Decided::default();
+    fn follow(&mut self) -> Vec<Decision> {
+        self.follow_from(Vec::new())
+    }
+
+    /// Polls the calls that were woken, and adds what is decided.
+    fn follow_from(&mut self, mut decided: Vec<Decision>) -> Vec<Decision> {
         loop {
             let woken = with(&self.events, |events| std::mem::take(&mut events.woken));
             if woken.is_empty() {
                 return decided;
             }
             for call in woken {
-                let Stage::Waiting(request, future) = &mut self.stages[call] else { continue };
-                let (request, waker) = (*request, Waker::from(Arc::new(Bell(call, Arc::clone(&self.events)))));
-                match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                    Poll::Pending => {}
-                    Poll::Ready(Ok(permit)) => {
-                        self.stages[call] = Stage::Running(permit);
-                        decided.started.push(request);
-                    }
-                    Poll::Ready(Err(_)) => {
-                        self.stages[call] = Stage::Over;
-                        decided.refused.push(request);
-                    }
-                }
+                self.poll(call, &mut decided);
             }
         }
+    }
+
+    fn poll(&mut self, call: usize, decided: &mut Vec<Decision>) {
+        let waker = Waker::from(Arc::new(Bell(call, Arc::clone(&self.events))));
+        let context = &mut Context::from_waker(&waker);
+        self.stages[call] = match std::mem::replace(&mut self.stages[call], Stage::Over) {
+            // Woken by a timer that is left of it.
+            Stage::Over => Stage::Over,
+            Stage::Waiting(request, mut admit) => match admit.as_mut().poll(context) {
+                Poll::Pending => Stage::Waiting(request, admit),
+                Poll::Ready(Ok(permit)) => {
+                    decided.push(Decision::Started(request));
+                    self.start(&request, permit)
+                }
+                Poll::Ready(Err(_)) => {
+                    decided.push(Decision::Refused(request));
+                    Stage::Over
+                }
+            },
+            Stage::Running(work, mut run) => match run.as_mut().poll(context) {
+                Poll::Pending => Stage::Running(work, run),
+                Poll::Ready(result) => {
+                    decided.push(if result.is_ok() { Decision::Answered(call) } else { Decision::Ended(call) });
+                    Stage::Over
+                }
+            },
+            Stage::EndedHere(at, permit) if self.clock.now() < at => Stage::EndedHere(at, permit),
+            Stage::EndedHere(_, permit) => {
+                permit.overloaded();
+                decided.push(Decision::Ended(call));
+                Stage::Over
+            }
+        };
+    }
+
+    /// Starts the work of a call that was admitted. It is polled at once, so that its timer is set.
+    fn start(&self, request: &Request, permit: Permit<R>) -> Stage<R> {
+        if let Some(at) = self.policy.ended_here(request) {
+            let at = (at * 1e9).ceil() as u64;
+            with(&self.events, |events| events.timers.push(Reverse((at, request.call))));
+            return Stage::EndedHere(at, permit);
+        }
+        let work = Work::default();
+        let run = permit.run_sleeping_by(work.clone(), self.timer_of(request.call));
+        with(&self.events, |events| events.woken.push(request.call));
+        Stage::Running(work, Box::pin(run))
+    }
+
+    /// Returns the sleep of a call: the simulation polls it when the time has come.
+    fn timer_of(&self, call: usize) -> Timer {
+        let (clock, events) = (Arc::clone(&self.clock), Arc::clone(&self.events));
+        Box::new(move |wait: Duration| {
+            let at = clock.now() + wait.as_nanos() as u64;
+            with(&events, |events| events.timers.push(Reverse((at, call))));
+            let clock = Arc::clone(&clock);
+            Box::pin(poll_fn(move |_| if clock.now() < at { Poll::Pending } else { Poll::Ready(()) }))
+        })
     }
 
     fn set_clock(&self, now: f64) {

@@ -1,9 +1,8 @@
 //! Traffic at a gate before a server, event by event.
 
-use super::gate::{Decided, Gate, Policy, Request};
-use super::tally::Tally;
+use super::gate::{Decision, Gate, Policy, Request};
+use super::tally::{Counts, Tally};
 use super::traffic::Traffic;
-use crate::concurrency::limit::Outcome;
 use crate::concurrency::random::Random;
 use crate::concurrency::server::{Power, Server};
 use damper::concurrency::ProbedGradient;
@@ -18,12 +17,10 @@ pub fn run(traffic: &Traffic, policy: Policy, seed: u64) -> Tally {
     let possible = (traffic.server.length - warm_up) * traffic.server.capacity();
     let mut run = Run {
         traffic,
-        policy,
         gate: Gate::adaptive(policy, seed),
         random: Random::new(seed),
         server: Server::new(traffic.server.discipline, Power { size: traffic.server.size, speed: 1.0 }),
         arrivals: BinaryHeap::new(),
-        deadlines: BinaryHeap::new(),
         calls: Vec::new(),
         free: Vec::new(),
         tally: Tally::new(tenants as usize, possible),
@@ -37,21 +34,18 @@ pub fn run(traffic: &Traffic, policy: Policy, seed: u64) -> Tally {
 #[derive(Clone, Copy, Debug)]
 struct Call {
     request: Request,
-    /// Whose it is, numbered from 0.
+    /// Its tenant, numbered from 0.
     tenant: usize,
     started: Option<f64>,
 }
 
 struct Run<'a> {
     traffic: &'a Traffic,
-    policy: Policy,
     gate: Gate<ProbedGradient>,
     random: Random,
     server: Server,
     /// The next call of each group.
     arrivals: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The deadlines of calls that started, those that are over by then included.
-    deadlines: BinaryHeap<Reverse<(u64, usize)>>,
     calls: Vec<Call>,
     free: Vec<usize>,
     tally: Tally,
@@ -68,17 +62,16 @@ impl Run<'_> {
             self.draw_arrival(0.0, group);
         }
         loop {
-            let (end, deadline, arrival) = (self.server.next_end(), first(&self.deadlines), first(&self.arrivals));
-            let timer = self.gate.next_timer();
-            let now = end.min(deadline).min(arrival).min(timer);
+            let (end, arrival, timer) = (self.server.next_end(), first(&self.arrivals), self.gate.next_timer());
+            let now = end.min(arrival).min(timer);
             if now >= self.traffic.server.length {
                 return;
             }
             if now >= end {
                 let Some(call) = self.server.end(now) else { continue };
-                self.over(now, call, Outcome::Success);
-            } else if now >= deadline {
-                self.deadline(now);
+                let Some(started) = self.calls[call].started else { continue };
+                let decided = self.gate.done(now, call, now - started);
+                self.follow(now, decided);
             } else if now >= arrival {
                 self.arrive(now);
             } else {
@@ -117,43 +110,34 @@ impl Run<'_> {
         self.follow(now, decided);
     }
 
-    fn follow(&mut self, now: f64, decided: Decided) {
-        self.free.extend(decided.refused.iter().map(|request| request.call));
-        for request in decided.started {
-            self.calls[request.call].started = Some(now);
-            let work = self.traffic.server.service.draw(&mut self.random);
-            self.server.start(now, request.call, work);
-            if self.policy.ends_work() {
-                self.deadlines.push(Reverse((request.deadline.to_bits(), request.call)));
+    /// Follows the gate's decisions, in their order: a call may be started and ended by one event.
+    fn follow(&mut self, now: f64, decided: Vec<Decision>) {
+        for decision in decided {
+            match decision {
+                Decision::Started(request) => {
+                    self.calls[request.call].started = Some(now);
+                    let work = self.traffic.server.service.draw(&mut self.random);
+                    self.server.start(now, request.call, work);
+                }
+                Decision::Refused(request) => self.free.push(request.call),
+                Decision::Ended(call) => {
+                    self.server.remove(now, call);
+                    self.over(now, call, |counts| &mut counts.ended);
+                }
+                Decision::Answered(call) if now > self.calls[call].request.deadline => {
+                    self.over(now, call, |counts| &mut counts.late);
+                }
+                Decision::Answered(call) => self.over(now, call, |counts| &mut counts.in_time),
             }
         }
     }
 
-    /// Ends the call whose deadline this is, if it still runs.
-    fn deadline(&mut self, now: f64) {
-        let Some(Reverse((deadline, call))) = self.deadlines.pop() else { return };
-        let Call { request, started, .. } = self.calls[call];
-        // The number may be another call's by now.
-        if started.is_some() && request.deadline.to_bits() == deadline {
-            self.server.remove(now, call);
-            self.over(now, call, Outcome::Overloaded);
-        }
-    }
-
-    fn over(&mut self, now: f64, call: usize, outcome: Outcome) {
-        let Call { request, tenant, started } = self.calls[call];
-        let Some(started) = started else { return };
+    /// The call is over, and `count` is what it counts for.
+    fn over(&mut self, now: f64, call: usize, count: fn(&mut Counts) -> &mut u32) {
         self.calls[call].started = None;
         self.free.push(call);
         if now >= self.warm_up {
-            let counts = self.tally.of(tenant);
-            match outcome {
-                Outcome::Overloaded => counts.ended += 1,
-                Outcome::Success if now <= request.deadline => counts.in_time += 1,
-                Outcome::Success => counts.late += 1,
-            }
+            *count(self.tally.of(self.calls[call].tenant)) += 1;
         }
-        let decided = self.gate.finished(now, call, now - started, outcome);
-        self.follow(now, decided);
     }
 }

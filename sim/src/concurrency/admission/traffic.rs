@@ -1,4 +1,4 @@
-//! Who calls: classes, tenants and deadlines.
+//! The callers: classes, tenants and deadlines.
 
 use crate::concurrency::scenario::Scenario;
 use crate::concurrency::server::Discipline::{Sharing, Workers};
@@ -30,7 +30,7 @@ pub struct Group {
 pub struct Traffic {
     /// The server, without clients of its own.
     pub server: Scenario,
-    /// Who calls it.
+    /// The callers.
     pub groups: Vec<Group>,
 }
 
@@ -53,8 +53,8 @@ fn traffic(
     service: ServiceTime,
     groups: Vec<Group>,
 ) -> Traffic {
-    let nobody = scenario::Demand::Closed { clients: 0, think: 0.0 };
-    Traffic { server: Scenario::new(name, discipline, size, service, nobody).seconds(600.0), groups }
+    let no_clients = scenario::Demand::Closed { clients: 0, think: 0.0 };
+    Traffic { server: Scenario::new(name, discipline, size, service, no_clients).seconds(600.0), groups }
 }
 
 /// Three times the capacity: a half by the top class, and a greedy tenant that sends as much as ten others.

@@ -6,6 +6,7 @@ use crate::concurrency::admission::run::run;
 use crate::concurrency::admission::tally::Tally;
 use crate::concurrency::admission::traffic::{self, Traffic};
 use crate::concurrency::parallel::by_two_threads;
+use crate::concurrency::worst::highest;
 
 /// The first group of every traffic.
 const TOP: usize = 0;
@@ -29,11 +30,19 @@ pub fn admission(seeds: &[u64], seconds: f64) -> Vec<Bar> {
         bars.extend([
             Bar::at_least(&name, "top class answered in time", 0.99, &top),
             Bar::at_least(&name, "answered in time, of the capacity", 0.95, &figures(&Tally::goodput)),
-            Bar::at_most(&name, "calls that ended late", 0.0, &late),
+            Bar::at_most(&name, "calls answered late", 0.0, &late),
+            Bar::any(&name, "share of the work that was ended", highest(&figures(&|tally| tally.all().ended()))),
             Bar::at_least(&name, "Jain's index, top class", 0.95, &equal(TOP)),
             Bar::at_least(&name, "Jain's index, middle class", 0.95, &equal(MIDDLE)),
             Bar::at_most(&name, "greedy tenant, of an equal one's", 1.8, &greed),
         ]);
+    }
+    for traffic in traffic::all().into_iter().filter(|traffic| !traffic.is_feasible()) {
+        let tallies = tallies(&traffic, seconds / 4.0, seeds);
+        let figures = |of: fn(&Tally) -> f64| tallies.iter().map(of).collect::<Vec<_>>();
+        let name = format!("admission, 3x, {}", traffic.server.name);
+        bars.push(Bar::at_most(&name, "calls answered late", 0.0, &figures(|tally| f64::from(tally.all().late))));
+        bars.push(Bar::any(&name, "share of the work that was ended", highest(&figures(|tally| tally.all().ended()))));
     }
     let many = traffic::many_tenants();
     let jain: Vec<_> = tallies(&many, seconds / 4.0, seeds).iter().map(|tally| tally.group(&many, MIDDLE).1).collect();

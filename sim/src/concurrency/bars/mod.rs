@@ -8,7 +8,12 @@ mod limit;
 mod throttle;
 
 pub use admission::admission;
+pub use limit::{beside_fixed, limit};
+pub use throttle::{lasting_recovery, throttle};
 
+use super::rules::Contender;
+use super::scenarios;
+use super::worst::{highest, lowest};
 use crate::table::Table;
 
 /// The bound of a figure.
@@ -18,6 +23,8 @@ pub enum Bound {
     AtLeast(f64),
     /// This or less.
     AtMost(f64),
+    /// Any number: it is reported.
+    Any,
 }
 
 /// One bar in one scenario, with the worst figure of all seeds.
@@ -34,43 +41,48 @@ pub struct Bar {
 }
 
 impl Bar {
-    fn at_least(scenario: impl Into<String>, what: &'static str, least: f64, figures: &[f64]) -> Self {
-        let figure = figures.iter().copied().fold(f64::INFINITY, f64::min);
-        Self { scenario: scenario.into(), what, figure, bound: Bound::AtLeast(least) }
+    /// Creates the bar of the lowest of these figures.
+    #[must_use]
+    pub fn at_least(scenario: impl Into<String>, what: &'static str, least: f64, figures: &[f64]) -> Self {
+        Self { scenario: scenario.into(), what, figure: lowest(figures), bound: Bound::AtLeast(least) }
     }
 
-    fn at_most(scenario: impl Into<String>, what: &'static str, most: f64, figures: &[f64]) -> Self {
-        let figure = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        Self { scenario: scenario.into(), what, figure, bound: Bound::AtMost(most) }
+    /// Creates the bar of the highest of these figures.
+    #[must_use]
+    pub fn at_most(scenario: impl Into<String>, what: &'static str, most: f64, figures: &[f64]) -> Self {
+        Self { scenario: scenario.into(), what, figure: highest(figures), bound: Bound::AtMost(most) }
     }
 
-    /// Whether the figure is what it has to be. One that is not a number never is.
+    /// Creates a row for a figure that may be any number.
+    #[must_use]
+    pub fn any(scenario: impl Into<String>, what: &'static str, figure: f64) -> Self {
+        Self { scenario: scenario.into(), what, figure, bound: Bound::Any }
+    }
+
+    /// Returns whether the figure is what it has to be. One that is not a number never is.
     #[must_use]
     pub fn is_met(&self) -> bool {
         match self.bound {
             Bound::AtLeast(least) => self.figure >= least,
             Bound::AtMost(most) => self.figure <= most,
+            Bound::Any => !self.figure.is_nan(),
         }
     }
 }
 
 /// Measures every bar at these seeds, calling `progress` with the name of each part.
-///
-/// # Panics
-///
-/// Without a seed.
 #[must_use]
 pub fn measure(seeds: &[u64], progress: fn(&str)) -> Vec<Bar> {
     progress("the adaptive limit, 30 minutes");
-    let mut bars = limit::half_hours(seeds);
+    let mut bars = limit(Contender::Damper, &scenarios::all(), seeds);
     progress("the adaptive limit, four hours");
-    bars.extend(limit::four_hours(seeds));
+    bars.extend(limit(Contender::Damper, &scenarios::four_hours(), seeds));
     progress("the adaptive limit beside the best fixed one");
-    bars.extend(limit::beside_fixed(seeds[0]));
+    bars.extend(beside_fixed(Contender::Damper, seeds, 1_800.0));
     progress("admission, 30 minutes");
     bars.extend(admission(seeds, 1_800.0));
     progress("the adaptive throttle");
-    bars.extend(throttle::bars(seeds));
+    bars.extend(throttle(seeds));
     bars
 }
 
@@ -82,6 +94,7 @@ pub fn table(bars: &[Bar]) -> Table {
         let bound = match bar.bound {
             Bound::AtLeast(least) => format!(">= {least:.3}"),
             Bound::AtMost(most) => format!("<= {most:.3}"),
+            Bound::Any => "any".into(),
         };
         let met = if bar.is_met() { "yes" } else { "NO" };
         table.row(vec![bar.scenario.clone(), bar.what.into(), format!("{:.3}", bar.figure), bound, met.into()]);

@@ -57,7 +57,12 @@ impl Client {
     }
 }
 
-pub(super) fn bars(seeds: &[u64]) -> Vec<Bar> {
+/// Seconds over which calls are counted after an outage: at 5 calls a second one refused call would be a fifth of a second's.
+const COUNTED: usize = 10;
+
+/// Measures the bars of the throttle.
+#[must_use]
+pub fn throttle(seeds: &[u64]) -> Vec<Bar> {
     [5, 100, 2_000].into_iter().flat_map(|rate| bars_at(rate, seeds)).collect()
 }
 
@@ -77,8 +82,8 @@ fn bars_at(rate: u32, seeds: &[u64]) -> Vec<Bar> {
         let longest = outage.iter().map(|second| second.refused).max().unwrap_or(0);
         gap.push(f64::from(longest) / per_second);
         let after = client.run(60, 1.0);
-        let good = after.iter().position(|second| f64::from(second.accepted) >= 0.95 * per_second);
-        back.push(good.map_or(f64::INFINITY, |seconds| seconds as f64));
+        let accepted: Vec<u32> = after.iter().map(|second| second.accepted).collect();
+        back.push(lasting_recovery(&accepted, 0.95 * per_second));
     }
     vec![
         Bar::at_most(&name, "refused of calls of which 90 % succeed", 0.01, &false_refusals),
@@ -86,4 +91,15 @@ fn bars_at(rate: u32, seeds: &[u64]) -> Vec<Bar> {
         Bar::at_most(&name, "longest pause in an outage, s", 1.0, &gap),
         Bar::at_most(&name, "95 % accepted after the outage, s", 15.0, &back),
     ]
+}
+
+/// Returns the seconds after which so many calls a second are accepted until the end; infinity if they never are.
+#[must_use]
+pub fn lasting_recovery(accepted: &[u32], least: f64) -> f64 {
+    let is_bad = |seconds: &[u32]| f64::from(seconds.iter().sum::<u32>()) < least * seconds.len() as f64;
+    match accepted.windows(COUNTED).rposition(is_bad) {
+        None => 0.0,
+        Some(bad) if bad + COUNTED == accepted.len() => f64::INFINITY,
+        Some(bad) => (bad + 1) as f64,
+    }
 }
