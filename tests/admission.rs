@@ -542,21 +542,25 @@ fn gate_without_a_queue_has_no_slot() {
     }
 }
 
-/// Calls that have their slots and were not polled since keep their places.
+/// Calls that have their slots and were not polled since keep their places, half of all or more.
 #[test]
 fn lower_class_gives_way_where_granted_calls_fill_the_queue() {
-    let (gate, _) = gate(8, 4);
-    let low = || queued(&gate, REQUEST.criticality(Criticality::Sheddable));
-    let mut permits: Vec<_> = (0..8).map(|_| gate.try_admit(REQUEST).unwrap()).collect();
-    let granted: Vec<_> = (0..4).map(|_| low()).collect();
-    permits.truncate(4);
-    let mut waiting: Vec<_> = (0..4).map(|_| low()).collect();
-    assert_eq!((gate.in_flight(), gate.queued()), (8, 4));
-    let top = queued(&gate, REQUEST.criticality(Criticality::CriticalPlus));
-    assert_eq!((gate.queued_of(Criticality::CriticalPlus), gate.queued()), (1, 4));
-    assert_ne!(refused(waiting.remove(0)).cause(), RefusalCause::QueueFull);
-    drop((top, granted, waiting, permits));
-    assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
+    for more in [0, 1] {
+        let (gate, _) = gate(8, 4);
+        let low = || queued(&gate, REQUEST.criticality(Criticality::Sheddable));
+        let mut permits: Vec<_> = (0..8).map(|_| gate.try_admit(REQUEST).unwrap()).collect();
+        let granted: Vec<_> = (0..4).map(|_| low()).collect();
+        permits.truncate(4);
+        let mut waiting: Vec<_> = (0..4).map(|_| low()).collect();
+        permits.truncate(4 - more);
+        let queued_before = gate.queued();
+        assert_eq!((gate.in_flight(), queued_before), (8, 4 - more as u32));
+        let top = queued(&gate, REQUEST.criticality(Criticality::CriticalPlus));
+        assert_eq!((gate.queued_of(Criticality::CriticalPlus), gate.queued()), (1, queued_before));
+        assert_eq!(refused(waiting.remove(0)).cause(), RefusalCause::Displaced);
+        drop((top, granted, waiting, permits));
+        assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
+    }
 }
 
 #[test]
