@@ -1,8 +1,8 @@
 //! The adaptive throttle: what it refuses in outages, recoveries and ordinary traffic, and a slow model of it.
 #![cfg(feature = "alloc")]
 
-use damper::throttle::{AdaptiveThrottle, MultiplierError, ThrottleError, Throttled};
-use damper::{Clock, ManualClock, Verdict};
+use damper::throttle::{AdaptiveThrottle, MultiplierError, Throttled};
+use damper::{CallError, Clock, ManualClock, Verdict};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -224,11 +224,11 @@ fn dropped_permit_leaves_no_trace() {
 fn calls_return_what_they_made_or_the_refusal() {
     let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7);
     assert_eq!(throttle.call(|| Ok::<_, ()>(1)), Ok(1));
-    assert_eq!(throttle.call_with(|| Err::<(), _>("404"), |_| Verdict::Success), Err(ThrottleError::Failed("404")));
+    assert_eq!(throttle.call_with(|| Err::<(), _>("404"), |_| Verdict::Success), Err(CallError::Failed("404")));
     assert_eq!(throttle.status().accepted(), 2);
     // A call that was accepted recently is no outage, so many more have to fail.
     let refused = (0..10_000).find_map(|_| match throttle.call(|| Err::<(), _>("503")) {
-        Err(ThrottleError::Throttled(throttled)) => Some(throttled),
+        Err(CallError::Refused(throttled)) => Some(throttled),
         _ => None,
     });
     let refused: Throttled = refused.expect("a call is refused");
@@ -240,7 +240,7 @@ fn calls_return_what_they_made_or_the_refusal() {
 async fn futures_are_not_polled_while_throttled() {
     let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7);
     for _ in 0..10 {
-        assert_eq!(throttle.run(async { Err::<(), _>("503") }).await, Err(ThrottleError::Failed("503")));
+        assert_eq!(throttle.run(async { Err::<(), _>("503") }).await, Err(CallError::Failed("503")));
     }
     let mut polled = 0;
     for _ in 0..200 {
@@ -264,7 +264,7 @@ fn refusal_is_never_retried() {
             break throttled;
         }
     };
-    let error = std::io::Error::other(ThrottleError::<std::io::Error>::Throttled(throttled));
+    let error = std::io::Error::other(CallError::<std::io::Error, Throttled>::Refused(throttled));
     assert_eq!(damper::retry::AnyError::judge(&error), damper::retry::Failure::FATAL);
 }
 

@@ -12,8 +12,8 @@ use damper::http::{
     TimeoutUnit, TransientFailures,
 };
 use damper::retry::{GaveUp, Hedge, HedgeConfig, Jitter};
-use damper::throttle::{AdaptiveThrottle, ThrottleError};
-use damper::tower::{BulkheadError, BulkheadLayer, LimitLayer, LimitedError};
+use damper::throttle::AdaptiveThrottle;
+use damper::tower::{BulkheadLayer, LimitLayer};
 use damper::{
     Backoff, BreakerConfig, Bulkhead, CallError, CircuitBreaker, CircuitOpen, Deadline, DeadlineExceeded, Quota,
     RateLimiter, Retry, RetryError, State,
@@ -221,11 +221,11 @@ async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
         .map_err(RetryError::into_boxed)
         .layer(RetryLayer::new(retry(3, WAIT)).when(TransientFailures::judge_boxed))
         .layer(HedgeLayer::new(Hedge::new(hedge)).when(TransientFailures::judge_boxed))
-        .map_err(ThrottleError::into_boxed)
+        .map_err(CallError::into_boxed)
         .layer(ThrottleLayer::new(Arc::clone(&throttle)).classify(Rejections::judge_boxed))
-        .map_err(LimitedError::into_boxed)
+        .map_err(CallError::into_boxed)
         .layer(LimitLayer::new(Arc::clone(&limit)))
-        .map_err(BulkheadError::into_boxed)
+        .map_err(CallError::into_boxed)
         .layer(BulkheadLayer::new(Arc::clone(&bulkhead)))
         .layer(TimeoutLayer::new(2 * WAIT))
         .service(transport());

@@ -11,7 +11,7 @@ use damper::http::{
     Throttles,
 };
 use damper::retry::GaveUp;
-use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottleError, ThrottlePermit, Throttled};
+use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottlePermit, Throttled};
 use damper::time::Seed;
 use damper::{
     Backoff, BreakerConfig, Bulkhead, CircuitBreaker, Deadline, ManualClock, Retry, State, Verdict, is_refusal,
@@ -67,14 +67,14 @@ struct Calls {
 /// Calls of so many callers at the same time.
 async fn crowd<S, R, E>(client: &S, callers: u32, request: impl Fn() -> Asked) -> Calls
 where
-    S: Service<Asked, Response = Response<R>, Error = ThrottleError<E>> + Clone,
+    S: Service<Asked, Response = Response<R>, Error = CallError<E, Throttled>> + Clone,
 {
     let answers = join_all((0..callers).map(|_| client.clone().oneshot(request()))).await;
     let mut calls = Calls { made: callers, ..Calls::default() };
     for answer in answers {
         match answer {
             Ok(response) => calls.accepted += u32::from(response.status() == StatusCode::OK),
-            Err(error) => calls.refused += u32::from(error.throttled().is_some()),
+            Err(error) => calls.refused += u32::from(error.refusal().is_some()),
         }
     }
     calls
@@ -204,7 +204,7 @@ async fn refusal_of_a_layer_inside_is_not_counted() {
     let mut client = ThrottleLayer::new(Arc::clone(&throttle)).layer(answering(move || Err(io::Error::other(full))));
     for _ in 0..100 {
         let error = client.ready().await.unwrap().call(Asked::default()).await.unwrap_err();
-        assert!(error.throttled().is_none() && is_refusal(&error));
+        assert!(error.refusal().is_none() && is_refusal(&error));
     }
     assert_eq!(counted(&throttle), (0, 0));
 }
@@ -329,7 +329,7 @@ async fn service_of_hyper_is_throttled_too() {
     let mut refused = 0;
     for _ in 0..200 {
         let answer = hyper::service::Service::call(&client, Asked::default()).await;
-        refused += u32::from(answer.is_err_and(|error| error.throttled().is_some()));
+        refused += u32::from(answer.is_err_and(|error| error.refusal().is_some()));
     }
     assert!(refused > 150, "{refused}");
     assert_eq!([counted(&apart.0[0]).0, counted(&apart.0[1]).0], [0, 200]);
@@ -399,7 +399,7 @@ async fn refusal_is_not_retried_and_no_failure_for_a_breaker() {
 async fn errors_in_boxes_keep_the_refusal() {
     let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let client = ServiceBuilder::new()
-        .map_err(ThrottleError::into_boxed)
+        .map_err(CallError::into_boxed)
         .layer(ThrottleLayer::single().named("dead"))
         .service(transport());
     let mut throttled = None;

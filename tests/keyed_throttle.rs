@@ -1,8 +1,8 @@
 //! A throttle per key: keys do not touch one another, and a throttle that refuses outlives floods of others.
 #![cfg(feature = "std")]
 
-use damper::ManualClock;
-use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottleError, ThrottlePermit, Throttled};
+use damper::{CallError, ManualClock};
+use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottlePermit, Throttled};
 use damper::time::Seed;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -18,7 +18,7 @@ fn hosts(capacity: usize) -> (Arc<ManualClock>, Hosts) {
 
 fn have_rejected(hosts: &Hosts, host: u32) {
     for _ in 0..10 {
-        assert!(matches!(hosts.call(&host, || Err::<(), _>(503)), Err(ThrottleError::Failed(503))));
+        assert!(matches!(hosts.call(&host, || Err::<(), _>(503)), Err(CallError::Failed(503))));
     }
     assert!(share(hosts, host) > 0.9);
 }
@@ -111,7 +111,7 @@ fn future_borrows_neither_the_throttles_nor_the_key() {
     drop(hosts);
     let mut future = Box::pin(future);
     let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert_eq!(polled, Poll::Ready(Err(ThrottleError::Failed(503))));
+    assert_eq!(polled, Poll::Ready(Err(CallError::Failed(503))));
     assert_eq!(throttle.status().requests(), 1);
 }
 
@@ -156,12 +156,12 @@ fn call_is_sent_after_the_wait_that_the_refusal_names() {
 fn refusal_is_found_in_the_error_of_a_call() {
     let (_, throttle) = outage();
     let refused = refusal(&throttle);
-    let error = ThrottleError::<std::io::Error>::from(refused);
-    assert_eq!((error.throttled(), Throttled::find_in(&error)), (Some(&refused), Some(&refused)));
+    let error = CallError::<std::io::Error, Throttled>::from(refused);
+    assert_eq!((error.refusal(), Throttled::find_in(&error)), (Some(&refused), Some(&refused)));
     assert!(error.into_failed().is_none());
-    let boxed = ThrottleError::<std::io::Error>::from(refused).into_boxed();
+    let boxed = CallError::<std::io::Error, Throttled>::from(refused).into_boxed();
     assert_eq!(boxed.downcast_ref(), Some(&refused));
-    let failed = ThrottleError::Failed(std::io::Error::other("down"));
-    assert!(failed.throttled().is_none() && Throttled::find_in(&failed).is_none());
+    let failed = CallError::Failed(std::io::Error::other("down"));
+    assert!(failed.refusal().is_none() && Throttled::find_in(&failed).is_none());
     assert_eq!(failed.into_boxed().to_string(), "down");
 }

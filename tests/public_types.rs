@@ -198,7 +198,7 @@ fn types_of_throttles_have_the_traits_users_expect() {
         ThrottlePermit<&'static AdaptiveThrottle>: shared,
         ThrottleStatus: key,
         KeyedThrottle<String>: shared defaulted,
-        ThrottleError<std::fmt::Error>: value error,
+        CallError<std::fmt::Error, Throttled>: value error,
         Throttled: key error,
         MultiplierError: value error,
     }
@@ -365,12 +365,12 @@ fn types_for_any_service_have_the_traits_users_expect() {
         Refusing<Limit>: shared cloned,
         Waiting<Limit, TokioSleep>: shared cloned,
         NoDeadline: key defaulted,
-        LimitedError<Denied>: value error,
+        CallError<Denied, Denied>: value error,
         ThrottleLayer<One<Throttle>>: shared cloned,
         ThrottleService<(), One<Throttle>>: shared cloned,
         BulkheadLayer<Refusing<One<Pool>>>: shared cloned,
         BulkheadService<(), Waiting<One<Pool>, TokioSleep>>: shared cloned,
-        BulkheadError<Denied>: value error,
+        CallError<Denied, BulkheadFull>: value error,
     }
 }
 

@@ -2,7 +2,7 @@
 #![cfg(feature = "std")]
 
 use damper::retry::{AnyError, Failure, GaveUp};
-use damper::throttle::{AdaptiveThrottle, ThrottleError};
+use damper::throttle::{AdaptiveThrottle, Throttled};
 use damper::{
     Admission, AdmissionRequest, Bulkhead, CallError, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota,
     RateLimiter, RetryError, is_refusal,
@@ -37,7 +37,7 @@ fn refusals() -> Vec<(&'static str, BoxError)> {
         ("bulkhead", Bulkhead::new(0).try_acquire().unwrap_err().into()),
         ("gate", Admission::fixed(0).try_admit(AdmissionRequest::new()).unwrap_err().into()),
         ("call of a breaker", CallError::<io::Error>::Refused(open).into()),
-        ("call of a throttle", ThrottleError::<io::Error>::Throttled(throttled).into()),
+        ("call of a throttle", CallError::<io::Error, Throttled>::Refused(throttled).into()),
         ("call of a layer", CallError::<CallError<io::Error>>::Failed(CallError::Refused(open)).into()),
         ("i/o", io::Error::other(denied).into()),
         ("retry", RetryError::new(GaveUp::NotRetryable, 1, Duration::ZERO, Some(denied)).into()),

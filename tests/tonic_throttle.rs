@@ -6,9 +6,9 @@
 mod support;
 
 use damper::http::{RateLimitLayer, ThrottleLayer, ThrottleService};
-use damper::throttle::{AdaptiveThrottle, ThrottleError, Throttled};
+use damper::throttle::{AdaptiveThrottle, Throttled};
 use damper::tonic::{AtTrailers, IntoStatus, rejection};
-use damper::{ManualClock, Quota, Verdict, is_refusal};
+use damper::{CallError, ManualClock, Quota, Verdict, is_refusal};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,7 +152,7 @@ fn error_of_a_call_becomes_a_status() {
             Err(throttled) => break throttled,
         }
     };
-    let status = ThrottleError::<Status>::Throttled(throttled).into_status();
+    let status = CallError::<Status, Throttled>::Refused(throttled).into_status();
     assert_eq!((status.code(), Throttled::find_in(&status)), (Code::Unavailable, Some(&throttled)));
-    assert_eq!(ThrottleError::Failed(Status::not_found("page")).into_status().code(), Code::NotFound);
+    assert_eq!(CallError::Failed(Status::not_found("page")).into_status().code(), Code::NotFound);
 }

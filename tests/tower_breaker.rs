@@ -134,7 +134,7 @@ fn refusals_behind_the_breaker_do_not_open_it() {
     assert_eq!(call(&mut service, GOOD).unwrap(), "rows");
     for _ in 0..5 {
         let Err(CallError::Failed(error)) = call(&mut service, GOOD) else { panic!("it passed") };
-        assert!(error.denied().is_some());
+        assert!(error.refusal().is_some());
     }
     assert_eq!(breaker.state(), State::Closed);
 }

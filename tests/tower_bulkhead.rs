@@ -4,8 +4,8 @@
 use damper::concurrency::FullCause;
 use damper::http::RetryLayer;
 use damper::retry::{GaveUp, Unlimited};
-use damper::tower::{BulkheadError, BulkheadLayer};
-use damper::{Backoff, Bulkhead, BulkheadFull, Deadline, KeyedBulkhead, Retry};
+use damper::tower::BulkheadLayer;
+use damper::{Backoff, Bulkhead, BulkheadFull, CallError, Deadline, KeyedBulkhead, Retry};
 use futures_util::FutureExt;
 use http::{Request, Response};
 use std::convert::Infallible;
@@ -51,7 +51,7 @@ impl Held {
     }
 }
 
-fn cause<T>(result: Result<T, BulkheadError<Infallible>>) -> Option<FullCause> {
+fn cause<T>(result: Result<T, CallError<Infallible, BulkheadFull>>) -> Option<FullCause> {
     result.err().and_then(|error| error.refusal().map(BulkheadFull::cause))
 }
 
@@ -250,12 +250,12 @@ async fn bulkhead_inside_a_retry_is_not_retried() {
 #[test]
 fn error_says_which_layer_refused_and_has_the_refusal_as_its_source() {
     let full = Bulkhead::new(0).try_acquire().unwrap_err();
-    let error = BulkheadError::<io::Error>::from(full);
+    let error = CallError::<io::Error, BulkheadFull>::from(full);
     assert_eq!(error.to_string(), "call refused by the bulkhead");
     assert_eq!(error.source().unwrap().to_string(), "bulkhead full, limit 0");
     assert!(damper::is_refusal(&error));
     assert_eq!(error.into_boxed().downcast_ref(), Some(&full));
-    let failed = BulkheadError::Failed(io::Error::other("down"));
+    let failed = CallError::Failed(io::Error::other("down"));
     assert!(failed.refusal().is_none() && !damper::is_refusal(&failed));
     assert_eq!(failed.into_failed().unwrap().to_string(), "down");
 }

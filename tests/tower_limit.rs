@@ -3,8 +3,8 @@
 
 use damper::http::RetryLayer;
 use damper::retry::{GaveUp, Unlimited};
-use damper::tower::{LimitLayer, LimitedError};
-use damper::{Backoff, Deadline, Denied, LimitSet, ManualClock, Quota, RateLimiter, Retry};
+use damper::tower::LimitLayer;
+use damper::{Backoff, CallError, Deadline, Denied, LimitSet, ManualClock, Quota, RateLimiter, Retry};
 use http::{Request, Response};
 use std::convert::Infallible;
 use std::error::Error;
@@ -28,7 +28,7 @@ async fn call_without_a_token_is_refused() {
     for number in 1..=2 {
         assert_eq!(service.ready().await.unwrap().call(number).await, Ok(2 * number));
     }
-    let Err(LimitedError::Denied(denied)) = service.ready().await.unwrap().call(3).await else { panic!("it passed") };
+    let Err(CallError::Refused(denied)) = service.ready().await.unwrap().call(3).await else { panic!("it passed") };
     assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
 }
 
@@ -38,7 +38,7 @@ async fn every_limiter_refuses() {
     let limits = Arc::new(LimitSet::with_clock([Quota::per_second(5), Quota::per_hour(1)], clock));
     let mut service = LimitLayer::new(limits).layer(service_fn(double));
     assert!(service.ready().await.unwrap().call(1).await.is_ok());
-    assert!(service.ready().await.unwrap().call(1).await.unwrap_err().denied().is_some());
+    assert!(service.ready().await.unwrap().call(1).await.unwrap_err().refusal().is_some());
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn calls_wait_in_their_order_and_within_a_time() {
     );
     assert!(began.elapsed() >= Duration::from_millis(100), "50 ms for each but the first");
     for refused in &results[3..] {
-        assert!(refused.as_ref().unwrap_err().denied().is_some(), "150 ms would be too long");
+        assert!(refused.as_ref().unwrap_err().refusal().is_some(), "150 ms would be too long");
     }
 }
 
@@ -105,7 +105,7 @@ async fn wait_beyond_the_deadline_is_refused_at_once() {
     let mut service = layer.layer(service_fn(|_: Query| ready(Ok::<_, Infallible>(()))));
     assert!(service.ready().await.unwrap().call(Query(None)).await.is_ok());
     let near = Query(Some(Deadline::after(Duration::from_secs(60))));
-    assert!(service.ready().await.unwrap().call(near).await.unwrap_err().denied().is_some());
+    assert!(service.ready().await.unwrap().call(near).await.unwrap_err().refusal().is_some());
     for deadline in [None, Some(Deadline::after(Duration::from_secs(3_600)))] {
         let call = pin!(service.ready().await.unwrap().call(Query(deadline)));
         assert!(call.poll(&mut Context::from_waker(Waker::noop())).is_pending());

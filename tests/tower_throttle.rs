@@ -1,9 +1,9 @@
 //! Throttles before services of any request.
 #![cfg(feature = "tower")]
 
-use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottleError, Throttled};
+use damper::throttle::{AdaptiveThrottle, KeyedThrottle, Throttled};
 use damper::tower::{EveryErr, ThrottleLayer};
-use damper::{Bulkhead, BulkheadFull, ManualClock, Verdict};
+use damper::{Bulkhead, BulkheadFull, CallError, ManualClock, Verdict};
 use std::cell::Cell;
 use std::error::Error;
 use std::future::{Ready, pending, ready};
@@ -53,8 +53,8 @@ fn service_that_rejects_is_mostly_not_called() {
     let mut refused = 0;
     for _ in 0..10_000 {
         match call(&mut service, BAD).unwrap_err() {
-            ThrottleError::Throttled(_) => refused += 1,
-            ThrottleError::Failed(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused),
+            CallError::Refused(_) => refused += 1,
+            CallError::Failed(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused),
         }
     }
     assert!(refused > 9_500, "{refused} of 10,000");
@@ -166,7 +166,7 @@ fn error_says_which_layer_refused_and_has_the_refusal_as_its_source() {
     let throttle = Arc::new(AdaptiveThrottle::with_clock(ManualClock::new(), 7));
     let mut service = ThrottleLayer::new(throttle).layer(service_fn(answer));
     let error = (0..1_000)
-        .find_map(|_| call(&mut service, BAD).err().filter(|error| error.throttled().is_some()))
+        .find_map(|_| call(&mut service, BAD).err().filter(|error| error.refusal().is_some()))
         .expect("it throttles");
     assert_eq!(error.to_string(), "call refused by the throttle");
     let source = error.source().and_then(|source| source.downcast_ref::<Throttled>()).unwrap();

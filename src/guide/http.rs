@@ -120,7 +120,7 @@
 //! ```
 //!
 //! The server answers `503 Service Unavailable` with `Retry-After`, or `UNAVAILABLE` in gRPC; the client gets a
-//! [`ConcurrencyError`](crate::http::ConcurrencyError) and makes no call. A slot is held until the response has *ended*, with its
+//! [`CallError`](crate::CallError) and makes no call. A slot is held until the response has *ended*, with its
 //! body and its trailers. A client that goes away, a deadline that passes and a handler that panics free it at once.
 //!
 //! An adaptive limit measures the time until a response begins, so a client that is slow to read does not count as a slow

@@ -80,8 +80,7 @@
 //!     TransientFailures,
 //! };
 //! use damper::retry::{Hedge, HedgeConfig};
-//! use damper::throttle::ThrottleError;
-//! use damper::tower::{BulkheadError, BulkheadLayer, LimitLayer, LimitedError};
+//! use damper::tower::{BulkheadLayer, LimitLayer};
 //! use damper::{BreakerConfig, Bulkhead, CallError, Quota, RateLimiter, Retry, RetryBudget, RetryError};
 //! use http::HeaderName;
 //! use http_body_util::Empty;
@@ -104,11 +103,11 @@
 //!     .map_err(RetryError::into_boxed)
 //!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)).when(TransientFailures::judge_boxed))
 //!     .layer(HedgeLayer::new(hedge).when(TransientFailures::judge_boxed))
-//!     .map_err(ThrottleError::into_boxed)
+//!     .map_err(CallError::into_boxed)
 //!     .layer(ThrottleLayer::per_host().classify(Rejections::judge_boxed))
-//!     .map_err(LimitedError::into_boxed)
+//!     .map_err(CallError::into_boxed)
 //!     .layer(LimitLayer::new(&LIMIT).waiting(Duration::from_secs(1)))
-//!     .map_err(BulkheadError::into_boxed)
+//!     .map_err(CallError::into_boxed)
 //!     .layer(BulkheadLayer::new(pool).waiting(Duration::from_secs(1)))
 //!     .layer(TimeoutLayer::new(Duration::from_millis(500)))
 //!     .service(Client::builder(TokioExecutor::new()).build_http());

@@ -136,13 +136,13 @@ pub use circuit_breaker::{
     SingleBuilder,
 };
 pub use completion::{
-    AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, CallRefusal, Classify, ClassifyEnd, Completion,
+    AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion,
     DeadlineObserver, ObservedBody, ObservedCall, ResponseHead, ServerErrors,
 };
 pub use concurrency::{
-    Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyError,
+    Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer,
     ConcurrencyFuture, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService,
-    ConcurrencyStatus, LoadSigns, PermitObserver, RefusedCall, Waiting,
+    ConcurrencyStatus, LoadSigns, PermitObserver, Waiting,
 };
 pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, TimeoutUnit};
 pub use head::Head;

@@ -7,8 +7,8 @@ use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
 use damper_core::breaker::Verdict;
-use damper_core::is_refusal;
-use damper_http::{BodyEnd, CallObserver, CallRefusal, ClassifyEnd, Completion, ObservedBody};
+use damper_core::{CallError, is_refusal};
+use damper_http::{BodyEnd, CallObserver, ClassifyEnd, Completion, ObservedBody};
 use http::Response;
 use http_body::Body;
 use tonic::{Code, Status};
@@ -168,7 +168,7 @@ where
     R: Body,
     E: Into<Box<dyn Error + Send + Sync>>,
     V: Fn(Code) -> Verdict,
-    N: CallRefusal + IntoStatus,
+    N: IntoStatus,
 {
     type Body<O: CallObserver> = ObservedBody<R, O, Self>;
     type Error = Status;
@@ -200,10 +200,10 @@ where
         response.map(|body| ObservedBody::new(body, observer, self))
     }
 
-    fn not_called(&self, error: N::CallError<E>) -> Status {
-        match N::split(error) {
-            Ok(error) => Status::from_error(error.into()),
-            Err(refusal) => refusal.into_status(),
+    fn not_called(&self, error: CallError<E, N>) -> Status {
+        match error {
+            CallError::Refused(refusal) => refusal.into_status(),
+            CallError::Failed(error) => Status::from_error(error.into()),
         }
     }
 }

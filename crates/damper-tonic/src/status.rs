@@ -10,7 +10,7 @@ use damper_core::concurrency::{BulkheadFull, NotAdmitted};
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_core::retry::{GaveUp, RetryError};
-use damper_core::throttle::{ThrottleError, Throttled};
+use damper_core::throttle::Throttled;
 use damper_http::Limited;
 use damper_http::internal::status;
 use tonic::{Code, Status};
@@ -30,7 +30,7 @@ const A_SECOND: Duration = Duration::from_secs(1);
 /// | [`DeadlineExceeded`], which is the source of the status | `DEADLINE_EXCEEDED` | |
 /// | [`RetryError`], by its deadline | `DEADLINE_EXCEEDED`, with the reason as its source | |
 /// | [`RetryError`], else | as the last error | |
-/// | [`CallError`], [`ThrottleError`] | as its refusal, or as the error of the call | |
+/// | [`CallError`] | as its refusal, or as the error of the call | |
 ///
 /// # Examples
 ///
@@ -120,15 +120,6 @@ impl<E: Into<Status>, R: IntoStatus> IntoStatus for CallError<E, R> {
     fn into_status(self) -> Status {
         match self {
             Self::Refused(refusal) => refusal.into_status(),
-            Self::Failed(error) => error.into(),
-        }
-    }
-}
-
-impl<E: Into<Status>> IntoStatus for ThrottleError<E> {
-    fn into_status(self) -> Status {
-        match self {
-            Self::Throttled(throttled) => throttled.into_status(),
             Self::Failed(error) => error.into(),
         }
     }

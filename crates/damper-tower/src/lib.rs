@@ -3,9 +3,9 @@
 //! | layer | puts a service behind | its error |
 //! |---|---|---|
 //! | [`BreakerLayer`] | one circuit breaker, or one per key | [`CallError`](damper_core::CallError) |
-//! | [`ThrottleLayer`] | one adaptive throttle, or one per key | [`ThrottleError`](damper_core::throttle::ThrottleError) |
-//! | [`LimitLayer`] | a rate limiter, which refuses or makes wait | [`LimitedError`] |
-//! | [`BulkheadLayer`] | one bulkhead, or one per key, which refuses or makes wait | [`BulkheadError`] |
+//! | [`ThrottleLayer`] | one adaptive throttle, or one per key | `CallError<E, Throttled>` |
+//! | [`LimitLayer`] | a rate limiter, which refuses or makes wait | `CallError<E, Denied>` |
+//! | [`BulkheadLayer`] | one bulkhead, or one per key, which refuses or makes wait | `CallError<E, BulkheadFull>` |
 //!
 //! They are for what has no `http::Request`: `reqwest::Client` as it is, clients of databases, RPC of your own. For
 //! `http::Request`, `damper::http` has layers that know hosts, statuses, bodies and `Retry-After`.
@@ -44,9 +44,9 @@ mod throttle;
 mod waiting;
 
 pub use breaker::{BreakerFuture, BreakerLayer, BreakerService, SelectBreaker, SharedBreaker};
-pub use bulkhead::{BulkheadError, BulkheadFuture, BulkheadLayer, BulkheadService, SelectBulkhead, SharedBulkhead};
+pub use bulkhead::{BulkheadFuture, BulkheadLayer, BulkheadService, SelectBulkhead, SharedBulkhead};
 pub use classify::{ClassifyResult, EveryErr};
 pub use key::{Key, One, PerKey};
-pub use limit::{LimitFuture, LimitLayer, LimitService, LimitedError, SharedLimiter, WaitingLimiter};
+pub use limit::{LimitFuture, LimitLayer, LimitService, SharedLimiter, WaitingLimiter};
 pub use throttle::{SelectThrottle, SharedThrottle, ThrottleFuture, ThrottleLayer, ThrottleService};
 pub use waiting::{FindDeadline, NoDeadline, Refusing, Waiting, WaitingService};

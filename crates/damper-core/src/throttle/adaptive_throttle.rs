@@ -1,9 +1,10 @@
 //! The throttle: its constructors, calls and permits.
 
+use crate::CallError;
 use super::call_counts::{BucketNumber, CallCounts, CallOutcome, CallSums};
 use super::permit::sealed::Throttle;
 use super::phase::{Phase, WHOLE};
-use super::{MultiplierError, ThrottleError, ThrottlePermit, ThrottleStatus, Throttled};
+use super::{MultiplierError, ThrottlePermit, ThrottleStatus, Throttled};
 use crate::breaker::Verdict;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::{Clock, DefaultClock, LazyMicros, random};
@@ -47,14 +48,15 @@ const FURTHEST_AHEAD: u64 = 3_600_000_000;
 #[cfg_attr(feature = "std", doc = "```")]
 #[cfg_attr(not(feature = "std"), doc = "```text")]
 /// # extern crate damper_core as damper;
-/// use damper::throttle::{AdaptiveThrottle, ThrottleError};
+/// use damper::CallError;
+/// use damper::throttle::AdaptiveThrottle;
 ///
 /// static SEARCH: AdaptiveThrottle = AdaptiveThrottle::new();
 ///
 /// match SEARCH.call(|| "42".parse::<u32>()) {
 ///     Ok(number) => assert_eq!(number, 42),
-///     Err(ThrottleError::Throttled(throttled)) => println!("{throttled}"), // throttled, 87 % of the calls are not sent
-///     Err(ThrottleError::Failed(error)) => println!("{error}"),
+///     Err(CallError::Refused(throttled)) => println!("{throttled}"), // throttled, 87 % of the calls are not sent
+///     Err(CallError::Failed(error)) => println!("{error}"),
 /// }
 /// ```
 pub struct AdaptiveThrottle<C = DefaultClock> {
@@ -148,9 +150,9 @@ impl<C: Clock> AdaptiveThrottle<C> {
     ///
     /// # Errors
     ///
-    /// [`ThrottleError::Throttled`] if the call was not made, [`ThrottleError::Failed`] with its error if it was.
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was.
     #[inline]
-    pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, ThrottleError<E>> {
+    pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E, Throttled>> {
         self.call_with(call, Verdict::of)
     }
 
@@ -159,18 +161,18 @@ impl<C: Clock> AdaptiveThrottle<C> {
     ///
     /// # Errors
     ///
-    /// [`ThrottleError::Throttled`] if the call was not made, [`ThrottleError::Failed`] with its error if it was, whatever
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever
     /// the verdict.
     #[inline]
     pub fn call_with<T, E>(
         &self,
         call: impl FnOnce() -> Result<T, E>,
         classify: impl FnOnce(&Result<T, E>) -> Verdict,
-    ) -> Result<T, ThrottleError<E>> {
+    ) -> Result<T, CallError<E, Throttled>> {
         let permit = self.try_acquire()?;
         let result = call();
         permit.record(classify(&result));
-        result.map_err(ThrottleError::Failed)
+        result.map_err(CallError::Failed)
     }
 
     /// Awaits a future if the throttle lets it pass. `Err` is a rejection.
@@ -180,8 +182,8 @@ impl<C: Clock> AdaptiveThrottle<C> {
     ///
     /// # Errors
     ///
-    /// [`ThrottleError::Throttled`] if the future was not polled, [`ThrottleError::Failed`] with its error if it was.
-    pub async fn run<T, E>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, ThrottleError<E>> {
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was.
+    pub async fn run<T, E>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, CallError<E, Throttled>> {
         self.run_with(future, Verdict::of).await
     }
 
@@ -190,17 +192,17 @@ impl<C: Clock> AdaptiveThrottle<C> {
     ///
     /// # Errors
     ///
-    /// [`ThrottleError::Throttled`] if the future was not polled, [`ThrottleError::Failed`] with its error if it was,
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was,
     /// whatever the verdict.
     pub async fn run_with<T, E>(
         &self,
         future: impl Future<Output = Result<T, E>>,
         classify: impl FnOnce(&Result<T, E>) -> Verdict,
-    ) -> Result<T, ThrottleError<E>> {
+    ) -> Result<T, CallError<E, Throttled>> {
         let permit = self.try_acquire()?;
         let result = future.await;
         permit.record(classify(&result));
-        result.map_err(ThrottleError::Failed)
+        result.map_err(CallError::Failed)
     }
 
     /// Returns a permit for one call.

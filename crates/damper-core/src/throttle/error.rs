@@ -1,8 +1,6 @@
-//! Why a call was not made, or failed.
+//! Why a call was not made, and why a multiplier was refused.
 
 use crate::breaker::source_of;
-#[cfg(feature = "alloc")]
-use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
@@ -73,74 +71,6 @@ impl fmt::Display for Throttled {
 }
 
 impl core::error::Error for Throttled {}
-
-/// Why a call through a throttle did not succeed: it was refused, or made and failed.
-///
-/// Displayed, it says which of the two it was; why is its `source()`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum ThrottleError<E> {
-    /// The call was not made.
-    Throttled(Throttled),
-    /// The call was made, and failed with this error.
-    Failed(E),
-}
-
-impl<E> ThrottleError<E> {
-    /// Returns the refusal, if the call was not made.
-    #[must_use]
-    pub const fn throttled(&self) -> Option<&Throttled> {
-        match self {
-            Self::Throttled(throttled) => Some(throttled),
-            Self::Failed(_) => None,
-        }
-    }
-
-    /// Returns the error that the call returned, if it was made.
-    #[must_use]
-    pub fn into_failed(self) -> Option<E> {
-        match self {
-            Self::Throttled(_) => None,
-            Self::Failed(error) => Some(error),
-        }
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<E: Into<Box<dyn core::error::Error + Send + Sync>>> ThrottleError<E> {
-    /// In a box, for services whose errors are in boxes already, and so are no errors themselves: the refusal, or the
-    /// error of the call as it is.
-    pub fn into_boxed(self) -> Box<dyn core::error::Error + Send + Sync> {
-        match self {
-            Self::Throttled(throttled) => Box::new(throttled),
-            Self::Failed(error) => error.into(),
-        }
-    }
-}
-
-impl<E> From<Throttled> for ThrottleError<E> {
-    fn from(throttled: Throttled) -> Self {
-        Self::Throttled(throttled)
-    }
-}
-
-impl<E> fmt::Display for ThrottleError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Throttled(_) => "call refused by the throttle",
-            Self::Failed(_) => "call failed",
-        })
-    }
-}
-
-impl<E: core::error::Error + 'static> core::error::Error for ThrottleError<E> {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Throttled(throttled) => Some(throttled),
-            Self::Failed(error) => Some(error),
-        }
-    }
-}
 
 /// The multiplier of a throttle was refused: it is not in 1.0..=10.0.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,7 @@
 //! A throttle for every key.
 
-use super::{AdaptiveThrottle, MultiplierError, ThrottleError};
+use super::{AdaptiveThrottle, MultiplierError, Throttled};
+use crate::CallError;
 use crate::breaker::Verdict;
 use crate::capacity::CapacityError;
 use crate::store::LruStore;
@@ -31,11 +32,12 @@ use core::hash::{BuildHasher, Hash};
 #[cfg_attr(feature = "std", doc = "```")]
 #[cfg_attr(not(feature = "std"), doc = "```text")]
 /// # extern crate damper_core as damper;
-/// use damper::throttle::{KeyedThrottle, ThrottleError};
+/// use damper::CallError;
+/// use damper::throttle::KeyedThrottle;
 ///
 /// let hosts = KeyedThrottle::<String>::new(1024)?;
 /// for _ in 0..10 {
-///     assert_eq!(hosts.call("down.example.com", || Err::<(), _>(503)), Err(ThrottleError::Failed(503)));
+///     assert_eq!(hosts.call("down.example.com", || Err::<(), _>(503)), Err(CallError::Failed(503)));
 /// }
 /// assert_eq!(hosts.get_or_create("down.example.com").status().share_refused(), 0.99);
 /// assert_eq!(hosts.call("api.example.com", || Ok::<_, u16>("pong")), Ok("pong"));
@@ -127,9 +129,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// # Errors
     ///
-    /// [`ThrottleError::Throttled`] if the call was not made, [`ThrottleError::Failed`] with its error if it was.
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was.
     #[inline]
-    pub fn call<Q, T, E>(&self, key: &Q, call: impl FnOnce() -> Result<T, E>) -> Result<T, ThrottleError<E>>
+    pub fn call<Q, T, E>(&self, key: &Q, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E, Throttled>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -142,7 +144,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// # Errors
     ///
-    /// [`ThrottleError::Throttled`] if the call was not made, [`ThrottleError::Failed`] with its error if it was, whatever
+    /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was, whatever
     /// the verdict.
     #[inline]
     pub fn call_with<Q, T, E>(
@@ -150,7 +152,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         key: &Q,
         call: impl FnOnce() -> Result<T, E>,
         classify: impl FnOnce(&Result<T, E>) -> Verdict,
-    ) -> Result<T, ThrottleError<E>>
+    ) -> Result<T, CallError<E, Throttled>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -163,12 +165,12 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// # Errors
     ///
-    /// [`ThrottleError::Throttled`] if the future was not polled, [`ThrottleError::Failed`] with its error if it was.
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was.
     pub fn run<Q, T, E, F>(
         &self,
         key: &Q,
         future: F,
-    ) -> impl Future<Output = Result<T, ThrottleError<E>>> + use<K, C, S, Q, T, E, F>
+    ) -> impl Future<Output = Result<T, CallError<E, Throttled>>> + use<K, C, S, Q, T, E, F>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -182,14 +184,14 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// # Errors
     ///
-    /// [`ThrottleError::Throttled`] if the future was not polled, [`ThrottleError::Failed`] with its error if it was,
+    /// [`CallError::Refused`] if the future was not polled, [`CallError::Failed`] with its error if it was,
     /// whatever the verdict.
     pub fn run_with<Q, T, E, F, V>(
         &self,
         key: &Q,
         future: F,
         classify: V,
-    ) -> impl Future<Output = Result<T, ThrottleError<E>>> + use<K, C, S, Q, T, E, F, V>
+    ) -> impl Future<Output = Result<T, CallError<E, Throttled>>> + use<K, C, S, Q, T, E, F, V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,

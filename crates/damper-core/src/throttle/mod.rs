@@ -24,7 +24,7 @@ mod phase;
 mod status;
 
 pub use adaptive_throttle::AdaptiveThrottle;
-pub use error::{MultiplierError, ThrottleError, Throttled};
+pub use error::{MultiplierError, Throttled};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed_throttle::KeyedThrottle;
 pub use permit::{ThrottlePermit, ThrottleRef};

@@ -1,10 +1,11 @@
 //! A call ends with the body of its response.
 
 use super::{
-    AtHead, BodyEnd, CallObserver, CallRefusal, Classify, ClassifyEnd, Completion, ObservedBody, ResponseHead,
+    AtHead, BodyEnd, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody, ResponseHead,
     ServerErrors,
 };
 use core::fmt;
+use damper_core::CallError;
 use damper_core::breaker::Verdict;
 use http::Response;
 use http_body::Body;
@@ -46,16 +47,16 @@ impl<V> From<AtHead<V>> for AtBodyEnd<V> {
     }
 }
 
-impl<R: Body, E, V: Classify<E>, N: CallRefusal> Completion<R, E, N> for AtBodyEnd<V> {
+impl<R: Body, E, V: Classify<E>, N> Completion<R, E, N> for AtBodyEnd<V> {
     type Body<O: CallObserver> = ObservedBody<R, O>;
-    type Error = N::CallError<E>;
+    type Error = CallError<E, N>;
 
     fn verdict(&self, response: &Response<R>) -> Option<Verdict> {
         // A body cannot turn a failure into a success.
         Completion::<R, E, N>::verdict(&self.head, response).filter(|verdict| *verdict != Verdict::Success)
     }
 
-    fn failed(&self, error: E) -> (Verdict, N::CallError<E>) {
+    fn failed(&self, error: E) -> (Verdict, CallError<E, N>) {
         Completion::<R, E, N>::failed(&self.head, error)
     }
 
@@ -63,7 +64,7 @@ impl<R: Body, E, V: Classify<E>, N: CallRefusal> Completion<R, E, N> for AtBodyE
         response.map(|body| ObservedBody::new(body, observer, BodyErrors))
     }
 
-    fn not_called(&self, error: N::CallError<E>) -> N::CallError<E> {
+    fn not_called(&self, error: CallError<E, N>) -> CallError<E, N> {
         error
     }
 }

@@ -1,9 +1,10 @@
 //! A call ends with the head of its response.
 
-use super::{CallObserver, CallRefusal, Classify, Completion, ResponseHead, ServerErrors};
+use super::{CallObserver, Classify, Completion, ResponseHead, ServerErrors};
 use crate::Rejections;
 use crate::telemetry;
 use core::fmt;
+use damper_core::CallError;
 use damper_core::breaker::Verdict;
 use http::Response;
 
@@ -46,9 +47,9 @@ impl<V> AtHead<V> {
     }
 }
 
-impl<R, E, V: Classify<E>, N: CallRefusal> Completion<R, E, N> for AtHead<V> {
+impl<R, E, V: Classify<E>, N> Completion<R, E, N> for AtHead<V> {
     type Body<O: CallObserver> = R;
-    type Error = N::CallError<E>;
+    type Error = CallError<E, N>;
 
     #[inline]
     fn verdict(&self, response: &Response<R>) -> Option<Verdict> {
@@ -57,8 +58,8 @@ impl<R, E, V: Classify<E>, N: CallRefusal> Completion<R, E, N> for AtHead<V> {
     }
 
     #[inline]
-    fn failed(&self, error: E) -> (Verdict, N::CallError<E>) {
-        (self.classify.verdict(Err(&error)), N::failed(error))
+    fn failed(&self, error: E) -> (Verdict, CallError<E, N>) {
+        (self.classify.verdict(Err(&error)), CallError::Failed(error))
     }
 
     #[inline]
@@ -67,7 +68,7 @@ impl<R, E, V: Classify<E>, N: CallRefusal> Completion<R, E, N> for AtHead<V> {
     }
 
     #[inline]
-    fn not_called(&self, error: N::CallError<E>) -> N::CallError<E> {
+    fn not_called(&self, error: CallError<E, N>) -> CallError<E, N> {
         error
     }
 }

@@ -1,6 +1,7 @@
 //! When a call has ended, and with which verdict.
 
-use super::{CallObserver, CallRefusal};
+use super::CallObserver;
+use damper_core::CallError;
 use damper_core::breaker::{CircuitOpen, Verdict};
 use http::Response;
 
@@ -61,7 +62,7 @@ use http::Response;
     note = "`AtHead` takes every response, `AtBodyEnd` a body that is an `http_body::Body`",
     note = "`AtTrailers`, for gRPC, also takes an error that converts into `Box<dyn Error + Send + Sync>`"
 )]
-pub trait Completion<R, E, N: CallRefusal = CircuitOpen> {
+pub trait Completion<R, E, N = CircuitOpen> {
     /// The body that the caller gets. It may hold the observer until it ends.
     type Body<O: CallObserver>;
 
@@ -82,5 +83,5 @@ pub trait Completion<R, E, N: CallRefusal = CircuitOpen> {
 
     /// Returns the error that the caller gets for a call that was not made: it was refused, or the service failed to
     /// become ready for it.
-    fn not_called(&self, error: N::CallError<E>) -> Self::Error;
+    fn not_called(&self, error: CallError<E, N>) -> Self::Error;
 }

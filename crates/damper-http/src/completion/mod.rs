@@ -15,7 +15,6 @@
 // | `classify` | what a response says about its server |
 // | `call_observer` | what learns how a call ended |
 // | `deadline_observer` | whose fault a deadline is that passed |
-// | `call_refusal` | the refusal of a client's layer, and the errors of calls through that layer |
 // | `call_guard` | a call that is about to be made |
 // | `observed_call` | a call whose end is reported |
 // | `refusable_call` | a call that a layer let pass or refused |
@@ -26,7 +25,6 @@ mod at_body_end;
 mod at_head;
 mod call_guard;
 mod call_observer;
-mod call_refusal;
 mod classify;
 mod completion;
 mod deadline_observer;
@@ -39,7 +37,6 @@ pub use at_body_end::{AtBodyEnd, BodyErrors};
 pub use at_head::AtHead;
 pub use call_guard::CallGuard;
 pub use call_observer::CallObserver;
-pub use call_refusal::CallRefusal;
 pub use classify::{Classify, ResponseHead, ServerErrors};
 pub use completion::Completion;
 pub use deadline_observer::DeadlineObserver;

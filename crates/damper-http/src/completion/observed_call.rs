@@ -1,6 +1,6 @@
 //! A call whose end is reported.
 
-use super::{CallObserver, CallRefusal, Completion, PanicGuard};
+use super::{CallObserver, Completion, PanicGuard};
 use core::fmt;
 use core::marker::PhantomData;
 use core::pin::Pin;
@@ -88,7 +88,6 @@ where
     F: Future<Output = Result<Response<R>, E>>,
     O: CallObserver,
     W: Completion<R, E, N>,
-    N: CallRefusal,
 {
     type Output = Result<Response<W::Body<O>>, W::Error>;
 

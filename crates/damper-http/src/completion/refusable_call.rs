@@ -1,9 +1,10 @@
 //! A call that a client's layer let pass or refused.
 
-use super::{CallGuard, CallObserver, CallRefusal, Completion, ObservedCall};
+use super::{CallGuard, CallObserver, Completion, ObservedCall};
 use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
+use damper_core::CallError;
 use http::Response;
 use pin_project_lite::pin_project;
 
@@ -38,7 +39,7 @@ where
     F: Future<Output = Result<Response<R>, E>>,
     O: CallObserver,
     W: Completion<R, E, N>,
-    N: CallRefusal + Copy,
+    N: Copy,
 {
     type Output = Result<Response<W::Body<O>>, W::Error>;
 
@@ -47,7 +48,7 @@ where
         match self.project() {
             RefusableCallProjection::Permitted { call } => call.poll(context),
             RefusableCallProjection::Refused { refusal, completion } => {
-                Poll::Ready(Err(completion.not_called(refusal.refused())))
+                Poll::Ready(Err(completion.not_called(CallError::Refused(*refusal))))
             }
         }
     }

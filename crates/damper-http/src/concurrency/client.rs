@@ -2,8 +2,8 @@
 
 use super::server::{adaptive_limit, bulkhead, bulkhead_per_key};
 use super::{
-    Answer, Bulkheads, ClassifyLoad, ConcurrencyError, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService,
-    LoadSigns, OverloadInTrailers, PermitObserver, PermitOf, RefusedCall, Side, Waiting,
+    Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService,
+    LoadSigns, OverloadInTrailers, PermitObserver, PermitOf, Side, Waiting,
 };
 use crate::Head;
 use crate::completion::{ObservedBody, ResponseHead};
@@ -12,6 +12,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
+use damper_core::CallError;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedBulkhead, LimitBounds, Outcome};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
@@ -21,8 +22,9 @@ use http::Response;
 /// Limits the calls that a client has in flight: a call over the limit gets an error at once, or after a [wait](Self::waiting), and is not
 /// made.
 ///
-/// The error is a [`ConcurrencyError`], in which [`BulkheadFull::find_in`](damper_core::BulkheadFull::find_in) finds the refusal, whatever it is
-/// wrapped in. With the feature `tonic`, the refusal of a gRPC call reaches a generated client as the status `UNAVAILABLE`.
+/// The error is a [`CallError`], in which [`BulkheadFull::find_in`](damper_core::BulkheadFull::find_in) finds the refusal, whatever it is
+/// wrapped in. For gRPC, put the limit into a [stack](crate::client_stack) with the protocol `damper::tonic::Grpc`: there a generated client
+/// gets the refusal as the status `UNAVAILABLE`.
 ///
 /// | for | write |
 /// |---|---|
@@ -42,7 +44,8 @@ use http::Response;
 #[cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
 #[cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// use damper::http::{ClientConcurrencyLayer, ConcurrencyError};
+/// use damper::CallError;
+/// use damper::http::ClientConcurrencyLayer;
 /// use http_body_util::Empty;
 /// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 /// use std::time::Duration;
@@ -56,8 +59,8 @@ use http::Response;
 /// let request = http::Request::get("http://localhost/").body(Empty::<bytes::Bytes>::new())?;
 /// match client.ready().await?.call(request).await {
 ///     Ok(response) => println!("{}", response.status()),
-///     Err(ConcurrencyError::Refused(full)) => println!("{full}"), // bulkhead full, limit 64, no slot in time
-///     Err(ConcurrencyError::Failed(error)) => println!("{error}"),
+///     Err(CallError::Refused(full)) => println!("{full}"), // bulkhead full, limit 64, no slot in time
+///     Err(CallError::Failed(error)) => println!("{error}"),
 /// }
 /// # Ok(())
 /// # }
@@ -204,7 +207,7 @@ impl<L, V: Clone, T> tower_layer::Layer<T> for ClientConcurrencyLayer<L, V> {
 impl<L: ConcurrencyLimit, V: Clone> Side for ClientConcurrencyLayer<L, V> {
     type Limit = L;
     type Classify = V;
-    type Refused = RefusedCall<L::Refusal>;
+    type Refused = L::Refusal;
 
     #[inline]
     fn limit(&self) -> &L {
@@ -227,9 +230,9 @@ impl<L: ConcurrencyLimit, V: Clone> Side for ClientConcurrencyLayer<L, V> {
     }
 
     #[cold]
-    fn refuse(&self, head: &Head<'_>, refusal: L::Refusal) -> RefusedCall<L::Refusal> {
+    fn refuse(&self, head: &Head<'_>, refusal: L::Refusal) -> L::Refusal {
         self.settings.telemetry.record_refused(head, &refusal);
-        RefusedCall::new(refusal, head)
+        refusal
     }
 }
 
@@ -240,7 +243,7 @@ where
     R: http_body::Body,
 {
     type Body = ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers>;
-    type Error = ConcurrencyError<E, L::Refusal>;
+    type Error = CallError<E, L::Refusal>;
 
     #[inline]
     fn answered(response: Response<R>, observer: Option<PermitObserver<PermitOf<Self>>>) -> Response<Self::Body> {
@@ -248,11 +251,11 @@ where
     }
 
     fn failed(error: E) -> Self::Error {
-        ConcurrencyError::Failed(error)
+        CallError::Failed(error)
     }
 
-    fn refused(refused: RefusedCall<L::Refusal>) -> Result<Response<Self::Body>, Self::Error> {
-        Err(ConcurrencyError::Refused(refused))
+    fn refused(refused: L::Refusal) -> Result<Response<Self::Body>, Self::Error> {
+        Err(CallError::Refused(refused))
     }
 }
 

@@ -10,7 +10,6 @@
 // | `classify` | what a response says about the load of its server |
 // | `server`, `client` | the layers |
 // | `admission` | the layer of a server that decides by class, tenant and deadline |
-// | `error` | the error of a client's call |
 // | `side` | what differs between the two layers |
 // | `service`, `future` | a service behind a limit, and its calls |
 // | `held` | the permit of a call, until the response begins, and then until it ends |
@@ -19,7 +18,6 @@ mod admission;
 mod bulkheads;
 mod classify;
 mod client;
-mod error;
 mod future;
 mod held;
 mod limit;
@@ -34,7 +32,6 @@ pub use admission::{AdmissionGate, AdmissionLayer};
 pub use bulkheads::Bulkheads;
 pub use classify::{ClassifyLoad, LoadSigns};
 pub use client::ClientConcurrencyLayer;
-pub use error::{ConcurrencyError, RefusedCall};
 pub use future::ConcurrencyFuture;
 pub use held::PermitObserver;
 use held::{Held, OverloadInTrailers};

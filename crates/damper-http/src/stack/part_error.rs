@@ -3,10 +3,8 @@
 use super::{BoxError, StackError, StackPart, StackProtocol};
 #[cfg(feature = "tonic")]
 use alloc::boxed::Box;
-use damper_core::breaker::CallError;
+use damper_core::CallError;
 use damper_core::retry::{GaveUp, RetryError};
-use damper_core::throttle::ThrottleError;
-use damper_tower::{BulkheadError, LimitedError};
 
 /// An error of a layer in a [client's stack](super::client_stack), around a service whose error is [`StackError`].
 ///
@@ -15,8 +13,7 @@ use damper_tower::{BulkheadError, LimitedError};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot become the error of a client's stack",
     note = "inside of a client's stack the error of every service is `damper::http::StackError`, and a layer passes it on, \
-    wraps it in an error of damper's (`CallError`, `RetryError`, `ThrottleError`, `LimitedError`, `BulkheadError`), or puts it into a \
-    `Box<dyn Error + Send + Sync>`"
+    wraps it in a `CallError` or a `RetryError`, or puts it into a `Box<dyn Error + Send + Sync>`"
 )]
 pub trait PartError {
     /// Returns the error of the stack, for the layer in the place of `part`.
@@ -37,37 +34,11 @@ impl PartError for StackError {
     }
 }
 
-impl PartError for CallError<StackError> {
+/// Of a layer that refuses calls by itself.
+impl<R: Into<BoxError>> PartError for CallError<StackError, R> {
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
         match self {
-            Self::Refused(open) => ended::<P>(part, open),
-            Self::Failed(error) => error,
-        }
-    }
-}
-
-impl PartError for ThrottleError<StackError> {
-    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
-        match self {
-            Self::Throttled(throttled) => ended::<P>(part, throttled),
-            Self::Failed(error) => error,
-        }
-    }
-}
-
-impl PartError for BulkheadError<StackError> {
-    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
-        match self {
-            Self::Refused(full) => ended::<P>(part, full),
-            Self::Failed(error) => error,
-        }
-    }
-}
-
-impl PartError for LimitedError<StackError> {
-    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
-        match self {
-            Self::Denied(denied) => ended::<P>(part, denied),
+            Self::Refused(refusal) => ended::<P>(part, refusal),
             Self::Failed(error) => error,
         }
     }

@@ -14,8 +14,8 @@ use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 ///
 /// With 429, 502, 503, 504 and errors a server rejects a call; every other answer is that of a server that did the work, 500
 /// included: see [`Rejections`]. An error that is a [refusal](damper_core::is_refusal) of a layer of damper inside is not
-/// counted. All reach the caller unchanged, the errors as [`ThrottleError::Failed`](damper_core::throttle::ThrottleError).
-/// A call that is not sent is [`ThrottleError::Throttled`](damper_core::throttle::ThrottleError), which
+/// counted. All reach the caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError).
+/// A call that is not sent is [`CallError::Refused`](damper_core::CallError), which
 /// [`Throttled::find_in`](damper_core::throttle::Throttled::find_in) finds in whatever it is wrapped; no answer is invented.
 ///
 /// | for | write |
@@ -45,7 +45,7 @@ use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 #[cfg_attr(not(all(feature = "tower", feature = "hyper")), doc = "```text")]
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::http::ThrottleLayer;
-/// use damper::throttle::ThrottleError;
+/// use damper::CallError;
 /// use http_body_util::Empty;
 /// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 /// use tower::{Service, ServiceBuilder, ServiceExt};
@@ -58,8 +58,8 @@ use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 /// let request = http::Request::get("http://localhost/").body(Empty::<bytes::Bytes>::new())?;
 /// match client.ready().await?.call(request).await {
 ///     Ok(response) => println!("{}", response.status()),
-///     Err(ThrottleError::Throttled(throttled)) => println!("{throttled}"), // throttled, 87 % of the calls are not sent
-///     Err(ThrottleError::Failed(error)) => println!("{error}"),
+///     Err(CallError::Refused(throttled)) => println!("{throttled}"), // throttled, 87 % of the calls are not sent
+///     Err(CallError::Failed(error)) => println!("{error}"),
 /// }
 /// # Ok(())
 /// # }

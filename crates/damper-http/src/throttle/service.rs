@@ -4,6 +4,7 @@ use super::{Rejections, ThrottleFuture, ThrottleLayer, Throttles};
 use crate::Head;
 use crate::completion::{AtHead, CallGuard, Completion, DeadlineObserver};
 use core::fmt;
+use damper_core::CallError;
 use damper_core::throttle::{ThrottlePermit, Throttled};
 use http::{Request, Response};
 
@@ -11,7 +12,7 @@ use http::{Request, Response};
 ///
 /// Ready whenever the service behind it is. A throttle decides in `call`, for each request anew, so the service is always
 /// asked first; readiness that a refusal does not use stays for the next call. An error of the service's readiness is
-/// passed on, as [`ThrottleError::Failed`](damper_core::throttle::ThrottleError) or what the completion makes of it, and not
+/// passed on, as [`CallError::Failed`](damper_core::CallError) or what the completion makes of it, and not
 /// counted, because it belongs to no request.
 ///
 /// # Cancel safety
@@ -79,7 +80,7 @@ where
         let Self { service, layer: ThrottleLayer { completion, .. } } = self;
         service
             .poll_ready(context)
-            .map_err(|error| completion.not_called(damper_core::throttle::ThrottleError::Failed(error)))
+            .map_err(|error| completion.not_called(CallError::Failed(error)))
     }
 
     #[inline]

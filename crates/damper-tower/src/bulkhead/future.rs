@@ -1,10 +1,10 @@
 //! The calls of a service behind bulkheads.
 
-use super::BulkheadError;
 use core::fmt;
 use core::future::Pending;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
+use damper_core::CallError;
 use damper_core::concurrency::{BulkheadFull, BulkheadPermit, BulkheadRef};
 use pin_project_lite::pin_project;
 use tower_service::Service;
@@ -57,7 +57,7 @@ where
     B: BulkheadRef,
     A: Future<Output = Result<BulkheadPermit<B>, BulkheadFull>>,
 {
-    type Output = Result<S::Response, BulkheadError<S::Error>>;
+    type Output = Result<S::Response, CallError<S::Error, BulkheadFull>>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -67,9 +67,9 @@ where
                 BulkheadCallProjection::Calling { future, permit } => {
                     let result = ready!(future.poll(context));
                     *permit = None;
-                    return Poll::Ready(result.map_err(BulkheadError::Failed));
+                    return Poll::Ready(result.map_err(CallError::Failed));
                 }
-                BulkheadCallProjection::Refused { full } => return Poll::Ready(Err(BulkheadError::Refused(*full))),
+                BulkheadCallProjection::Refused { full } => return Poll::Ready(Err(CallError::Refused(*full))),
                 BulkheadCallProjection::Waiting { wait, service, request } => {
                     match (ready!(wait.poll(context)), request.take()) {
                         (Ok(permit), Some(request)) => {

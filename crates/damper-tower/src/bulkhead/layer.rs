@@ -13,7 +13,7 @@ use damper_core::time::TokioSleep;
 
 /// Puts services of any request behind bulkheads: how many calls a client has in flight at most.
 ///
-/// Each call takes a permit. Where there is none, the call is refused with [`BulkheadError::Refused`](super::BulkheadError), or
+/// Each call takes a permit. Where there is none, the call is refused with [`CallError::Refused`](damper_core::CallError), or
 /// [waits](Self::waiting) for one.
 ///
 /// The permit is held until the future of the call has ended, or is dropped. A response whose body is still to come is not in
@@ -31,8 +31,8 @@ use damper_core::time::TokioSleep;
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
 /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
-/// use damper::Bulkhead;
-/// use damper::tower::{BulkheadError, BulkheadLayer};
+/// use damper::tower::BulkheadLayer;
+/// use damper::{Bulkhead, CallError};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
@@ -44,7 +44,7 @@ use damper_core::time::TokioSleep;
 /// let mut refusing = ServiceBuilder::new().layer(BulkheadLayer::new(Arc::clone(&queries))).service(parse);
 /// let first = refusing.ready().await.unwrap().call("42");
 /// let second = refusing.ready().await.unwrap().call("43");
-/// assert!(matches!(second.await, Err(BulkheadError::Refused(_))));
+/// assert!(matches!(second.await, Err(CallError::Refused(_))));
 ///
 /// let waiting = BulkheadLayer::new(queries).waiting(Duration::from_secs(1));
 /// let mut waiting = ServiceBuilder::new().layer(waiting).service(parse);

@@ -5,15 +5,12 @@
 // | `layer` | which bulkhead, and whether to wait |
 // | `select` | the bulkhead of a request |
 // | `service`, `future` | a service behind bulkheads, and its calls |
-// | `error` | the error of a call |
 
-mod error;
 mod future;
 mod layer;
 mod select;
 mod service;
 
-pub use error::BulkheadError;
 pub use future::BulkheadFuture;
 pub use layer::BulkheadLayer;
 pub use select::{SelectBulkhead, SharedBulkhead};

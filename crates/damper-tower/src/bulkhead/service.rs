@@ -1,11 +1,12 @@
 //! A service behind bulkheads.
 
-use super::{BulkheadError, BulkheadFuture, SelectBulkhead, SharedBulkhead};
+use super::{BulkheadFuture, SelectBulkhead, SharedBulkhead};
 use crate::{FindDeadline, Refusing, Waiting, WaitingService};
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll};
-use damper_core::concurrency::AcquirePermitFuture;
+use damper_core::CallError;
+use damper_core::concurrency::{AcquirePermitFuture, BulkheadFull};
 use damper_core::time::Sleep;
 use tower_service::Service;
 
@@ -46,11 +47,11 @@ impl<S, A> BulkheadService<S, A> {
 
 impl<S: Service<R>, P: SelectBulkhead<R>, R> Service<R> for BulkheadService<S, Refusing<P>> {
     type Response = S::Response;
-    type Error = BulkheadError<S::Error>;
+    type Error = CallError<S::Error, BulkheadFull>;
     type Future = BulkheadFuture<S, R, P::Bulkhead>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.service.poll_ready(context).map_err(BulkheadError::Failed)
+        self.service.poll_ready(context).map_err(CallError::Failed)
     }
 
     #[inline]
@@ -71,11 +72,11 @@ where
     D: FindDeadline<R>,
 {
     type Response = S::Response;
-    type Error = BulkheadError<S::Error>;
+    type Error = CallError<S::Error, BulkheadFull>;
     type Future = BulkheadFuture<S, R, P::Bulkhead, AcquirePermitFuture<P::Bulkhead, Z>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.service.poll_ready(context).map_err(BulkheadError::Failed)
+        self.service.poll_ready(context).map_err(CallError::Failed)
     }
 
     #[inline]

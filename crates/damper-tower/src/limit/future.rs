@@ -1,10 +1,10 @@
 //! The calls of a service behind a limiter.
 
-use super::LimitedError;
 use super::shared_limiter::Wait;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
+use damper_core::CallError;
 use damper_core::limit::Denied;
 use pin_project_lite::pin_project;
 use tower_service::Service;
@@ -49,15 +49,15 @@ impl<S: Service<R>, R> LimitFuture<S, R> {
 }
 
 impl<S: Service<R>, R> Future for LimitFuture<S, R> {
-    type Output = Result<S::Response, LimitedError<S::Error>>;
+    type Output = Result<S::Response, CallError<S::Error, Denied>>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut call = self.project().call;
         loop {
             let next = match call.as_mut().project() {
-                LimitedCallProjection::Calling { future } => return future.poll(context).map_err(LimitedError::Failed),
-                LimitedCallProjection::Denied { denied } => return Poll::Ready(Err(LimitedError::Denied(*denied))),
+                LimitedCallProjection::Calling { future } => return future.poll(context).map_err(CallError::Failed),
+                LimitedCallProjection::Denied { denied } => return Poll::Ready(Err(CallError::Refused(*denied))),
                 LimitedCallProjection::Waiting { wait, service, request } => {
                     match (ready!(wait.as_mut().poll(context)), request.take()) {
                         (Ok(()), Some(request)) => LimitedCall::Calling { future: service.call(request) },

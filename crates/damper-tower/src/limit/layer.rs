@@ -11,7 +11,7 @@ use damper_core::time::TokioSleep;
 
 /// Puts services of any request behind a limiter: what a client sends at most.
 ///
-/// Each call takes a token. Where there is none, the call is refused with [`LimitedError::Denied`](super::LimitedError),
+/// Each call takes a token. Where there is none, the call is refused with [`CallError::Refused`](damper_core::CallError),
 /// or [waits](Self::waiting) for one, first come first served.
 ///
 /// Put it inside of what tries again, so that each try takes a token. Its refusal is not retried by damper's retries: the
@@ -25,7 +25,8 @@ use damper_core::time::TokioSleep;
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
 /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
-/// use damper::tower::{LimitLayer, LimitedError};
+/// use damper::CallError;
+/// use damper::tower::LimitLayer;
 /// use damper::{Quota, RateLimiter};
 /// use std::time::Duration;
 /// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
@@ -38,7 +39,7 @@ use damper_core::time::TokioSleep;
 /// let mut refusing = ServiceBuilder::new().layer(LimitLayer::new(&QUERIES)).service(parse);
 /// assert_eq!(refusing.ready().await.unwrap().call("42").await, Ok(42));
 /// let refused = refusing.ready().await.unwrap().call("42").await;
-/// assert!(matches!(refused, Err(LimitedError::Denied(_))));
+/// assert!(matches!(refused, Err(CallError::Refused(_))));
 ///
 /// let waiting = LimitLayer::new(&QUERIES).waiting(Duration::from_secs(1));
 /// let mut waiting = ServiceBuilder::new().layer(waiting).service(parse);

@@ -5,15 +5,12 @@
 // | `layer` | which limiter, and whether to wait |
 // | `shared_limiter` | limiters that services share, and those that a call can wait for |
 // | `service`, `future` | a service behind a limiter, and its calls |
-// | `error` | the error of a call |
 
-mod error;
 mod future;
 mod layer;
 mod service;
 mod shared_limiter;
 
-pub use error::LimitedError;
 pub use future::LimitFuture;
 pub use layer::LimitLayer;
 pub use service::LimitService;

@@ -1,12 +1,13 @@
 //! A service behind a limiter.
 
-use super::{LimitFuture, LimitedError, WaitingLimiter};
+use super::{LimitFuture, WaitingLimiter};
 use crate::{FindDeadline, Refusing, Waiting, WaitingService};
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll};
 use core::time::Duration;
-use damper_core::limit::Limiter;
+use damper_core::CallError;
+use damper_core::limit::{Denied, Limiter};
 use damper_core::time::Sleep;
 use tower_service::Service;
 
@@ -49,11 +50,11 @@ impl<S, A> LimitService<S, A> {
 
 impl<S: Service<R>, L: Limiter, R> Service<R> for LimitService<S, Refusing<L>> {
     type Response = S::Response;
-    type Error = LimitedError<S::Error>;
+    type Error = CallError<S::Error, Denied>;
     type Future = LimitFuture<S, R>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.service.poll_ready(context).map_err(LimitedError::Failed)
+        self.service.poll_ready(context).map_err(CallError::Failed)
     }
 
     #[inline]
@@ -73,11 +74,11 @@ where
     D: FindDeadline<R>,
 {
     type Response = S::Response;
-    type Error = LimitedError<S::Error>;
+    type Error = CallError<S::Error, Denied>;
     type Future = LimitFuture<S, R>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.service.poll_ready(context).map_err(LimitedError::Failed)
+        self.service.poll_ready(context).map_err(CallError::Failed)
     }
 
     #[inline]

@@ -4,7 +4,8 @@ use crate::ClassifyResult;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use damper_core::throttle::{ThrottleError, ThrottlePermit, ThrottleRef, Throttled};
+use damper_core::CallError;
+use damper_core::throttle::{ThrottlePermit, ThrottleRef, Throttled};
 use pin_project_lite::pin_project;
 
 pin_project! {
@@ -49,7 +50,7 @@ where
     T: ThrottleRef,
     V: ClassifyResult<A, E>,
 {
-    type Output = Result<A, ThrottleError<E>>;
+    type Output = Result<A, CallError<E, Throttled>>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -59,9 +60,9 @@ where
                 if let Some((permit, classify)) = pending.take() {
                     permit.record(classify.verdict(&result));
                 }
-                Poll::Ready(result.map_err(ThrottleError::Failed))
+                Poll::Ready(result.map_err(CallError::Failed))
             }
-            ThrottledCallProjection::Refused { throttled } => Poll::Ready(Err(ThrottleError::Throttled(*throttled))),
+            ThrottledCallProjection::Refused { throttled } => Poll::Ready(Err(CallError::Refused(*throttled))),
         }
     }
 }

@@ -11,8 +11,8 @@ use damper_core::throttle::KeyedThrottle;
 ///
 /// Every `Err` of the service is a rejection, unless it is a [refusal](damper_core::is_refusal) of a layer of damper inside,
 /// or [`classify`](Self::classify) says otherwise: only what overload causes should count, not an answer that says no. The caller
-/// gets [`ThrottleError::Failed`](damper_core::throttle::ThrottleError) with it, or
-/// [`ThrottleError::Throttled`](damper_core::throttle::ThrottleError) where the call was not sent. Responses reach the caller
+/// gets [`CallError::Failed`](damper_core::CallError) with it, or
+/// [`CallError::Refused`](damper_core::CallError) where the call was not sent. Responses reach the caller
 /// unchanged.
 ///
 /// Clones, and all services that one makes, share the throttles. A throttle decides in `call`, never in `poll_ready`.
@@ -28,7 +28,8 @@ use damper_core::throttle::KeyedThrottle;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
-/// use damper::throttle::{AdaptiveThrottle, ThrottleError};
+/// use damper::CallError;
+/// use damper::throttle::AdaptiveThrottle;
 /// use damper::tower::ThrottleLayer;
 /// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 ///
@@ -42,8 +43,8 @@ use damper_core::throttle::KeyedThrottle;
 ///
 /// match database.ready().await.unwrap().call("42").await {
 ///     Ok(number) => assert_eq!(number, 42),
-///     Err(ThrottleError::Throttled(throttled)) => println!("{throttled}"), // throttled, 87 % of the calls are not sent
-///     Err(ThrottleError::Failed(error)) => println!("{error}"),
+///     Err(CallError::Refused(throttled)) => println!("{throttled}"), // throttled, 87 % of the calls are not sent
+///     Err(CallError::Failed(error)) => println!("{error}"),
 /// }
 /// # }
 /// ```

@@ -4,14 +4,15 @@ use super::{SelectThrottle, ThrottleFuture, ThrottleLayer};
 use crate::{ClassifyResult, EveryErr};
 use core::fmt;
 use core::task::{Context, Poll};
-use damper_core::throttle::ThrottleError;
+use damper_core::CallError;
+use damper_core::throttle::Throttled;
 use tower_service::Service;
 
 /// A service behind throttles. Made by [`ThrottleLayer`].
 ///
 /// Ready whenever the service behind it is. A throttle decides in `call`, for each request anew, so the service is always
 /// asked first; readiness that a refusal does not use stays for the next call. An error of the service's readiness is passed on as
-/// [`ThrottleError::Failed`] and not counted, because it belongs to no request.
+/// [`CallError::Failed`] and not counted, because it belongs to no request.
 ///
 /// # Cancel safety
 ///
@@ -50,11 +51,11 @@ where
     V: ClassifyResult<S::Response, S::Error> + Clone,
 {
     type Response = S::Response;
-    type Error = ThrottleError<S::Error>;
+    type Error = CallError<S::Error, Throttled>;
     type Future = ThrottleFuture<S::Future, T::Throttle, V>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.service.poll_ready(context).map_err(ThrottleError::Failed)
+        self.service.poll_ready(context).map_err(CallError::Failed)
     }
 
     #[inline]
