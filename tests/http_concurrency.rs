@@ -8,13 +8,14 @@ mod support;
 use bytes::Bytes;
 use damper::concurrency::{FullCause, LimitBounds, LimitRule, Outcome, WindowPlan, WindowSummary};
 use damper::http::{
-    Acquisition, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, ConcurrencyLimit,
-    ConcurrencyPermit, DeadlineLayer, Head, LoadSigns, ResponseHead, RetryLayer,
+    Acquisition, AttemptTimedOut, AttemptTimeoutLayer, ByKey, CircuitBreakerLayer, ClientConcurrencyLayer,
+    ClientDeadlineLayer, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, DeadlineLayer, Head, LoadSigns,
+    ResponseHead, RetryLayer,
 };
 use damper::retry::Unlimited;
 use damper::{
-    AdaptiveLimit, BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, Deadline, DeadlineExceeded, Monotonic, Retry,
-    is_refusal,
+    AdaptiveLimit, BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, Deadline, DeadlineExceeded,
+    KeyedAdaptiveLimit, Monotonic, Retry, is_refusal,
 };
 use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -40,7 +41,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
@@ -385,7 +386,7 @@ async fn slow_host_takes_no_slots_from_others() {
     let hanging = [tokio::spawn(call(slow_server, "/a")), tokio::spawn(call(slow_server, "/b"))];
     eventually("both are in flight", || slow.called().len() == 2).await;
     let error = call(slow_server, "/fast").await.unwrap_err();
-    assert_eq!(error.to_string(), "call refused by the concurrency limit");
+    assert_eq!(error.to_string(), "call refused");
     assert_eq!(error.refusal().unwrap().cause(), FullCause::NoSlot);
     let boxed: Box<dyn Error> = Box::new(error);
     assert_eq!(BulkheadFull::find_in(&*boxed).unwrap().limit(), 2);
@@ -400,6 +401,54 @@ async fn slow_host_takes_no_slots_from_others() {
         drop(call.await.unwrap().unwrap());
     }
     assert_eq!(call(slow_server, "/fast").await.unwrap().status(), StatusCode::OK);
+}
+
+/// The permits of a layer with an adaptive limit per host or per key learn from the calls of this host or key.
+#[tokio::test]
+async fn adaptive_limit_of_a_key_learns_from_its_own_calls() {
+    let bounds = LimitBounds::new(1, 1).unwrap();
+    let (hanging, healthy) = (Handler::new(), Handler::new());
+    let servers =
+        [hanging.serve(ConcurrencyLayer::bulkhead(100)).await, healthy.serve(ConcurrencyLayer::bulkhead(100)).await];
+    let client = ClientConcurrencyLayer::adaptive_per_host(bounds).layer(pooled_client());
+    let call = |server: SocketAddr, path: &str| {
+        client.clone().oneshot(Request::get(format!("http://{server}{path}")).body(Empty::new()).unwrap())
+    };
+    let first = tokio::spawn(call(servers[0], "/a"));
+    eventually("it is in flight", || hanging.called().len() == 1).await;
+    assert_eq!(call(servers[0], "/fast").await.unwrap_err().refusal().unwrap().limit(), 1);
+    drop(call(servers[1], "/fast").await.unwrap());
+    hanging.release(1);
+    drop(first.await.unwrap().unwrap());
+    drop(call(servers[0], "/fast").await.unwrap());
+
+    static LATENCIES: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
+    let routes = Arc::new(KeyedAdaptiveLimit::with_rule(EachCall(&LATENCIES), 16, Monotonic).unwrap());
+    let key = |head: &Head<'_>| head.uri.path().to_owned();
+    let layer = ConcurrencyLayer::new(ByKey::new(key, Arc::clone(&routes)));
+    let mut client = Client::of(Handler::new().serve(layer).await).await;
+    // The first call begins the first window, and is in none.
+    for (path, latencies) in [("/fast", 0), ("/stream", 0), ("/fast", 1)] {
+        if path == "/stream" {
+            let another = routes.try_acquire(path).unwrap();
+            another.success();
+        } else {
+            assert_eq!(client.get(path).await.status(), StatusCode::OK);
+        }
+        assert_eq!(LATENCIES.lock().unwrap().len(), latencies, "{path}");
+    }
+
+    let handler = Handler::new();
+    let server = handler.serve(ConcurrencyLayer::adaptive_by(key, bounds)).await;
+    let send = |path: &str| {
+        pooled_client().request(Request::get(format!("http://{server}{path}")).body(Empty::new()).unwrap())
+    };
+    let first = tokio::spawn(send("/a"));
+    eventually("it is in flight", || handler.called().len() == 1).await;
+    assert_eq!(send("/a").await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(send("/fast").await.unwrap().status(), StatusCode::OK);
+    handler.release(1);
+    assert_eq!(first.await.unwrap().unwrap().status(), StatusCode::OK);
 }
 
 /// A host that the breaker protects is healthy, and a retry would be refused in the same way.
@@ -600,6 +649,12 @@ async fn call_that_its_deadline_ends_is_overload() {
     assert_eq!(limit.events(), [Recorded(Outcome::Overloaded), Freed]);
 }
 
+async fn attempt_timed_out() -> AttemptTimedOut {
+    let hangs = service_fn(|_: ()| pending::<Result<(), Infallible>>());
+    let timed_out = AttemptTimeoutLayer::new(Duration::ZERO).layer(hangs).oneshot(()).await.unwrap_err();
+    *timed_out.downcast().unwrap()
+}
+
 #[tokio::test]
 async fn errors_are_ignored_except_timeouts() {
     type BoxError = Box<dyn Error + Send + Sync>;
@@ -609,6 +664,7 @@ async fn errors_are_ignored_except_timeouts() {
         (io::Error::other("broken"), Outcome::Ignored),
         (io::Error::other(full), Outcome::Ignored),
         (io::Error::other(exceeded), Outcome::Overloaded),
+        (io::Error::other(attempt_timed_out().await), Outcome::Overloaded),
     ] {
         let limit = Watched::default();
         let message = error.to_string();

@@ -7,17 +7,19 @@
 mod support;
 
 use bytes::Bytes;
+use damper::concurrency::{FullCause, LimitBounds};
 use damper::http::{
-    AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientDeadlineLayer, DeadlineLayer, Headers, HttpClient,
-    PeerAddress, RateLimitLayer, ResponseHead, RetryLayer, ServerErrors, StackError, StackPart, TimeoutUnit,
-    client_stack, server_stack,
+    AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer,
+    DeadlineLayer, Headers, HttpClient, PeerAddress, RateLimitLayer, ResponseHead, RetryLayer, ServerErrors,
+    StackError, StackPart, TimeoutUnit, client_stack, server_stack,
 };
 use damper::retry::{GaveUp, Hedge, HedgeConfig, Jitter};
 use damper::throttle::Throttled;
 use damper::tower::{BulkheadLayer, LimitLayer};
 use damper::{
-    Backoff, BreakerConfig, Bulkhead, CircuitBreaker, CircuitOpen, Deadline, DeadlineExceeded, Denied, Quota,
-    RateLimiter, Retry, RetryError, State,
+    Admission, AdmissionRequest, Backoff, BreakerConfig, Bulkhead, BulkheadFull, CallError, CircuitBreaker,
+    CircuitOpen, Deadline, DeadlineExceeded, Denied, ManualClock, NotAdmitted, Quota, RateLimiter, Retry, RetryError,
+    State,
 };
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
@@ -34,6 +36,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use support::{Upstream, serve, serve_axum};
+use tokio::sync::Semaphore;
 use tower::timeout::TimeoutLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
@@ -845,4 +848,124 @@ async fn reqwest_is_a_client_behind_a_stack() {
     // reqwest knows no relative addresses.
     let error = client.ready().await.unwrap().call(Request::get("/").body(Bytes::new()).unwrap()).await.unwrap_err();
     assert_eq!((error.part(), upstream.hits()), (StackPart::Retry, 1), "{error}");
+}
+
+/// Each plain limit of a client's calls in flight, around a server that hangs.
+#[tokio::test]
+async fn call_over_a_clients_limit_is_refused_before_it_is_sent() {
+    type MakeClient = fn() -> BoxedClient<Empties>;
+    const ONE: LimitBounds = match LimitBounds::new(1, 1) {
+        Ok(bounds) => bounds,
+        Err(_) => LimitBounds::DEFAULT,
+    };
+    let makes: [(MakeClient, bool); 4] = [
+        (|| client_stack().bulkhead(1).retry(quick(3)).boxed(transport()), false),
+        (|| client_stack().retry(quick(3)).bulkhead_per_host(1).boxed(transport()), true),
+        (|| client_stack().adaptive(ONE).retry(quick(3)).boxed(transport()), false),
+        (|| client_stack().retry(quick(3)).adaptive_per_host(ONE).boxed(transport()), true),
+    ];
+    for (make, is_per_host) in makes {
+        let ((hanging, hits), upstream, mut client) = (hanging_first(1).await, Upstream::start().await, make());
+        let mut busy = client.clone();
+        let mut first = Box::pin(send(&mut busy, request_to(hanging)));
+        assert!(futures_util::poll!(&mut first).is_pending());
+        let error = send(&mut client, request_to(hanging)).await.unwrap_err();
+        assert_eq!((error.part(), error.attempts(), error.retry_after()), (StackPart::Concurrency, Some(1), None));
+        assert_eq!((BulkheadFull::find_in(&error).unwrap().limit(), error.is_refusal()), (1, true), "{error}");
+        assert!(hits.load(Ordering::SeqCst) <= 1);
+        assert_eq!(send(&mut client, upstream.request()).await.is_ok(), is_per_host);
+        drop(first);
+        // Until the body has ended.
+        let response = send(&mut client, upstream.request()).await.unwrap();
+        assert_eq!(send(&mut client, upstream.request()).await.unwrap_err().part(), StackPart::Concurrency);
+        drop(response);
+        assert_eq!(send(&mut client, upstream.request()).await.unwrap().status(), StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn limit_of_calls_in_flight_that_is_set_twice_is_the_last_one() {
+    let upstream = Upstream::start().await;
+    let mut client =
+        client_stack().bulkhead(0).adaptive(LimitBounds::DEFAULT).bulkhead_per_host(1).service(transport());
+    assert_eq!(send(&mut client, upstream.request()).await.unwrap().status(), StatusCode::OK);
+    let mut client =
+        client_stack().bulkhead(9).adaptive_per_host(LimitBounds::DEFAULT).bulkhead(0).service(transport());
+    let error = send(&mut client, upstream.request()).await.map(|_| ()).unwrap_err();
+    assert_eq!((error.to_string().as_str(), upstream.hits()), ("bulkhead full, limit 0", 1));
+    let waiting = ClientConcurrencyLayer::bulkhead(1).waiting(SHORT);
+    let mut client = client_stack().bulkhead(0).concurrency_layer(waiting).service(transport());
+    let _held = send(&mut client, upstream.request()).await.unwrap();
+    let error = send(&mut client, upstream.request()).await.map(|_| ()).unwrap_err();
+    assert_eq!(BulkheadFull::find_in(&error).unwrap().cause(), FullCause::TimedOut);
+
+    let hello = || server_stack().admission(Admission::fixed(0)).bulkhead(9).adaptive(LimitBounds::DEFAULT);
+    let status = hello().service(service_fn(answered)).oneshot(Request::new(Empties::new())).await.unwrap().status();
+    assert_eq!(status, StatusCode::OK);
+    let refusing = hello().admission_layer(ConcurrencyLayer::bulkhead(0)).service(service_fn(answered));
+    let status = refusing.oneshot(Request::new(Empties::new())).await.unwrap().status();
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+/// A gate says when it has a slot again.
+#[tokio::test]
+async fn refusal_of_a_gate_names_the_wait() {
+    let clock = ManualClock::new();
+    let gate = Admission::fixed_with_clock(1, &clock).queue(0);
+    for _ in 0..64 {
+        let permit = gate.try_admit(AdmissionRequest::new()).unwrap();
+        clock.advance(SHORT);
+        permit.success();
+    }
+    let _permit = gate.try_admit(AdmissionRequest::new()).unwrap();
+    let refused = gate.try_admit(AdmissionRequest::new()).unwrap_err();
+    assert!(refused.retry_after().is_some());
+    let of_gate = refused.clone();
+    let layer = tower::layer::layer_fn(move |_| {
+        let refused = of_gate.clone();
+        service_fn(move |_: Request<Empties>| {
+            ready(Err::<Response<Empties>, CallError<StackError, _>>(CallError::Refused(refused.clone())))
+        })
+    });
+    let mut client = client_stack().concurrency_layer(layer).service(transport());
+    let error = send(&mut client, Request::new(Empties::new())).await.unwrap_err();
+    assert_eq!((error.part(), error.retry_after()), (StackPart::Concurrency, refused.retry_after()));
+    assert_eq!(NotAdmitted::find_in(&error), Some(&refused));
+}
+
+/// Each plain limit of a server's requests in flight: the one over it gets a 503, and the others their answers.
+#[tokio::test]
+async fn request_over_a_servers_limit_is_refused() {
+    let one = LimitBounds::new(1, 1).unwrap();
+    for number in 0..3 {
+        let (go, called) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (of_handler, calls) = (Arc::clone(&go), Arc::clone(&called));
+        let handler = axum::routing::get(move || {
+            calls.fetch_add(1, Ordering::SeqCst);
+            async move { of_handler.acquire().await.unwrap().forget() }
+        });
+        let router = axum::Router::new().route("/", handler);
+        let gate = Arc::new(Admission::fixed(1).queue(0));
+        let router = match number {
+            0 => router.layer(server_stack().bulkhead(1).deadline(LONG)),
+            1 => router.layer(server_stack().deadline(LONG).adaptive(one)),
+            _ => router.layer(server_stack().admission(gate).deadline(LONG)),
+        };
+        let server = serve_axum(router).await;
+        let first = tokio::spawn(async move { support::Client::of(server).await.get("/").await.status() });
+        while called.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let mut client = support::Client::of(server).await;
+        let refused = client.get("/").await;
+        assert_eq!(
+            (refused.status(), &refused.headers()["retry-after"]),
+            (StatusCode::SERVICE_UNAVAILABLE, &"1"),
+            "{number}"
+        );
+        assert_eq!(called.load(Ordering::SeqCst), 1, "{number}");
+        go.add_permits(2);
+        assert_eq!(first.await.unwrap(), StatusCode::OK);
+        assert_eq!(client.get("/").await.status(), StatusCode::OK, "{number}");
+    }
 }

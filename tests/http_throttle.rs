@@ -14,7 +14,8 @@ use damper::retry::GaveUp;
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottlePermit, Throttled};
 use damper::time::Seed;
 use damper::{
-    Backoff, BreakerConfig, Bulkhead, CircuitBreaker, Deadline, ManualClock, Retry, State, Verdict, is_refusal,
+    Backoff, BreakerConfig, Bulkhead, CallError, CircuitBreaker, Deadline, ManualClock, Retry, State, Verdict,
+    is_refusal,
 };
 use futures_util::FutureExt;
 use futures_util::future::join_all;

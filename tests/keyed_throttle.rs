@@ -1,9 +1,9 @@
 //! A throttle per key: keys do not touch one another, and a throttle that refuses outlives floods of others.
 #![cfg(feature = "std")]
 
-use damper::{CallError, ManualClock};
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottlePermit, Throttled};
 use damper::time::Seed;
+use damper::{CallError, ManualClock};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -161,7 +161,7 @@ fn refusal_is_found_in_the_error_of_a_call() {
     assert!(error.into_failed().is_none());
     let boxed = CallError::<std::io::Error, Throttled>::from(refused).into_boxed();
     assert_eq!(boxed.downcast_ref(), Some(&refused));
-    let failed = CallError::Failed(std::io::Error::other("down"));
+    let failed = CallError::<_, Throttled>::Failed(std::io::Error::other("down"));
     assert!(failed.refusal().is_none() && Throttled::find_in(&failed).is_none());
     assert_eq!(failed.into_boxed().to_string(), "down");
 }

@@ -191,6 +191,7 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
 
 #[test]
 fn types_of_throttles_have_the_traits_users_expect() {
+    use damper::CallError;
     use damper::throttle::*;
 
     table! {
@@ -349,7 +350,7 @@ fn types_for_any_service_have_the_traits_users_expect() {
     use damper::throttle::AdaptiveThrottle;
     use damper::time::TokioSleep;
     use damper::tower::*;
-    use damper::{Bulkhead, CircuitBreaker, Denied, RateLimiter};
+    use damper::{Bulkhead, CallError, CircuitBreaker, RateLimiter};
     type Breaker = &'static CircuitBreaker;
     type Limit = &'static RateLimiter;
     type Throttle = &'static AdaptiveThrottle;
@@ -365,12 +366,10 @@ fn types_for_any_service_have_the_traits_users_expect() {
         Refusing<Limit>: shared cloned,
         Waiting<Limit, TokioSleep>: shared cloned,
         NoDeadline: key defaulted,
-        CallError<Denied, Denied>: value error,
         ThrottleLayer<One<Throttle>>: shared cloned,
         ThrottleService<(), One<Throttle>>: shared cloned,
         BulkheadLayer<Refusing<One<Pool>>>: shared cloned,
         BulkheadService<(), Waiting<One<Pool>, TokioSleep>>: shared cloned,
-        CallError<Denied, BulkheadFull>: value error,
     }
 }
 

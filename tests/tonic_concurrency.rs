@@ -7,9 +7,9 @@ mod support;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FullCause, NotAdmitted, Outcome};
 use damper::http::{
     Acquisition, AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, ConcurrencyLimit,
-    ConcurrencyPermit, Head,
+    ConcurrencyPermit, Head, client_stack,
 };
-use damper::tonic::{AtTrailers, IntoStatus};
+use damper::tonic::{AtTrailers, Grpc, IntoStatus};
 use damper::{BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, State};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use std::future::{Ready, poll_fn};
@@ -176,9 +176,10 @@ async fn call_of_a_client_over_its_limit_is_unavailable_and_names_the_limit() {
         .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()))
         .layer(ClientConcurrencyLayer::new(Arc::clone(&pool)))
         .service(channel(server));
-    // With a breaker outside, and without one.
+    // Behind a breaker with the completion of gRPC, and in a stack with its protocol.
     let mut guarded = EchoClient::new(service);
-    let mut bare = EchoClient::new(ClientConcurrencyLayer::new(Arc::clone(&pool)).layer(channel(server)));
+    let stack = client_stack().protocol(Grpc::new()).concurrency_layer(ClientConcurrencyLayer::new(Arc::clone(&pool)));
+    let mut bare = EchoClient::new(stack.service(channel(server)));
     let mut open =
         bare.bidirectional(stream::iter([message("a")]).chain(stream::pending())).await.unwrap().into_inner();
     assert_eq!(open.message().await.unwrap(), Some(message("a")));
@@ -199,7 +200,8 @@ async fn host_that_hangs_takes_no_slots_from_others() {
     let hanging = serve(Server::builder().add_service(EchoServer::new(slow)));
     let healthy = serve(Server::builder().add_service(upstream.echo()));
     let layer = ClientConcurrencyLayer::bulkhead_per_host(1);
-    let of = |server| EchoClient::with_origin(layer.layer(channel(server)), uri(server));
+    let stack = client_stack().protocol(Grpc::new()).concurrency_layer(layer);
+    let of = |server| EchoClient::with_origin(stack.service(channel(server)), uri(server));
     let (mut first, mut second) = (of(hanging), of(hanging));
     // In this order.
     let mut hangs = pin!(first.unary(message("a")));

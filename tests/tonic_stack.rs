@@ -6,12 +6,16 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{AttemptTimedOut, StackError, StackPart, client_stack, server_stack};
+use damper::http::{
+    AttemptTimedOut, CircuitBreakerLayer, ClientConcurrencyLayer, RetryLayer, StackError, StackPart, client_stack,
+    server_stack,
+};
 use damper::retry::{Hedge, HedgeConfig, Jitter};
 use damper::tonic::{AtTrailers, Grpc, GrpcRetries};
+use damper::tower::LimitLayer;
 use damper::{
-    Backoff, BreakerConfig, CircuitBreaker, CircuitOpen, DeadlineExceeded, Denied, Quota, Retry, RetryError, State,
-    Verdict,
+    Admission, Backoff, BreakerConfig, BulkheadFull, CircuitBreaker, CircuitOpen, DeadlineExceeded, Denied, Quota,
+    RateLimiter, Retry, RetryError, State, Verdict,
 };
 use http::{Request, Response};
 use std::future::pending;
@@ -244,6 +248,56 @@ async fn transport_that_cannot_connect_is_unavailable() {
     let status = client.unary(message("hello")).await.unwrap_err();
     assert_eq!((status.code(), part(&status)), (Code::Unavailable, (StackPart::Transport, None)));
     assert!(find::<tonic::transport::Error>(&status).is_some());
+}
+
+/// The limit of calls in flight of a client, and that of a server, whose streams hold their slots until their trailers.
+#[tokio::test]
+async fn bulkhead_is_unavailable_and_not_retried() {
+    let (upstream, server) = upstream();
+    let breaker = breaker(1);
+    let stack = client_stack().bulkhead(1).retry(quick(3)).breakers(Arc::clone(&breaker)).protocol(Grpc::new());
+    let client = EchoClient::new(stack.service(channel(server)));
+    let open = client.clone().bidirectional(futures_util::stream::pending()).await.unwrap();
+    let status = client.clone().unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), part(&status)), (Code::Unavailable, (StackPart::Concurrency, Some(1))));
+    assert_eq!(status.message(), "bulkhead full, limit 1");
+    assert!(find::<BulkheadFull>(&status).is_some());
+    assert_eq!((upstream.hits(), breaker.state()), (1, State::Closed), "the server is not blamed");
+    drop(open);
+    client.clone().unary(message("hello")).await.unwrap();
+
+    let upstream = Upstream::default();
+    let server = serve(Server::builder().layer(server_stack().bulkhead(1)).add_service(upstream.echo()));
+    let open = support::client(server).bidirectional(futures_util::stream::pending()).await.unwrap();
+    let status = support::client(server).unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::Unavailable, "bulkhead full, limit 1"));
+    drop(open);
+    let gate = Arc::new(Admission::fixed(0));
+    let server = serve(Server::builder().layer(server_stack().admission(gate)).add_service(upstream.echo()));
+    let status = support::client(server).unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::Unavailable, "not admitted, limit 0 reached"));
+}
+
+/// A layer inside that knows nothing of gRPC.
+#[tokio::test]
+async fn refusal_of_an_inner_layer_has_the_code_of_its_kind() {
+    let (upstream, server) = upstream();
+    let breaker = breaker(1);
+    let at_trailers = || CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new());
+    let empty = Arc::new(RateLimiter::new(Quota::per_hour(1)));
+    empty.check().unwrap();
+    let limited = tower::ServiceBuilder::new().layer(at_trailers()).layer(LimitLayer::new(empty));
+    let status = EchoClient::new(limited.service(channel(server))).unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), find::<Denied>(&status).is_some()), (Code::ResourceExhausted, true), "{status:?}");
+    let full = tower::ServiceBuilder::new().layer(at_trailers()).layer(ClientConcurrencyLayer::bulkhead(0));
+    let status = EchoClient::new(full.service(channel(server))).unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), find::<BulkheadFull>(&status).is_some()), (Code::Unavailable, true), "{status:?}");
+    assert_eq!(status.message(), "bulkhead full, limit 0");
+    let retried = RetryLayer::new(quick(3)).protocol(GrpcRetries::new());
+    let retried = tower::ServiceBuilder::new().layer(retried).layer(ClientConcurrencyLayer::bulkhead(0));
+    let status = EchoClient::new(retried.service(channel(server))).unary(message("hello")).await.unwrap_err();
+    assert_eq!((status.code(), find::<BulkheadFull>(&status).is_some()), (Code::Unavailable, true), "{status:?}");
+    assert_eq!((upstream.hits(), breaker.state()), (0, State::Closed));
 }
 
 /// A stack around tonic's server answers in gRPC's way.

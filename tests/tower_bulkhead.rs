@@ -1,11 +1,11 @@
 //! Bulkheads before services of any request.
 #![cfg(all(feature = "tokio", feature = "tower"))]
 
-use damper::concurrency::FullCause;
+use damper::concurrency::{FullCause, LimitRule, WindowPlan, WindowSummary};
 use damper::http::RetryLayer;
 use damper::retry::{GaveUp, Unlimited};
 use damper::tower::BulkheadLayer;
-use damper::{Backoff, Bulkhead, BulkheadFull, CallError, Deadline, KeyedBulkhead, Retry};
+use damper::{AdaptiveLimit, Backoff, Bulkhead, BulkheadFull, CallError, Deadline, KeyedBulkhead, ManualClock, Retry};
 use futures_util::FutureExt;
 use http::{Request, Response};
 use std::convert::Infallible;
@@ -247,15 +247,36 @@ async fn bulkhead_inside_a_retry_is_not_retried() {
     assert_eq!(bulkhead.in_flight(), 0);
 }
 
-#[test]
-fn error_says_which_layer_refused_and_has_the_refusal_as_its_source() {
-    let full = Bulkhead::new(0).try_acquire().unwrap_err();
-    let error = CallError::<io::Error, BulkheadFull>::from(full);
-    assert_eq!(error.to_string(), "call refused by the bulkhead");
-    assert_eq!(error.source().unwrap().to_string(), "bulkhead full, limit 0");
-    assert!(damper::is_refusal(&error));
-    assert_eq!(error.into_boxed().downcast_ref(), Some(&full));
-    let failed = CallError::Failed(io::Error::other("down"));
-    assert!(failed.refusal().is_none() && !damper::is_refusal(&failed));
-    assert_eq!(failed.into_failed().unwrap().to_string(), "down");
+/// An adaptive limit learns from the calls that succeed.
+#[tokio::test]
+async fn adaptive_limit_takes_ok_for_a_success_and_ignores_errors() {
+    static WINDOWS: AtomicU32 = AtomicU32::new(0);
+    let clock = Arc::new(ManualClock::new());
+    let limit = Arc::new(AdaptiveLimit::with_rule(EachCall(&WINDOWS), Arc::clone(&clock)));
+    let parse = service_fn(|number: &'static str| {
+        clock.advance(Duration::from_millis(10));
+        ready(number.parse::<u32>())
+    });
+    let mut service = BulkheadLayer::new(Arc::clone(&limit)).waiting(Duration::from_secs(1)).layer(parse);
+    // The first call begins the first window, and is in none.
+    for (number, windows) in [("1", 0), ("x", 0), ("2", 1), ("y", 1), ("3", 2)] {
+        let result = service.ready().await.unwrap().call(number).await;
+        assert_eq!(result.is_ok(), number.parse::<u32>().is_ok());
+        assert_eq!((WINDOWS.load(Ordering::Relaxed), limit.in_flight()), (windows, 0), "{number}");
+    }
+}
+
+/// Takes each call as a window, and counts them.
+#[derive(Clone, Copy, Debug)]
+struct EachCall(&'static AtomicU32);
+
+impl LimitRule for EachCall {
+    fn first(&self) -> WindowPlan {
+        WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(8) }
+    }
+
+    fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        self.first()
+    }
 }

@@ -19,8 +19,8 @@
 //! | layer | one for all requests | one for each | your own |
 //! |---|---|---|---|
 //! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by`](RateLimitLayer::by) | [`new`](RateLimitLayer::new), with any [`Limit`]; behind the same keys, any [`KeyedLimit`] |
-//! | [`ConcurrencyLayer`] | [`bulkhead`](ConcurrencyLayer::bulkhead), [`adaptive`](ConcurrencyLayer::adaptive) | key: [`bulkhead_by`](ConcurrencyLayer::bulkhead_by) | [`new`](ConcurrencyLayer::new), with any [`Bulkheads`] or [`ConcurrencyLimit`] |
-//! | [`ClientConcurrencyLayer`] | [`bulkhead`](ClientConcurrencyLayer::bulkhead), [`adaptive`](ClientConcurrencyLayer::adaptive) | host: [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host) | [`new`](ClientConcurrencyLayer::new), with the same |
+//! | [`ConcurrencyLayer`] | [`bulkhead`](ConcurrencyLayer::bulkhead), [`adaptive`](ConcurrencyLayer::adaptive) | key: [`bulkhead_by`](ConcurrencyLayer::bulkhead_by), [`adaptive_by`](ConcurrencyLayer::adaptive_by) | [`new`](ConcurrencyLayer::new), with any [`Bulkheads`] or [`ConcurrencyLimit`] |
+//! | [`ClientConcurrencyLayer`] | [`bulkhead`](ClientConcurrencyLayer::bulkhead), [`adaptive`](ClientConcurrencyLayer::adaptive) | host: [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host), [`adaptive_per_host`](ClientConcurrencyLayer::adaptive_per_host) | [`new`](ClientConcurrencyLayer::new), with the same |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [`Breakers`] |
 //! | [`ThrottleLayer`] | [`single`](ThrottleLayer::single) | host: [`per_host`](ThrottleLayer::per_host) | [`new`](ThrottleLayer::new), with any [`Throttles`] |
 //!
@@ -67,7 +67,7 @@
 //! | `damper_breaker_evictions_total` | counter | `breaker` | hosts whose breakers made room for others |
 //! | `damper_breaker_kept_evictions_total` | counter | `breaker` | those among them whose breakers were open, or worth keeping otherwise |
 //! | `damper_concurrency_allowed_total` | counter | `limit`, `side` | calls that a concurrency limit let pass |
-//! | `damper_concurrency_refused_total` | counter | `limit`, `side`, `cause` | calls that it refused: `no_slot`, `queue_full`, `timed_out`, `displaced`, `store_full`, `late`, `other` |
+//! | `damper_concurrency_refused_total` | counter | `limit`, `side`, `cause` | calls that it refused: `no_slot`, `no_queue`, `queue_full`, `timed_out`, `displaced`, `store_full`, `late`, `other` |
 //! | `damper_concurrency_limit` | gauge | `limit`, `side` | calls that may be in flight |
 //! | `damper_concurrency_in_flight` | gauge | `limit`, `side` | calls in flight |
 //! | `damper_concurrency_queued` | gauge | `limit`, `side` | calls that wait for a slot |
@@ -140,9 +140,9 @@ pub use completion::{
     DeadlineObserver, ObservedBody, ObservedCall, ResponseHead, ServerErrors,
 };
 pub use concurrency::{
-    Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer,
-    ConcurrencyFuture, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService,
-    ConcurrencyStatus, LoadSigns, PermitObserver, Waiting,
+    Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyFuture,
+    ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, ConcurrencyStatus,
+    LoadSigns, PermitObserver, Waiting,
 };
 pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, TimeoutUnit};
 pub use head::Head;

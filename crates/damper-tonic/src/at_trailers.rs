@@ -2,6 +2,7 @@
 
 use crate::IntoStatus;
 use crate::grpc::find_status;
+use crate::status::status_of;
 use crate::verdict::{rejection, unavailability, verdict_in, verdict_on, verdict_on_head};
 use alloc::boxed::Box;
 use core::error::Error;
@@ -34,7 +35,7 @@ use tonic::{Code, Status};
 /// [`max_retry_after`](damper_core::breaker::BreakerConfigBuilder::max_retry_after).
 ///
 /// The service's error is a [`Status`]: the one that a generated client would have made of the error, or `UNAVAILABLE`
-/// where the call was refused, in whose sources [`CircuitOpen::find_in`](damper_core::CircuitOpen::find_in) finds the
+/// (`RESOURCE_EXHAUSTED` by a rate limit) where this layer or one inside refused the call, in whose sources [`CircuitOpen::find_in`](damper_core::CircuitOpen::find_in) finds the
 /// refusal.
 ///
 /// For a throttle, take [`rejections`](Self::rejections).
@@ -187,8 +188,7 @@ where
             Some(status) => verdict_on(status, &self.classify),
             None => Verdict::Failure,
         };
-        // A generated client would do the same.
-        (verdict, Status::from_error(error))
+        (verdict, status_of(error))
     }
 
     #[inline]
@@ -203,7 +203,7 @@ where
     fn not_called(&self, error: CallError<E, N>) -> Status {
         match error {
             CallError::Refused(refusal) => refusal.into_status(),
-            CallError::Failed(error) => Status::from_error(error.into()),
+            CallError::Failed(error) => status_of(error.into()),
         }
     }
 }

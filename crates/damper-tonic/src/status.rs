@@ -1,13 +1,17 @@
 //! Refusals as statuses, for handlers of yours.
 
+use crate::grpc::find_status;
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::error::Error;
+use core::iter::successors;
 use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
 use damper_core::concurrency::{BulkheadFull, NotAdmitted};
 use damper_core::deadline::DeadlineExceeded;
+use damper_core::internal::source_of;
+use damper_core::is_refusal;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_core::retry::{GaveUp, RetryError};
 use damper_core::throttle::Throttled;
@@ -17,6 +21,22 @@ use tonic::{Code, Status};
 
 /// The wait for a probe or a call to end, whose duration is unknown.
 const A_SECOND: Duration = Duration::from_secs(1);
+
+/// Returns the status of a call's error: the one that a generated client would make of it, except that a refusal by a layer of
+/// damper is not `UNKNOWN`.
+pub(crate) fn status_of(error: Box<dyn Error + Send + Sync>) -> Status {
+    if find_status(&*error).is_some() {
+        return Status::from_error(error);
+    }
+    let chain = successors(Some(&*error as &(dyn Error + 'static)), |&error| source_of(error));
+    // The innermost error of which this is true is the refusal itself.
+    let Some(refusal) = chain.take_while(|&error| is_refusal(error)).last() else { return Status::from_error(error) };
+    let is_over_rate = refusal.is::<Denied>() || refusal.is::<LimitSetDenied>();
+    let code = if is_over_rate { Code::ResourceExhausted } else { Code::Unavailable };
+    let mut status = Status::new(code, refusal.to_string());
+    status.set_source(Arc::from(error));
+    status
+}
 
 /// Turns a refusal into a status, so that a handler can answer with it.
 ///
@@ -29,7 +49,7 @@ const A_SECOND: Duration = Duration::from_secs(1);
 /// | [`Throttled`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, at most a second |
 /// | [`DeadlineExceeded`], which is the source of the status | `DEADLINE_EXCEEDED` | |
 /// | [`RetryError`], by its deadline | `DEADLINE_EXCEEDED`, with the reason as its source | |
-/// | [`RetryError`], else | as the last error | |
+/// | [`RetryError`], else | as the last error, or as the refusal in it | |
 /// | [`CallError`] | as its refusal, or as the error of the call | |
 ///
 /// # Examples
@@ -135,7 +155,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> IntoStatus for RetryError<E> {
                 status.set_source(Arc::new(reason));
                 status
             }
-            (_, Some(error)) => Status::from_error(error.into()),
+            (_, Some(error)) => status_of(error.into()),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The throttle: its constructors, calls and permits.
 
-use crate::CallError;
 use super::call_counts::{BucketNumber, CallCounts, CallOutcome, CallSums};
 use super::permit::sealed::Throttle;
 use super::phase::{Phase, WHOLE};
 use super::{MultiplierError, ThrottlePermit, ThrottleStatus, Throttled};
+use crate::CallError;
 use crate::breaker::Verdict;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::{Clock, DefaultClock, LazyMicros, random};

@@ -1,8 +1,7 @@
 //! A call ends with the body of its response.
 
 use super::{
-    AtHead, BodyEnd, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody, ResponseHead,
-    ServerErrors,
+    AtHead, BodyEnd, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody, ResponseHead, ServerErrors,
 };
 use core::fmt;
 use damper_core::CallError;

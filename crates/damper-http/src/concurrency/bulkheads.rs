@@ -8,14 +8,15 @@ use alloc::sync::Arc;
 use core::future::Ready;
 use core::hash::{BuildHasher, Hash};
 use damper_core::concurrency::{
-    AcquirePermit, AdaptiveLimit, Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, KeyedBulkhead, LimitRule,
+    AcquirePermit, AdaptiveLimit, Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, KeyedAdaptiveLimit,
+    KeyedBulkhead, LimitRule,
 };
 use damper_core::time::Clock;
 
 /// The bulkheads or adaptive limits of a layer, one of which a request has to enter.
 ///
-/// A [`Bulkhead`] or an [`AdaptiveLimit`] in a `static` or an `Arc` is one for all requests. A [`KeyedBulkhead`] of `String`s in an
-/// `Arc` has one per host, and behind a [`ByKey`] one per key. Implement it to choose in another way. All are
+/// A [`Bulkhead`] or an [`AdaptiveLimit`] in a `static` or an `Arc` is one for all requests. A [`KeyedBulkhead`] or a
+/// [`KeyedAdaptiveLimit`] of `String`s in an `Arc` has one per host, and behind a [`ByKey`] one per key. Implement it to choose in another way. All are
 /// [limits](super::ConcurrencyLimit) whose requests can [wait](super::ConcurrencyLayer::waiting).
 ///
 /// # Examples
@@ -144,37 +145,48 @@ macro_rules! one_for_all_requests {
 one_for_all_requests!(Bulkhead<C: Clock>);
 one_for_all_requests!(AdaptiveLimit<R: LimitRule, C: Clock>);
 
-/// One per host, in lower case and with its port: `api.example.com:443`. A dot that ends the name is left out, and an
-/// IPv6 address is in its canonical form: `[2001:db8::1]:443`.
-impl<C: Clock + Clone, S: BuildHasher> Bulkheads for Arc<KeyedBulkhead<String, C, S>> {
-    type Bulkhead = Arc<Bulkhead<C>>;
+/// Implements `Bulkheads` for limits per key, by the host of a request, and behind a [`ByKey`].
+macro_rules! one_per_key {
+    ($keyed:ident<$($parameter:ident),*> of $limit:ty, where $($bounds:tt)*) => {
+        /// One per host, in lower case and with its port: `api.example.com:443`. A dot that ends the name is left out, and an
+        /// IPv6 address is in its canonical form: `[2001:db8::1]:443`.
+        impl<$($parameter,)* S: BuildHasher> Bulkheads for Arc<$keyed<String, $($parameter,)* S>>
+        where
+            $($bounds)*
+        {
+            type Bulkhead = Arc<$limit>;
 
-    fn try_acquire(&self, head: &Head<'_>) -> Result<BulkheadPermit<Self::Bulkhead>, BulkheadFull> {
-        head.with_host(|host| KeyedBulkhead::try_acquire(self, host))
-    }
+            fn try_acquire(&self, head: &Head<'_>) -> Result<BulkheadPermit<Self::Bulkhead>, BulkheadFull> {
+                head.with_host(|host| $keyed::try_acquire(self, host))
+            }
 
-    fn acquire(&self, head: &Head<'_>) -> AcquirePermit<Self::Bulkhead> {
-        head.with_host(|host| KeyedBulkhead::acquire(self, host))
-    }
+            fn acquire(&self, head: &Head<'_>) -> AcquirePermit<Self::Bulkhead> {
+                head.with_host(|host| $keyed::acquire(self, host))
+            }
+        }
+
+        /// One per key.
+        impl<F, K, $($parameter,)* S> Bulkheads for ByKey<F, Arc<$keyed<K, $($parameter,)* S>>>
+        where
+            F: Fn(&Head<'_>) -> K,
+            K: Hash + Eq + Clone,
+            S: BuildHasher,
+            $($bounds)*
+        {
+            type Bulkhead = Arc<$limit>;
+
+            fn try_acquire(&self, head: &Head<'_>) -> Result<BulkheadPermit<Self::Bulkhead>, BulkheadFull> {
+                let (key, limits) = self.of(head);
+                limits.try_acquire(&key)
+            }
+
+            fn acquire(&self, head: &Head<'_>) -> AcquirePermit<Self::Bulkhead> {
+                let (key, limits) = self.of(head);
+                limits.acquire(&key)
+            }
+        }
+    };
 }
 
-/// One per key.
-impl<F, K, C, S> Bulkheads for ByKey<F, Arc<KeyedBulkhead<K, C, S>>>
-where
-    F: Fn(&Head<'_>) -> K,
-    K: Hash + Eq + Clone,
-    C: Clock + Clone,
-    S: BuildHasher,
-{
-    type Bulkhead = Arc<Bulkhead<C>>;
-
-    fn try_acquire(&self, head: &Head<'_>) -> Result<BulkheadPermit<Self::Bulkhead>, BulkheadFull> {
-        let (key, bulkheads) = self.of(head);
-        bulkheads.try_acquire(&key)
-    }
-
-    fn acquire(&self, head: &Head<'_>) -> AcquirePermit<Self::Bulkhead> {
-        let (key, bulkheads) = self.of(head);
-        bulkheads.acquire(&key)
-    }
-}
+one_per_key!(KeyedBulkhead<C> of Bulkhead<C>, where C: Clock + Clone);
+one_per_key!(KeyedAdaptiveLimit<R, C> of AdaptiveLimit<R, C>, where R: LimitRule, C: Clock + Clone);

@@ -37,7 +37,7 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome> ClassifyLoad<E> for F {
 /// | 429, 503, 504; the gRPC status `RESOURCE_EXHAUSTED`, `UNAVAILABLE` or `DEADLINE_EXCEEDED` | overloaded |
 /// | another 5xx | ignored |
 /// | any other | success |
-/// | an error with a [`DeadlineExceeded`] among its sources | overloaded |
+/// | an error with a [`DeadlineExceeded`] or an `AttemptTimedOut` among its sources | overloaded |
 /// | another error, [refusals](is_refusal) of damper's own included | ignored |
 ///
 /// The status of gRPC is read in the head of a response without messages, and otherwise in the trailers: those are judged by the
@@ -60,7 +60,7 @@ impl LoadSigns {
                 _ => Outcome::Success,
             },
             Err(error) if is_refusal(error) => Outcome::Ignored,
-            Err(error) if DeadlineExceeded::find_in(error).is_some() => Outcome::Overloaded,
+            Err(error) if has_timed_out(error) => Outcome::Overloaded,
             Err(_) => Outcome::Ignored,
         }
     }
@@ -90,6 +90,15 @@ impl<E: Error + 'static> ClassifyLoad<E> for LoadSigns {
     fn outcome(&self, response: Result<&ResponseHead<'_>, &E>) -> Outcome {
         Self::judge(response.map_err(|error| error as _))
     }
+}
+
+/// Whether the service took longer than a layer of damper gave it.
+fn has_timed_out(error: &(dyn Error + 'static)) -> bool {
+    #[cfg(feature = "tower")]
+    if crate::AttemptTimedOut::find_in(error).is_some() {
+        return true;
+    }
+    DeadlineExceeded::find_in(error).is_some()
 }
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

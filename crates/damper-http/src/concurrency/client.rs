@@ -1,9 +1,9 @@
 //! The layer of a client.
 
-use super::server::{adaptive_limit, bulkhead, bulkhead_per_key};
+use super::server::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
 use super::{
-    Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService,
-    LoadSigns, OverloadInTrailers, PermitObserver, PermitOf, Side, Waiting,
+    Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService, LoadSigns,
+    OverloadInTrailers, PermitObserver, PermitOf, Side, Waiting,
 };
 use crate::Head;
 use crate::completion::{ObservedBody, ResponseHead};
@@ -13,7 +13,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 use damper_core::CallError;
-use damper_core::concurrency::{AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedBulkhead, LimitBounds, Outcome};
+use damper_core::concurrency::{
+    AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds, Outcome,
+};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -31,6 +33,7 @@ use http::Response;
 /// | a limit for each host: a host that hangs takes no slots from the others | `ClientConcurrencyLayer::bulkhead_per_host(64)` |
 /// | one service | `ClientConcurrencyLayer::bulkhead(64)` |
 /// | a service whose capacity is unknown, or changes | `ClientConcurrencyLayer::adaptive(LimitBounds::DEFAULT)` |
+/// | hosts whose capacities are unknown | `ClientConcurrencyLayer::adaptive_per_host(LimitBounds::DEFAULT)` |
 /// | a queue of another length, newest first; another clock or rule | [`new`](Self::new), with a limit of yours |
 ///
 /// A call is in flight until its response has *ended*, trailers included: until the body was read or dropped. An
@@ -108,11 +111,23 @@ impl ClientConcurrencyLayer<Arc<AdaptiveLimit>> {
     }
 }
 
+impl ClientConcurrencyLayer<Arc<KeyedAdaptiveLimit<String>>> {
+    /// Creates a layer with a limit for each host and port, which follows the latency of this host's responses within these bounds. For
+    /// the 1024 hosts that were called last.
+    ///
+    /// The host is as for [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host), and the queues are as that of
+    /// [`adaptive`](ClientConcurrencyLayer::adaptive).
+    #[must_use]
+    pub fn adaptive_per_host(bounds: LimitBounds) -> Self {
+        Self::new(adaptive_per_key(bounds))
+    }
+}
+
 impl<L: ConcurrencyLimit> ClientConcurrencyLayer<L> {
     /// Creates a layer from an existing limit.
     ///
     /// It is a [`Bulkhead`] or an [`AdaptiveLimit`] in a `static` or an `Arc`, which you keep to inspect and to change it, a
-    /// [`KeyedBulkhead`] of `String`s in an `Arc`, which has one per host, other [`Bulkheads`], or a [`ConcurrencyLimit`] of your own.
+    /// [`KeyedBulkhead`] or a [`KeyedAdaptiveLimit`] of `String`s in an `Arc`, which has one per host, other [`Bulkheads`], or a [`ConcurrencyLimit`] of your own.
     ///
     /// # Examples
     ///

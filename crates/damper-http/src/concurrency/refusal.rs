@@ -22,6 +22,7 @@ impl ConcurrencyRefusal for BulkheadFull {
     fn cause_label(&self) -> &'static str {
         match self.cause() {
             FullCause::NoSlot => "no_slot",
+            FullCause::NoQueue => "no_queue",
             FullCause::QueueFull => "queue_full",
             FullCause::TimedOut => "timed_out",
             FullCause::Displaced => "displaced",

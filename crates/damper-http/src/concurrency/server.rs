@@ -17,7 +17,9 @@ use bytes::Bytes;
 use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
-use damper_core::concurrency::{AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedBulkhead, LimitBounds, Outcome};
+use damper_core::concurrency::{
+    AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds, Outcome,
+};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -36,6 +38,7 @@ use http::{Response, StatusCode};
 /// | a limit that you know, such as that of a pool of connections | `ConcurrencyLayer::bulkhead(64)` |
 /// | a limit that follows the latency of the service | `ConcurrencyLayer::adaptive(LimitBounds::DEFAULT)` |
 /// | one limit per tenant | `ConcurrencyLayer::bulkhead_by(\|head\| tenant_of(head), 4)` |
+/// | one that follows the latency of each route | `ConcurrencyLayer::adaptive_by(\|head\| route_of(head), LimitBounds::DEFAULT)` |
 /// | a queue of another length, newest first; another clock or rule | [`new`](Self::new), with a limit of yours |
 ///
 /// A call is in flight until its response has *ended*, trailers included: until the body was written, or the client went away, or the
@@ -111,6 +114,14 @@ pub(super) fn bulkhead_per_key<K: Hash + Eq>(limit: u32) -> Arc<KeyedBulkhead<K>
     }
 }
 
+/// Builds adaptive limits for 1024 keys, each with a queue as [`adaptive_limit`] has.
+pub(super) fn adaptive_per_key<K: Hash + Eq>(bounds: LimitBounds) -> Arc<KeyedAdaptiveLimit<K>> {
+    match KeyedAdaptiveLimit::new(bounds, KEYS) {
+        Ok(limits) => Arc::new(limits.queue(places(LONGEST_QUEUE))),
+        Err(error) => unreachable!("the capacity is in range: {error}"),
+    }
+}
+
 fn places(limit: u32) -> u16 {
     limit.min(LONGEST_QUEUE) as u16
 }
@@ -167,6 +178,38 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<
     /// ```
     pub fn bulkhead_by(key: F, limit: u32) -> Self {
         Self::new(ByKey::new(key, bulkhead_per_key(limit)))
+    }
+}
+
+impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<KeyedAdaptiveLimit<K>>>> {
+    /// Creates a layer with an adaptive limit for each key that a closure returns, for the 1024 keys that were used last: for routes
+    /// whose latencies differ, say, which must not share one.
+    ///
+    /// What is said of the keys of [`bulkhead_by`](ConcurrencyLayer::bulkhead_by) holds here too. The queues are as that of
+    /// [`adaptive`](ConcurrencyLayer::adaptive).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::concurrency::LimitBounds;
+    /// use damper::http::{ConcurrencyLayer, Head};
+    ///
+    /// #[derive(Clone, Hash, PartialEq, Eq)]
+    /// enum Route {
+    ///     Search,
+    ///     Other,
+    /// }
+    ///
+    /// fn route_of(head: &Head<'_>) -> Route {
+    ///     if head.uri.path() == "/search" { Route::Search } else { Route::Other }
+    /// }
+    ///
+    /// let layer = ConcurrencyLayer::adaptive_by(route_of, LimitBounds::DEFAULT);
+    /// # let _ = layer;
+    /// ```
+    pub fn adaptive_by(key: F, bounds: LimitBounds) -> Self {
+        Self::new(ByKey::new(key, adaptive_per_key(bounds)))
     }
 }
 

@@ -7,6 +7,7 @@ use super::{
     StackErrorService, StackPart, StackProtocol, ThrottlePart,
 };
 use crate::circuit_breaker::{Breakers, CircuitBreakerLayer, PerHost, Single};
+use crate::concurrency::ClientConcurrencyLayer;
 #[cfg(feature = "tokio")]
 use crate::deadline::ClientDeadlineLayer;
 #[cfg(feature = "tokio")]
@@ -20,6 +21,7 @@ use bytes::Bytes;
 #[cfg(feature = "tokio")]
 use core::time::Duration;
 use damper_core::breaker::BreakerConfig;
+use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds};
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 #[cfg(feature = "tokio")]
@@ -62,7 +64,7 @@ pub const fn client_stack() -> ClientStack {
 /// | hedge | `hedge` | [`hedge_layer`](Self::hedge_layer) |
 /// | throttle, which counts what the server rejects | [`throttle_per_host`](Self::throttle_per_host), [`throttle_single`](Self::throttle_single), [`throttles`](Self::throttles) | [`throttle_layer`](Self::throttle_layer) |
 /// | rate limit, which sees every attempt | [`limit`](Self::limit) | [`limit_layer`](Self::limit_layer) |
-/// | calls in flight | | [`concurrency_layer`](Self::concurrency_layer) |
+/// | calls in flight | [`bulkhead`](Self::bulkhead), [`bulkhead_per_host`](Self::bulkhead_per_host), [`adaptive`](Self::adaptive), [`adaptive_per_host`](Self::adaptive_per_host) | [`concurrency_layer`](Self::concurrency_layer) |
 /// | timeout of one attempt | `attempt_timeout` | [`attempt_timeout_layer`](Self::attempt_timeout_layer) |
 /// | HTTP or gRPC | [`protocol`](Self::protocol) | |
 ///
@@ -214,6 +216,39 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         self.limit_layer(LimitLayer::new(Arc::new(RateLimiter::new(quota))))
     }
 
+    /// Limits the calls in flight, until their responses have ended. A call over the limit is refused at once, and not tried again.
+    ///
+    /// To wait for a slot: `.concurrency_layer(ClientConcurrencyLayer::bulkhead(64).waiting(longest))`.
+    pub fn bulkhead(self, limit: u32) -> ClientStack<D, B, R, H, T, L, ConcurrencyPart<Arc<Bulkhead>>, A, P> {
+        self.concurrency_layer(ClientConcurrencyLayer::bulkhead(limit))
+    }
+
+    /// Limits the calls in flight to each host, as [`bulkhead`](Self::bulkhead) does: a host that hangs takes no slots from the
+    /// others.
+    pub fn bulkhead_per_host(
+        self,
+        limit: u32,
+    ) -> ClientStack<D, B, R, H, T, L, ConcurrencyPart<Arc<KeyedBulkhead<String>>>, A, P> {
+        self.concurrency_layer(ClientConcurrencyLayer::bulkhead_per_host(limit))
+    }
+
+    /// Limits the calls in flight as [`bulkhead`](Self::bulkhead) does, by a limit that follows the latency of responses within these
+    /// bounds.
+    pub fn adaptive(
+        self,
+        bounds: LimitBounds,
+    ) -> ClientStack<D, B, R, H, T, L, ConcurrencyPart<Arc<AdaptiveLimit>>, A, P> {
+        self.concurrency_layer(ClientConcurrencyLayer::adaptive(bounds))
+    }
+
+    /// Limits the calls in flight to each host as [`adaptive`](Self::adaptive) does.
+    pub fn adaptive_per_host(
+        self,
+        bounds: LimitBounds,
+    ) -> ClientStack<D, B, R, H, T, L, ConcurrencyPart<Arc<KeyedAdaptiveLimit<String>>>, A, P> {
+        self.concurrency_layer(ClientConcurrencyLayer::adaptive_per_host(bounds))
+    }
+
     /// Sets the protocol, by which the breaker, the throttle, the retries and the hedge judge. Default: [`HttpProtocol`].
     ///
     /// For gRPC, pass `damper::tonic::Grpc::new()`. Layers that were passed as such are not changed.
@@ -288,7 +323,7 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         ClientStack { deadline, breaker, retry, hedge, throttle, limit: part, concurrency, attempt_timeout, protocol }
     }
 
-    /// Sets the layer of the limit of calls in flight: a bulkhead or an adaptive limit.
+    /// Sets the layer of the limit of calls in flight: a [`ClientConcurrencyLayer`] whose calls wait, say, or with a limit that you keep.
     ///
     /// With a permit until the response begins: `damper::tower::BulkheadLayer`.
     pub fn concurrency_layer<N>(self, layer: N) -> ClientStack<D, B, R, H, T, L, LayerPart<N>, A, P> {
@@ -354,6 +389,9 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
         BoxedClient::new(self.layer(service))
     }
 }
+
+/// A limit of calls in flight.
+type ConcurrencyPart<L> = LayerPart<ClientConcurrencyLayer<L>>;
 
 /// What is behind a part, from the inside out.
 type Inside<S> = StackErrorService<S, OfTransport>;

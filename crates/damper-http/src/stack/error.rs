@@ -7,6 +7,7 @@ use core::fmt;
 use core::iter::successors;
 use core::time::Duration;
 use damper_core::breaker::CircuitOpen;
+use damper_core::concurrency::NotAdmitted;
 use damper_core::internal::source_of;
 use damper_core::is_refusal;
 use damper_core::limit::{Denied, LimitSetDenied};
@@ -100,7 +101,7 @@ impl StackError {
     }
 
     /// Returns how long to wait before the next call, where the part knows: the time until the next probe of an open breaker
-    /// or of the throttle, until the limit has a token, or that the server asked for when the retries gave up.
+    /// or of the throttle, until the limit has a token or the gate a slot, or that the server asked for when the retries gave up.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
@@ -139,6 +140,9 @@ fn wait_of(error: &(dyn Error + 'static)) -> Option<Duration> {
         }
         if let Some(throttled) = error.downcast_ref::<Throttled>() {
             return Some(throttled.retry_after());
+        }
+        if let Some(refused) = error.downcast_ref::<NotAdmitted>() {
+            return refused.retry_after();
         }
         error.downcast_ref::<LimitSetDenied>()?.denied().retry_after()
     })

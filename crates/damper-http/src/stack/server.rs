@@ -2,6 +2,9 @@
 
 use super::NoPart;
 #[cfg(feature = "tokio")]
+use crate::concurrency::AdmissionLayer;
+use crate::concurrency::ConcurrencyLayer;
+#[cfg(feature = "tokio")]
 use crate::deadline::DeadlineLayer;
 use crate::limit::{Limit, PerClient};
 use crate::rate_limit::RateLimitLayer;
@@ -9,10 +12,13 @@ use alloc::sync::Arc;
 use core::net::SocketAddr;
 #[cfg(feature = "tokio")]
 use core::time::Duration;
+use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
+#[cfg(feature = "tokio")]
+use damper_core::concurrency::{Admission, LimitRule};
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 #[cfg(feature = "tokio")]
-use damper_core::time::TokioSleep;
+use damper_core::time::{Clock, TokioSleep};
 use tower_layer::Layer;
 
 /// Begins the stack of a server: a [`ServerStack`] without any part.
@@ -32,7 +38,7 @@ pub const fn server_stack() -> ServerStack {
 /// | deadline of the request: one that arrives expired takes no token | `deadline`, with the feature `tokio` | [`deadline_layer`](Self::deadline_layer) |
 /// | rate limit for each client: one that sends too much takes nothing from the others | [`limit_per_client`](Self::limit_per_client) | [`client_limit_layer`](Self::client_limit_layer) |
 /// | rate limit for all clients together | [`limit`](Self::limit) | [`limit_layer`](Self::limit_layer) |
-/// | admission, or a limit of requests in flight: only those are queued that may be served | | [`admission_layer`](Self::admission_layer) |
+/// | admission, or a limit of requests in flight: only those are queued that may be served | [`bulkhead`](Self::bulkhead), [`adaptive`](Self::adaptive), `admission` with the feature `tokio` | [`admission_layer`](Self::admission_layer) |
 ///
 /// No part is there unless it is set, and a part that is set twice is the last one.
 ///
@@ -55,7 +61,8 @@ pub const fn server_stack() -> ServerStack {
 /// let stack = server_stack()
 ///     .limit(Quota::per_second(1_000))
 ///     .limit_per_client(Quota::per_second(50).burst(100))
-///     .deadline(Duration::from_secs(5));
+///     .deadline(Duration::from_secs(5))
+///     .bulkhead(256);
 /// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(stack);
 /// # let _ = app;
 /// ```
@@ -76,6 +83,17 @@ impl<D, K, L, A> ServerStack<D, K, L, A> {
     pub fn deadline(self, timeout: Duration) -> ServerStack<DeadlineLayer<TokioSleep>, K, L, A> {
         self.deadline_layer(DeadlineLayer::new(timeout))
     }
+
+    /// Lets a gate decide which requests run, which wait and which are refused: an `Admission`, or an `Arc<Admission>`, which you keep to
+    /// inspect it.
+    ///
+    /// Requests are of one class and of one tenant. For others: `.admission_layer(AdmissionLayer::new(gate).criticality(…).tenant(…))`.
+    pub fn admission<R: LimitRule, C: Clock>(
+        self,
+        gate: impl Into<Arc<Admission<R, C>>>,
+    ) -> ServerStack<D, K, L, AdmissionLayer<TokioSleep, R, C>> {
+        self.admission_layer(AdmissionLayer::new(gate.into()))
+    }
 }
 
 impl<D, K, L, A> ServerStack<D, K, L, A> {
@@ -87,6 +105,19 @@ impl<D, K, L, A> ServerStack<D, K, L, A> {
     /// Limits the rate of all clients together.
     pub fn limit(self, quota: Quota) -> ServerStack<D, K, RateLimitLayer<Arc<RateLimiter>>, A> {
         self.limit_layer(named(RateLimitLayer::global(quota), "server"))
+    }
+
+    /// Limits the requests in flight, until their responses have ended. A request over the limit is refused at once.
+    ///
+    /// To wait for a slot: `.admission_layer(ConcurrencyLayer::bulkhead(64).waiting(longest))`.
+    pub fn bulkhead(self, limit: u32) -> ServerStack<D, K, L, ConcurrencyLayer<Arc<Bulkhead>>> {
+        self.admission_layer(ConcurrencyLayer::bulkhead(limit))
+    }
+
+    /// Limits the requests in flight as [`bulkhead`](Self::bulkhead) does, by a limit that follows the latency of responses within these
+    /// bounds.
+    pub fn adaptive(self, bounds: LimitBounds) -> ServerStack<D, K, L, ConcurrencyLayer<Arc<AdaptiveLimit>>> {
+        self.admission_layer(ConcurrencyLayer::adaptive(bounds))
     }
 
     /// Sets the layer of deadlines: a [`DeadlineLayer`] that reads a header, say.

@@ -78,9 +78,7 @@ where
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
         let Self { service, layer: ThrottleLayer { completion, .. } } = self;
-        service
-            .poll_ready(context)
-            .map_err(|error| completion.not_called(CallError::Failed(error)))
+        service.poll_ready(context).map_err(|error| completion.not_called(CallError::Failed(error)))
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! The calls of a service behind bulkheads.
 
+use super::SharedBulkhead;
 use core::fmt;
 use core::future::Pending;
 use core::pin::Pin;
@@ -54,7 +55,7 @@ impl<S: Service<R>, R, B: BulkheadRef, A> BulkheadFuture<S, R, B, A> {
 impl<S, R, B, A> Future for BulkheadFuture<S, R, B, A>
 where
     S: Service<R>,
-    B: BulkheadRef,
+    B: SharedBulkhead,
     A: Future<Output = Result<BulkheadPermit<B>, BulkheadFull>>,
 {
     type Output = Result<S::Response, CallError<S::Error, BulkheadFull>>;
@@ -66,7 +67,9 @@ where
             let next = match call.as_mut().project() {
                 BulkheadCallProjection::Calling { future, permit } => {
                     let result = ready!(future.poll(context));
-                    *permit = None;
+                    if let Some(permit) = permit.take() {
+                        B::ended(permit, &result);
+                    }
                     return Poll::Ready(result.map_err(CallError::Failed));
                 }
                 BulkheadCallProjection::Refused { full } => return Poll::Ready(Err(CallError::Refused(*full))),

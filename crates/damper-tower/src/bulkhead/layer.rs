@@ -60,6 +60,9 @@ pub struct BulkheadLayer<A> {
 impl<B: SharedBulkhead> BulkheadLayer<Refusing<One<B>>> {
     /// Creates a layer with one bulkhead for all requests, which refuses calls without a permit: a reference to a `static`, or an
     /// `Arc`.
+    ///
+    /// It may be an [`AdaptiveLimit`](damper_core::AdaptiveLimit) too. The latency of a call whose result is `Ok` counts; an `Err` is
+    /// ignored.
     pub fn new(bulkhead: B) -> Self {
         Self { admission: Refusing(One(bulkhead)) }
     }

@@ -3,7 +3,10 @@
 use crate::{Key, One, PerKey};
 use alloc::sync::Arc;
 use core::hash::BuildHasher;
-use damper_core::concurrency::{AcquirePermit, Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, KeyedBulkhead};
+use damper_core::concurrency::{
+    AcquirePermit, AdaptiveLimit, Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, KeyedBulkhead, LimitRule,
+    Outcome,
+};
 use damper_core::time::Clock;
 
 /// Chooses the bulkhead that a request of type `R` has to pass: [`One`] or [`PerKey`].
@@ -23,7 +26,7 @@ pub trait SelectBulkhead<R> {
     fn bulkhead(&self, request: &R) -> Result<Self::Bulkhead, BulkheadFull>;
 }
 
-/// A pointer to a bulkhead that services share: `&'static Bulkhead` or `Arc<Bulkhead>`.
+/// A pointer to a bulkhead or an adaptive limit that services share: `&'static Bulkhead`, `Arc<Bulkhead>`, `Arc<AdaptiveLimit>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not shared: put the bulkhead into a `static` and pass `&BULKHEAD`, or pass `Arc::new(bulkhead)`",
     note = "for a bulkhead per key, write `BulkheadLayer::by(|request: &Request| key, bulkheads)`"
@@ -38,29 +41,50 @@ pub trait SharedBulkhead: BulkheadRef + Clone {
 
     /// Waits for a permit.
     fn acquire(self) -> AcquirePermit<Self>;
+
+    /// Gives the permit of a call back that has ended with this result.
+    fn ended<T, E>(permit: BulkheadPermit<Self>, result: &Result<T, E>);
 }
 
-impl<C: Clock> SharedBulkhead for Arc<Bulkhead<C>> {
-    #[inline]
-    fn try_acquire(self) -> Result<BulkheadPermit<Self>, BulkheadFull> {
-        self.try_acquire_owned()
-    }
+/// Implements `SharedBulkhead` for pointers to a limit.
+macro_rules! shared_limit {
+    ($limit:ident<$($parameter:ident: $bound:ident),*>, $ended:expr) => {
+        impl<$($parameter: $bound),*> SharedBulkhead for Arc<$limit<$($parameter),*>> {
+            #[inline]
+            fn try_acquire(self) -> Result<BulkheadPermit<Self>, BulkheadFull> {
+                self.try_acquire_owned()
+            }
 
-    fn acquire(self) -> AcquirePermit<Self> {
-        self.acquire_owned()
-    }
+            fn acquire(self) -> AcquirePermit<Self> {
+                self.acquire_owned()
+            }
+
+            #[inline]
+            fn ended<T, E>(permit: BulkheadPermit<Self>, result: &Result<T, E>) {
+                $ended(permit, Outcome::of(result));
+            }
+        }
+
+        impl<$($parameter: $bound),*> SharedBulkhead for &$limit<$($parameter),*> {
+            #[inline]
+            fn try_acquire(self) -> Result<BulkheadPermit<Self>, BulkheadFull> {
+                self.try_acquire()
+            }
+
+            fn acquire(self) -> AcquirePermit<Self> {
+                self.acquire()
+            }
+
+            #[inline]
+            fn ended<T, E>(permit: BulkheadPermit<Self>, result: &Result<T, E>) {
+                $ended(permit, Outcome::of(result));
+            }
+        }
+    };
 }
 
-impl<C: Clock> SharedBulkhead for &Bulkhead<C> {
-    #[inline]
-    fn try_acquire(self) -> Result<BulkheadPermit<Self>, BulkheadFull> {
-        self.try_acquire()
-    }
-
-    fn acquire(self) -> AcquirePermit<Self> {
-        self.acquire()
-    }
-}
+shared_limit!(Bulkhead<C: Clock>, |permit, _| drop(permit));
+shared_limit!(AdaptiveLimit<R: LimitRule, C: Clock>, BulkheadPermit::record);
 
 impl<B: SharedBulkhead, R> SelectBulkhead<R> for One<B> {
     type Bulkhead = B;
