@@ -5,6 +5,8 @@
 
 pub use crate::rate_limit::grpc::{is_grpc_type, refusal_status, status};
 
+pub use crate::stack::wait_of;
+
 use crate::retry::unprocessed;
 use core::error::Error;
 

@@ -2,18 +2,19 @@
 
 use super::{Acquisition, Bulkheads, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyStatus};
 use crate::Head;
+use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 use damper_core::concurrency::{AcquirePermitFuture, BulkheadFull, BulkheadPermit, FullCause};
 use damper_core::deadline::Deadline;
+use damper_core::internal::timed_out;
 use damper_core::time::Sleep;
 
 /// Bulkheads or adaptive limits in whose queues requests wait. Made by
 /// [`ConcurrencyLayer::waiting`](super::ConcurrencyLayer::waiting) and
 /// [`ClientConcurrencyLayer::waiting`](super::ClientConcurrencyLayer::waiting).
-#[derive(Clone)]
 pub struct Waiting<B, S> {
-    bulkheads: B,
+    bulkheads: Arc<B>,
     longest: Duration,
     sleep: S,
 }
@@ -21,7 +22,13 @@ pub struct Waiting<B, S> {
 impl<B: Bulkheads, S: Sleep + Clone> Waiting<B, S> {
     /// Lets requests wait in the queues of these bulkheads, for `longest` at most and no longer than the `Deadline` in a request's
     /// extensions leaves. They sleep by `sleep`.
+    ///
+    /// A request whose deadline has passed is refused, even if a slot is free.
     pub fn new(bulkheads: B, longest: Duration, sleep: S) -> Self {
+        Self::of(Arc::new(bulkheads), longest, sleep)
+    }
+
+    pub(super) fn of(bulkheads: Arc<B>, longest: Duration, sleep: S) -> Self {
         Self { bulkheads, longest, sleep }
     }
 }
@@ -36,7 +43,10 @@ where
 
     #[inline]
     fn acquire(&self, head: &Head<'_>) -> Acquisition<Self::Permit, BulkheadFull, Self::Future> {
-        // This overtakes no waiter: while there are some, no slot is free.
+        if head.extensions.get::<Deadline>().is_some_and(Deadline::is_expired) {
+            return Acquisition::Now(Err(timed_out(&self.bulkheads.acquire(head))));
+        }
+        // Cannot overtake a waiter: no slot is free while calls are queued.
         match self.bulkheads.try_acquire(head) {
             Err(full) if full.cause() == FullCause::NoSlot => Acquisition::Later(self.wait(head)),
             taken => Acquisition::Now(taken),
@@ -57,6 +67,13 @@ impl<B: Bulkheads, S: Sleep + Clone> Waiting<B, S> {
             None => acquire,
         };
         acquire.sleeping_by(self.sleep.clone())
+    }
+}
+
+/// Clones share the bulkheads.
+impl<B, S: Clone> Clone for Waiting<B, S> {
+    fn clone(&self) -> Self {
+        Self { bulkheads: Arc::clone(&self.bulkheads), longest: self.longest, sleep: self.sleep.clone() }
     }
 }
 
