@@ -7,7 +7,7 @@ mod support;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FullCause, NotAdmitted, Outcome};
 use damper::http::{
     Acquisition, AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, ConcurrencyLimit,
-    ConcurrencyPermit, Head, client_stack,
+    ConcurrencyPermit, Head, LoadSigns, client_stack,
 };
 use damper::tonic::{AtTrailers, Grpc, IntoStatus};
 use damper::{BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, State};
@@ -278,6 +278,24 @@ async fn statuses_of_overload_are_signs_of_overload() {
         for limit in [&of_server, &of_client] {
             assert_eq!(std::mem::take(&mut *limit.0.lock().unwrap()), expected, "{code:?}");
         }
+    }
+}
+
+/// As tonic's timeouts and other layers return them in place of a response.
+#[test]
+fn statuses_and_timeouts_of_tonic_in_errors_are_signs_of_overload() {
+    let refusal = Bulkhead::new(0).try_acquire().unwrap_err();
+    let errors: [(Box<dyn std::error::Error + Send + Sync>, Outcome); 7] = [
+        (Box::new(tonic::TimeoutExpired(())), Outcome::Overloaded),
+        (Box::new(std::io::Error::other(tonic::TimeoutExpired(()))), Outcome::Overloaded),
+        (Box::new(Status::unavailable("full")), Outcome::Overloaded),
+        (Box::new(Status::deadline_exceeded("late")), Outcome::Overloaded),
+        (Box::new(Status::resource_exhausted("full")), Outcome::Overloaded),
+        (Box::new(Status::internal("broken")), Outcome::Ignored),
+        (Box::new(refusal.into_status()), Outcome::Ignored),
+    ];
+    for (error, outcome) in errors {
+        assert_eq!(LoadSigns::judge_boxed(Err(&error)), outcome, "{error:?}");
     }
 }
 
