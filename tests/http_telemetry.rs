@@ -19,6 +19,7 @@ use std::io::Write;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tower::{Service, service_fn};
 
 type ServiceResult = Result<Response<Empty<bytes::Bytes>>, Infallible>;
@@ -124,12 +125,15 @@ fn concurrency_metrics_carry_the_layers_name_its_side_and_the_cause() {
         pool.set_limit(1);
         assert_eq!(call(&mut server.layer(service_fn(answer)), get("/")).unwrap().status(), 503);
         assert!(call(&mut client.layer(service_fn(answer)), get("/")).is_err());
+        let waiting = server.clone().waiting_by(Duration::from_secs(1), |_| ready(()));
+        assert_eq!(call(&mut waiting.layer(service_fn(answer)), get("/")).unwrap().status(), 503, "it has no queue");
         server.record_metrics();
         let expected = [
             "damper_concurrency_allowed_total{limit=pool,side=server} 1",
             "damper_concurrency_allowed_total{limit=upstream,side=client} 1",
             "damper_concurrency_in_flight{limit=pool,side=server} 1",
             "damper_concurrency_limit{limit=pool,side=server} 1",
+            "damper_concurrency_refused_total{limit=pool,side=server,cause=no_queue} 1",
             "damper_concurrency_refused_total{limit=pool,side=server,cause=no_slot} 1",
             "damper_concurrency_refused_total{limit=upstream,side=client,cause=no_slot} 1",
         ];
@@ -227,7 +231,7 @@ fn breaker_state_gauge_counts_breakers() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
-        let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_hours(1)).build();
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_hours(1)).build();
         let hosts = PerHost::builder(config.unwrap()).capacity(2).named("upstreams").build().unwrap();
         let layer = CircuitBreakerLayer::new(hosts);
         let mut service = layer.layer(service_fn(answer));
@@ -286,7 +290,7 @@ fn evictions_of_open_breakers_are_counted() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
-        let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_hours(1)).build();
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_hours(1)).build();
         let hosts = PerHost::builder(config.unwrap()).capacity(2).build().unwrap();
         let mut service = CircuitBreakerLayer::new(hosts).layer(service_fn(answer));
         for host in ["a", "b"] {
@@ -312,7 +316,7 @@ fn probes_are_counted() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
-        let config = BreakerConfig::builder().failure_threshold(1).cooldown(std::time::Duration::from_nanos(1)).build();
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_nanos(1)).build();
         let mut service = CircuitBreakerLayer::single(config.unwrap()).layer(service_fn(answer));
         call(&mut service, get("/down")).unwrap();
         while call(&mut service, get("/")).is_err() {}
@@ -330,7 +334,7 @@ fn call_refused_for_missing_readiness_is_counted_as_refused() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
-        let cooldown = std::time::Duration::from_millis(20);
+        let cooldown = Duration::from_millis(20);
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build().unwrap();
         let mut service = CircuitBreakerLayer::single(config).layer(service_fn(answer));
         call(&mut service, get("/down")).unwrap();
@@ -516,10 +520,10 @@ impl http_body::Body for Late {
     }
 }
 
-const TIMEOUT: std::time::Duration = std::time::Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Never wakes: what is late is late when it is polled.
-async fn no_sleep(_: std::time::Duration) {
+async fn no_sleep(_: Duration) {
     std::future::pending::<()>().await;
 }
 

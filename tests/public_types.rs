@@ -350,7 +350,7 @@ fn types_for_any_service_have_the_traits_users_expect() {
     use damper::throttle::AdaptiveThrottle;
     use damper::time::TokioSleep;
     use damper::tower::*;
-    use damper::{Bulkhead, CallError, CircuitBreaker, RateLimiter};
+    use damper::{Bulkhead, CircuitBreaker, RateLimiter};
     type Breaker = &'static CircuitBreaker;
     type Limit = &'static RateLimiter;
     type Throttle = &'static AdaptiveThrottle;

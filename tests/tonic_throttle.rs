@@ -154,5 +154,5 @@ fn error_of_a_call_becomes_a_status() {
     };
     let status = CallError::<Status, Throttled>::Refused(throttled).into_status();
     assert_eq!((status.code(), Throttled::find_in(&status)), (Code::Unavailable, Some(&throttled)));
-    assert_eq!(CallError::Failed(Status::not_found("page")).into_status().code(), Code::NotFound);
+    assert_eq!(CallError::<_, Throttled>::Failed(Status::not_found("page")).into_status().code(), Code::NotFound);
 }

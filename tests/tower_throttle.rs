@@ -168,7 +168,7 @@ fn error_says_which_layer_refused_and_has_the_refusal_as_its_source() {
     let error = (0..1_000)
         .find_map(|_| call(&mut service, BAD).err().filter(|error| error.refusal().is_some()))
         .expect("it throttles");
-    assert_eq!(error.to_string(), "call refused by the throttle");
+    assert_eq!(error.to_string(), "call refused");
     let source = error.source().and_then(|source| source.downcast_ref::<Throttled>()).unwrap();
     assert_eq!(source.to_string(), "throttled, 99 % of the calls are not sent");
     assert!(damper::is_refusal(&error));

@@ -51,10 +51,11 @@
 //! rules: the codes, the server's pushback, streams that are kept while they are sent:
 //! `RetryLayer::new(retry).protocol(GrpcRetries::on([Code::Unavailable]))`. The breaker belongs outside of it.
 //!
-//! Limits on the calls in flight are the layers of HTTP too, and need no settings for gRPC. A
-//! [`ConcurrencyLayer`](damper_http::ConcurrencyLayer) around a server answers `UNAVAILABLE`, and holds the slot of a stream until its
-//! trailers. A [`ClientConcurrencyLayer`](damper_http::ClientConcurrencyLayer) around a `Channel` does so at the client's side;
-//! [`BulkheadFull::find_in`](damper_core::BulkheadFull::find_in) finds the refusal in the status.
+//! Limits on the calls in flight are the layers of HTTP too. A [`ConcurrencyLayer`](damper_http::ConcurrencyLayer) around a server
+//! answers `UNAVAILABLE`, and holds the slot of a stream until its trailers. A
+//! [`ClientConcurrencyLayer`](damper_http::ClientConcurrencyLayer) around a `Channel` does so at the client's side. Inside of a stack, of
+//! `AtTrailers` or of `GrpcRetries` its refusal is `UNAVAILABLE` too, and
+//! [`BulkheadFull::find_in`](damper_core::BulkheadFull::find_in) finds it in the status.
 //!
 //! A throttle is the [`ThrottleLayer`](damper_http::ThrottleLayer) of HTTP around a `Channel`, inside of the retries, with its own
 //! verdicts: `ThrottleLayer::single().completion(AtTrailers::rejections())`.

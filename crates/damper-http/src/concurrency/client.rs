@@ -25,7 +25,7 @@ use http::Response;
 /// made.
 ///
 /// The error is a [`CallError`], in which [`BulkheadFull::find_in`](damper_core::BulkheadFull::find_in) finds the refusal, whatever it is
-/// wrapped in. For gRPC, put the limit into a [stack](crate::client_stack) with the protocol `damper::tonic::Grpc`: there a generated client
+/// wrapped in. For gRPC, put the limit into a stack (`client_stack`) with the protocol `damper::tonic::Grpc`: there a generated client
 /// gets the refusal as the status `UNAVAILABLE`.
 ///
 /// | for | write |

@@ -100,6 +100,7 @@ pub const fn client_stack() -> ClientStack {
 ///     .deadline(Duration::from_secs(2))
 ///     .breaker_per_host(BreakerConfig::default())
 ///     .limit(Quota::per_second(100))
+///     .bulkhead_per_host(64)
 ///     .retry(Retry::new(3).budget(&BUDGET))
 ///     .attempt_timeout(Duration::from_millis(500))
 ///     .service(Client::builder(TokioExecutor::new()).build_http());
