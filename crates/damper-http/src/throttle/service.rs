@@ -4,7 +4,6 @@ use super::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleObserver, Throttl
 use crate::Head;
 use crate::completion::{AtHead, CallGuard, Completion, DeadlineObserver};
 use core::fmt;
-use damper_core::CallError;
 use damper_core::throttle::Throttled;
 use http::{Request, Response};
 
@@ -78,7 +77,7 @@ where
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
         let Self { service, layer: ThrottleLayer { completion, .. } } = self;
-        service.poll_ready(context).map_err(|error| completion.not_called(CallError::Failed(error)))
+        service.poll_ready(context).map_err(|error| completion.not_called(damper_core::CallError::Failed(error)))
     }
 
     #[inline]
