@@ -408,6 +408,7 @@ async fn slow_host_takes_no_slots_from_others() {
 /// The permits of a layer with an adaptive limit per host or per key learn from the calls of this host or key.
 #[tokio::test]
 async fn adaptive_limit_of_a_key_learns_from_its_own_calls() {
+    static LATENCIES: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
     let bounds = LimitBounds::new(1, 1).unwrap();
     let (hanging, healthy) = (Handler::new(), Handler::new());
     let servers =
@@ -424,7 +425,6 @@ async fn adaptive_limit_of_a_key_learns_from_its_own_calls() {
     drop(first.await.unwrap().unwrap());
     drop(call(servers[0], "/fast").await.unwrap());
 
-    static LATENCIES: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
     let routes = Arc::new(KeyedAdaptiveLimit::with_rule(EachCall(&LATENCIES), 16, Monotonic).unwrap());
     let key = |head: &Head<'_>| head.uri.path().to_owned();
     let layer = ConcurrencyLayer::new(ByKey::new(key, Arc::clone(&routes)));
@@ -839,7 +839,7 @@ async fn call_that_its_deadline_ends_is_overload() {
 }
 
 async fn attempt_timed_out() -> AttemptTimedOut {
-    let hangs = service_fn(|_: ()| pending::<Result<(), Infallible>>());
+    let hangs = service_fn(|(): ()| pending::<Result<(), Infallible>>());
     let timed_out = AttemptTimeoutLayer::new(Duration::ZERO).layer(hangs).oneshot(()).await.unwrap_err();
     *timed_out.downcast().unwrap()
 }
