@@ -6,8 +6,8 @@
 mod support;
 
 use bytes::Bytes;
-use damper::concurrency::{Admission, AdmissionRequest, Criticality, FixedLimit, NotAdmitted};
-use damper::http::{AdmissionLayer, ConcurrencyPermit, DeadlineLayer, Head};
+use damper::concurrency::{Admission, AdmissionRequest, Criticality, FixedLimit, NotAdmitted, Outcome};
+use damper::http::{AdmissionLayer, ConcurrencyPermit, DeadlineLayer, Head, ResponseHead};
 use damper::{Deadline, ManualClock};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
@@ -250,4 +250,18 @@ async fn settings_are_those_of_a_concurrency_layer() {
     let service = layer.body(|_, refused: &NotAdmitted| ("text/html", format!("<p>{refused}"))).layer(service_fn(done));
     let text = service.oneshot(get("/")).await.unwrap().into_body().collect().await.unwrap().to_bytes();
     assert!(text.starts_with(b"<p>not admitted, limit 0 reached"), "{text:?}");
+}
+
+/// The time of an ignored response is no service time.
+#[tokio::test]
+async fn classify_says_which_responses_count() {
+    let classify = |outcome: Outcome| move |_: Result<&ResponseHead, &Infallible>| outcome;
+    for (outcome, has_median) in [(Outcome::Ignored, false), (Outcome::Success, true)] {
+        let gate = Arc::new(Admission::fixed(1));
+        let service = AdmissionLayer::new(Arc::clone(&gate)).classify(classify(outcome)).layer(service_fn(done));
+        for _ in 0..200 {
+            service.clone().oneshot(get("/")).await.unwrap();
+        }
+        assert_eq!(gate.median_service_time().is_some(), has_median, "{outcome:?}");
+    }
 }

@@ -15,7 +15,7 @@ use damper::http::{
 use damper::retry::Unlimited;
 use damper::{
     AdaptiveLimit, BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, Deadline, DeadlineExceeded,
-    KeyedAdaptiveLimit, Monotonic, Quota, RateLimiter, Retry, is_refusal,
+    KeyedAdaptiveLimit, KeyedBulkhead, Monotonic, Quota, RateLimiter, Retry, is_refusal,
 };
 use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -33,6 +33,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -952,4 +953,41 @@ async fn readiness_takes_no_permit() {
     assert_eq!(pool.in_flight(), 1);
     drop(call);
     assert_eq!(pool.in_flight(), 0);
+}
+
+/// A closure need not be pure: a request waits for the limit that it found full.
+#[tokio::test]
+async fn key_of_a_waiting_request_is_read_once() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let limits = Arc::new(KeyedBulkhead::new(1, 16).unwrap().queue(1));
+    let of_layer = Arc::clone(&reads);
+    let key = move |_: &Head<'_>| of_layer.fetch_add(1, Ordering::SeqCst) % 2;
+    let layer = ConcurrencyLayer::new(ByKey::new(key, Arc::clone(&limits))).waiting(LONG);
+    let held = limits.try_acquire(&0).unwrap();
+    let service = service_fn(|_: Request<Empty<Bytes>>| ready(Ok::<_, Infallible>(Response::new(Full::from("done")))));
+    let mut call = Box::pin(layer.layer(service).oneshot(get("/")));
+    assert!(poll_once(call.as_mut()).is_pending());
+    assert_eq!((reads.load(Ordering::SeqCst), limits.status(&0).unwrap().queued()), (1, 1));
+    drop(held);
+    assert_eq!(call.await.unwrap().status(), StatusCode::OK);
+}
+
+/// Of a client, whose call is dropped, and whose service panics after the wait.
+#[tokio::test]
+async fn waiting_call_of_a_client_gives_up_its_place_and_its_slot() {
+    let pool = Arc::new(Bulkhead::new(1).queue(1));
+    let panics = service_fn(async |_: Request<Empty<Bytes>>| -> Answer { panic!("as scripted") });
+    let client = ClientConcurrencyLayer::new(Arc::clone(&pool)).waiting(LONG).layer(panics);
+    let held = pool.try_acquire().unwrap();
+    let mut dropped = Box::pin(client.clone().oneshot(get("/")));
+    assert!(poll_once(dropped.as_mut()).is_pending());
+    assert_eq!(pool.queued(), 1);
+    drop(dropped);
+    assert_eq!(pool.queued(), 0);
+    let mut panicking = Box::pin(client.oneshot(get("/")));
+    assert!(poll_once(panicking.as_mut()).is_pending());
+    drop(held);
+    assert_eq!(pool.in_flight(), 1, "granted");
+    assert!(catch_unwind(AssertUnwindSafe(|| poll_once(panicking.as_mut()))).is_err());
+    assert_eq!((pool.in_flight(), pool.queued()), (0, 0));
 }

@@ -142,7 +142,7 @@ pub use completion::{
 pub use concurrency::{
     Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyFuture,
     ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, ConcurrencyStatus,
-    LoadSigns, PermitObserver, Waiting,
+    LoadSigns, PermitObserver, PermitOrWait, Waiting,
 };
 pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, TimeoutUnit};
 pub use head::Head;

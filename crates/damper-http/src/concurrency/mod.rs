@@ -31,7 +31,7 @@ mod time_given;
 mod waiting;
 
 pub use admission::{AdmissionGate, AdmissionLayer};
-pub use bulkheads::Bulkheads;
+pub use bulkheads::{Bulkheads, PermitOrWait};
 pub use classify::{ClassifyLoad, LoadSigns};
 pub use client::ClientConcurrencyLayer;
 pub use future::ConcurrencyFuture;

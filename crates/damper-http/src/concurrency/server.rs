@@ -156,7 +156,8 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<
     /// Creates a layer with a limit for each key that a closure returns, for the 1024 keys that were used last. All requests for which
     /// an `Option` is `None` share a limit.
     ///
-    /// A key in use is not evicted: see [`KeyedBulkhead`]. A client that chooses its key gets a whole limit for each, so put a limit for all
+    /// The queue of a key takes 52 bytes a place, 3.3 KB for a limit of 64, though nothing waits in it without `waiting`. A key in use is not
+    /// evicted: see [`KeyedBulkhead`]. A client that chooses its key gets a whole limit for each, so put a limit for all
     /// requests outside. The queues are as those of [`bulkhead`](ConcurrencyLayer::bulkhead).
     ///
     /// # Examples

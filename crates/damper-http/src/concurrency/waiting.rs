@@ -1,11 +1,11 @@
 //! Requests that wait for their permits.
 
-use super::{Acquisition, Bulkheads, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyStatus};
+use super::{Acquisition, Bulkheads, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyStatus, PermitOrWait};
 use crate::Head;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
-use damper_core::concurrency::{AcquirePermitFuture, BulkheadFull, BulkheadPermit, FullCause};
+use damper_core::concurrency::{AcquirePermit, AcquirePermitFuture, BulkheadFull, BulkheadPermit};
 use damper_core::deadline::Deadline;
 use damper_core::internal::timed_out;
 use damper_core::time::Sleep;
@@ -47,9 +47,10 @@ where
             return Acquisition::Now(Err(timed_out(&self.bulkheads.acquire(head))));
         }
         // Cannot overtake a waiter: no slot is free while calls are queued.
-        match self.bulkheads.try_acquire(head) {
-            Err(full) if full.cause() == FullCause::NoSlot => Acquisition::Later(self.wait(head)),
-            taken => Acquisition::Now(taken),
+        match self.bulkheads.try_acquire_or_wait(head) {
+            Ok(PermitOrWait::Permit(permit)) => Acquisition::Now(Ok(permit)),
+            Ok(PermitOrWait::Wait(wait)) => Acquisition::Later(self.bounded(wait, head)),
+            Err(full) => Acquisition::Now(Err(full)),
         }
     }
 
@@ -59,9 +60,10 @@ where
 }
 
 impl<B: Bulkheads, S: Sleep + Clone> Waiting<B, S> {
+    /// Bounds a wait by the setting and by the request's deadline.
     #[cold]
-    fn wait(&self, head: &Head<'_>) -> AcquirePermitFuture<B::Bulkhead, S> {
-        let acquire = self.bulkheads.acquire(head).within(self.longest);
+    fn bounded(&self, wait: AcquirePermit<B::Bulkhead>, head: &Head<'_>) -> AcquirePermitFuture<B::Bulkhead, S> {
+        let acquire = wait.within(self.longest);
         let acquire = match head.extensions.get::<Deadline>() {
             Some(deadline) => acquire.by(deadline),
             None => acquire,
