@@ -254,6 +254,8 @@ fn types_of_http_have_the_traits_users_expect() {
     table! {
         // limits
         RateLimitLayer<PerClient>: shared cloned,
+        Refused: key,
+        RequestNotMade: error,
         RateLimit<Service, PerClient>: shared cloned,
         PerClient: shared cloned,
         ByHeader: shared cloned,
@@ -427,7 +429,7 @@ fn types_of_mesh_have_the_traits_users_expect() {
 }
 
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 30] = [
+const ELSEWHERE: [&str; 33] = [
     "AttemptTimeoutFuture",
     "BreakerFuture",
     "BreakerPart",
@@ -437,6 +439,7 @@ const ELSEWHERE: [&str; 30] = [
     "CircuitBreakFuture",
     "DeadlineObserver",
     "HedgePart",
+    "HedgedBody",
     "HedgingFuture",
     "HttpClientFuture",
     "LayerPart",
@@ -448,6 +451,7 @@ const ELSEWHERE: [&str; 30] = [
     "PacedSink",
     "PacedStream",
     "PerKey",
+    "PermitOrWait",
     "RateLimitFuture",
     "RetryLayer",
     "RetryPart",
@@ -457,6 +461,7 @@ const ELSEWHERE: [&str; 30] = [
     "StackErrorService",
     "StackRetries",
     "ThrottleFuture",
+    "ThrottleObserver",
     "ThrottlePart",
 ];
 

@@ -71,6 +71,7 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
     /// `failure` says what an outcome means, `may_start` whether there can be another attempt, and `start` starts the attempt of
     /// a number, unless there cannot be one after all. Nothing is taken from the budgets before `may_start` has agreed. `release`
     /// makes a response that failed let go of what it holds, before another attempt starts and while others are in flight.
+    #[expect(clippy::too_many_arguments, reason = "the closures are the rules of the future that owns it")]
     pub fn poll<C, B, V, S>(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
