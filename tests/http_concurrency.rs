@@ -737,6 +737,19 @@ fn typical_latency_of_an_adaptive_limit_is_its_baseline() {
     assert_eq!(Arc::new(Bulkhead::new(1)).try_acquire_owned().unwrap().typical_latency(), None);
 }
 
+/// The status behind an adaptive limit, whether it is marked, and what the limit learns.
+async fn outcome_of<S, R>(inner: S) -> (u16, bool, Vec<Event>)
+where
+    S: Service<Request<Empty<Bytes>>, Response = Response<R>, Error = Infallible> + Clone,
+    R: http_body::Body<Data = Bytes>,
+{
+    let limit = Watched::default();
+    let response = ConcurrencyLayer::new(limit.clone()).layer(inner).oneshot(with_time_left(LONG)).await.unwrap();
+    let (status, is_marked) = (response.status().as_u16(), Refused::is_in(response.extensions()));
+    drop(response);
+    (status, is_marked, limit.events())
+}
+
 /// Refusals of layers inside, in this process, though their statuses are those of overload.
 #[tokio::test]
 async fn refusal_of_an_inner_layer_is_no_sign_of_overload() {
@@ -745,17 +758,6 @@ async fn refusal_of_an_inner_layer_is_no_sign_of_overload() {
             ready(Ok::<_, Infallible>(Response::builder().status(status).body(Empty::<Bytes>::new()).unwrap()))
         })
     };
-    async fn outcome_of<S, R>(inner: S) -> (u16, bool, Vec<Event>)
-    where
-        S: Service<Request<Empty<Bytes>>, Response = Response<R>, Error = Infallible> + Clone,
-        R: http_body::Body<Data = Bytes>,
-    {
-        let limit = Watched::default();
-        let response = ConcurrencyLayer::new(limit.clone()).layer(inner).oneshot(with_time_left(LONG)).await.unwrap();
-        let (status, is_marked) = (response.status().as_u16(), Refused::is_in(response.extensions()));
-        drop(response);
-        (status, is_marked, limit.events())
-    }
     let ignored = vec![Recorded(Outcome::Ignored), Freed];
     let bulkhead = ConcurrencyLayer::bulkhead(0).layer(answer(200));
     assert_eq!(outcome_of(bulkhead).await, (503, true, ignored.clone()));

@@ -82,10 +82,7 @@ pub trait Bulkheads {
     /// # Errors
     ///
     /// [`BulkheadFull`] if the call cannot wait.
-    fn try_acquire_or_wait(
-        &self,
-        head: &Head<'_>,
-    ) -> Result<PermitOrWait<BulkheadPermit<Self::Bulkhead>, AcquirePermit<Self::Bulkhead>>, BulkheadFull> {
+    fn try_acquire_or_wait(&self, head: &Head<'_>) -> Result<PermitOrWait<Self::Bulkhead>, BulkheadFull> {
         match self.try_acquire(head) {
             Ok(permit) => Ok(PermitOrWait::Permit(permit)),
             Err(full) if full.cause() == FullCause::NoSlot => Ok(PermitOrWait::Wait(self.acquire(head))),
@@ -101,11 +98,11 @@ pub trait Bulkheads {
 
 /// A permit that is there at once, or a wait for one.
 #[derive(Debug)]
-pub enum PermitOrWait<P, W> {
+pub enum PermitOrWait<B: BulkheadRef> {
     /// The permit.
-    Permit(P),
+    Permit(BulkheadPermit<B>),
     /// Its wait, which has not begun.
-    Wait(W),
+    Wait(AcquirePermit<B>),
 }
 
 /// At once: a request that finds no slot free is refused.
@@ -217,7 +214,7 @@ macro_rules! one_per_key {
             fn try_acquire_or_wait(
                 &self,
                 head: &Head<'_>,
-            ) -> Result<PermitOrWait<BulkheadPermit<Self::Bulkhead>, AcquirePermit<Self::Bulkhead>>, BulkheadFull> {
+            ) -> Result<PermitOrWait<Self::Bulkhead>, BulkheadFull> {
                 let (key, limits) = self.of(head);
                 let limit = limits.get_or_create(&key)?;
                 Ok(match limit.try_acquire_owned() {
