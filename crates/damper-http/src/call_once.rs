@@ -26,6 +26,7 @@ pub(crate) trait Callee<R> {
 }
 
 /// A service that can be called after a wait: every one that is `Clone`.
+#[cfg(any(feature = "hyper", feature = "tower"))]
 #[diagnostic::on_unimplemented(
     message = "the service `{Self}` is not `Clone`, so it cannot be called after a wait",
     note = "`ConcurrencyLayer` and `ClientConcurrencyLayer` need a service that is `Clone`, with and without `waiting`",
@@ -33,6 +34,7 @@ pub(crate) trait Callee<R> {
 )]
 pub trait KeepableService: Clone {}
 
+#[cfg(any(feature = "hyper", feature = "tower"))]
 #[diagnostic::do_not_recommend]
 impl<S: Clone> KeepableService for S {}
 

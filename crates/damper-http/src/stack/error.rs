@@ -130,8 +130,7 @@ impl StackError {
 }
 
 /// Returns the wait that a refusal in the chain of an error's sources names.
-#[must_use]
-pub fn wait_of(error: &(dyn Error + 'static)) -> Option<Duration> {
+pub(crate) fn wait_of(error: &(dyn Error + 'static)) -> Option<Duration> {
     successors(Some(error), |&error| source_of(error)).find_map(|error| {
         if let Some(open) = error.downcast_ref::<CircuitOpen>() {
             return open.retry_after();

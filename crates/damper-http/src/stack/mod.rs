@@ -34,7 +34,7 @@ pub use client::{ClientStack, client_stack};
 pub use client_part::{BreakerPart, ClientPart, HedgePart, LayerPart, NoPart, RetryPart, ThrottlePart};
 pub use error::StackError;
 #[cfg(feature = "tonic")]
-pub use error::wait_of;
+pub(crate) use error::wait_of;
 pub use http_client::{HttpClient, HttpClientFuture};
 pub use part_error::PartError;
 pub use protocol::{HttpProtocol, StackProtocol, StackRetries};
