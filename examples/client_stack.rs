@@ -1,4 +1,4 @@
-//! A client with all its parts, in whatever order they are named: what it does before a server that fails, hangs, and is well.
+//! A client with all its parts, in whatever order they are named: what it does before a server that fails, one that hangs, and a healthy one.
 
 use axum::{Router, http::StatusCode, routing::get};
 use damper::http::{BoxedClient, StackError, StackPart, client_stack};

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let app = Router::new().route("/", get(page)).layer(stack);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/", listener.local_addr()?);
-    // Tells each request where it is from.
+    // Adds the peer's address to each request.
     let service = app.into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(async move { axum::serve(listener, service).await });
 

@@ -6,8 +6,8 @@
 mod support;
 
 use bytes::Bytes;
-use damper::concurrency::{Admission, AdmissionRequest, Criticality, FixedLimit, NotAdmitted};
-use damper::http::{AdmissionLayer, DeadlineLayer, Head};
+use damper::concurrency::{Admission, AdmissionRequest, Criticality, FixedLimit, NotAdmitted, Outcome};
+use damper::http::{AdmissionLayer, ConcurrencyPermit, DeadlineLayer, Head, ResponseHead};
 use damper::{Deadline, ManualClock};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
@@ -104,7 +104,7 @@ impl Server {
 async fn higher_class_is_served_first() {
     let server = Server::start(2).await;
     let mut calls = Vec::new();
-    for (number, path) in [(1, "/x/1"), (2, "/x/2"), (3, "/low/3"), (4, "/top/4")] {
+    for (number, path) in [(1, "/x/1"), (2, "/x/2"), (3, "/top/4"), (4, "/low/3")] {
         calls.push(server.get_as(number, path).await);
     }
     for (released, path) in [(1, "/top/4"), (2, "/low/3")] {
@@ -134,13 +134,13 @@ async fn lower_class_gives_way_in_a_full_queue() {
     assert_eq!(*server.called.lock().unwrap(), ["/x/1", "/top/3"]);
 }
 
-/// A tenant that sent three requests first gets no more slots than one that sent one.
+/// The newest of a class would be served first, and `b` last, if all were one tenant's.
 #[tokio::test]
 async fn tenants_of_a_class_take_turns() {
     let server = Server::start(4).await;
     let mut calls = Vec::new();
     for (number, path) in
-        [(1, "/x/a"), (2, "/x/a"), (3, "/x/a"), (4, "/x/a"), (5, "/x/a"), (6, "/x/a"), (7, "/x/a"), (8, "/x/b")]
+        [(1, "/x/a"), (2, "/x/a"), (3, "/x/a"), (4, "/x/a"), (5, "/x/b"), (6, "/x/a"), (7, "/x/a"), (8, "/x/a")]
     {
         calls.push(server.get_as(number, path).await);
     }
@@ -185,6 +185,14 @@ fn gate_of_slow_calls() -> (Arc<ManualClock>, Clocked) {
 
 fn never<B>(_: Request<B>) -> std::future::Pending<Result<Response<Full<Bytes>>, Infallible>> {
     pending()
+}
+
+#[test]
+fn typical_latency_of_a_gate_is_its_median() {
+    let (_, gate) = gate_of_slow_calls();
+    let permit = gate.try_admit_owned(AdmissionRequest::new()).unwrap();
+    assert_eq!(permit.typical_latency(), gate.median_service_time());
+    assert!(permit.typical_latency().is_some_and(|latency| latency > SECOND));
 }
 
 /// The gate's own estimate is the wait of a refusal.
@@ -242,4 +250,18 @@ async fn settings_are_those_of_a_concurrency_layer() {
     let service = layer.body(|_, refused: &NotAdmitted| ("text/html", format!("<p>{refused}"))).layer(service_fn(done));
     let text = service.oneshot(get("/")).await.unwrap().into_body().collect().await.unwrap().to_bytes();
     assert!(text.starts_with(b"<p>not admitted, limit 0 reached"), "{text:?}");
+}
+
+/// The time of an ignored response is no service time.
+#[tokio::test]
+async fn classify_says_which_responses_count() {
+    let classify = |outcome: Outcome| move |_: Result<&ResponseHead, &Infallible>| outcome;
+    for (outcome, has_median) in [(Outcome::Ignored, false), (Outcome::Success, true)] {
+        let gate = Arc::new(Admission::fixed(1));
+        let service = AdmissionLayer::new(Arc::clone(&gate)).classify(classify(outcome)).layer(service_fn(done));
+        for _ in 0..200 {
+            service.clone().oneshot(get("/")).await.unwrap();
+        }
+        assert_eq!(gate.median_service_time().is_some(), has_median, "{outcome:?}");
+    }
 }

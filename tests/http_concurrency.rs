@@ -10,12 +10,12 @@ use damper::concurrency::{FullCause, LimitBounds, LimitRule, Outcome, WindowPlan
 use damper::http::{
     Acquisition, AttemptTimedOut, AttemptTimeoutLayer, ByKey, CircuitBreakerLayer, ClientConcurrencyLayer,
     ClientDeadlineLayer, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, DeadlineLayer, Head, LoadSigns,
-    ResponseHead, RetryLayer,
+    RateLimitLayer, Refused, ResponseHead, RetryLayer,
 };
 use damper::retry::Unlimited;
 use damper::{
     AdaptiveLimit, BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, Deadline, DeadlineExceeded,
-    KeyedAdaptiveLimit, Monotonic, Retry, is_refusal,
+    KeyedAdaptiveLimit, KeyedBulkhead, Monotonic, Quota, RateLimiter, Retry, is_refusal,
 };
 use futures_util::{StreamExt, stream};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -33,6 +33,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -217,7 +218,7 @@ async fn handler_that_panics_frees_the_slot() {
     assert_eq!(spawn_get(server, "/fast").await.unwrap(), StatusCode::OK);
 }
 
-/// Whoever caught the panic may keep the future.
+/// A caller that catches the panic may keep the future.
 #[test]
 fn panic_frees_the_slot_before_the_future_is_dropped() {
     let pool = Arc::new(Bulkhead::new(1));
@@ -293,7 +294,7 @@ async fn request_waits_for_the_set_time_and_no_longer_than_its_deadline() {
 
 /// A limit that a layer builds has a queue, for requests that wait.
 #[tokio::test]
-async fn limits_of_a_layers_own_have_queues() {
+async fn built_in_limits_have_queues() {
     let handler = Handler::new();
     let server = handler.serve(ConcurrencyLayer::bulkhead(1).waiting(LONG)).await;
     let calls = [spawn_get(server, "/a"), spawn_get(server, "/b")];
@@ -365,13 +366,15 @@ async fn slow_reader_does_not_count_as_a_slow_server() {
     })
     .await;
     let request = Request::get(format!("http://{server}/")).body(Empty::new()).unwrap();
+    let began = Instant::now();
     let body = pooled_client().request(request).await.unwrap().into_body();
     tokio::time::sleep(SHORT * 5).await;
     assert_eq!(limit.in_flight(), 1, "the body is larger than all buffers");
     assert_eq!(body.collect().await.unwrap().to_bytes().len(), SIZE);
+    let read_after = began.elapsed();
     eventually("the slot is free", || limit.in_flight() == 0).await;
     let latencies = LATENCIES.lock().unwrap().clone();
-    assert!(matches!(latencies[..], [latency] if latency < SHORT * 4), "{latencies:?}");
+    assert!(matches!(latencies[..], [latency] if latency + SHORT * 5 <= read_after), "{latencies:?} of {read_after:?}");
 }
 
 #[tokio::test]
@@ -478,19 +481,26 @@ use Event::{Freed, Recorded};
 
 /// A limit without an end, whose permits keep a record.
 #[derive(Clone, Default)]
-struct Watched(Arc<Mutex<Vec<Event>>>);
+struct Watched {
+    events: Arc<Mutex<Vec<Event>>>,
+    typical_latency: Option<Duration>,
+}
 
-struct WatchedPermit(Arc<Mutex<Vec<Event>>>);
+struct WatchedPermit(Watched);
 
 impl ConcurrencyPermit for WatchedPermit {
     fn record(&mut self, outcome: Outcome) {
-        self.0.lock().unwrap().push(Recorded(outcome));
+        self.0.events.lock().unwrap().push(Recorded(outcome));
+    }
+
+    fn typical_latency(&self) -> Option<Duration> {
+        self.0.typical_latency
     }
 }
 
 impl Drop for WatchedPermit {
     fn drop(&mut self) {
-        self.0.lock().unwrap().push(Freed);
+        self.0.events.lock().unwrap().push(Freed);
     }
 }
 
@@ -500,14 +510,14 @@ impl ConcurrencyLimit for Watched {
     type Future = Ready<Result<WatchedPermit, BulkheadFull>>;
 
     fn acquire(&self, _: &Head<'_>) -> Acquisition<WatchedPermit, BulkheadFull, Self::Future> {
-        Acquisition::Now(Ok(WatchedPermit(Arc::clone(&self.0))))
+        Acquisition::Now(Ok(WatchedPermit(self.clone())))
     }
 }
 
 impl Watched {
     /// The events since this was last asked.
     fn events(&self) -> Vec<Event> {
-        std::mem::take(&mut self.0.lock().unwrap())
+        std::mem::take(&mut self.events.lock().unwrap())
     }
 }
 
@@ -577,10 +587,21 @@ fn refusals_and_timeouts_of_the_service_are_overload() {
 /// In the head of a response without messages, and in trailers.
 #[test]
 fn grpc_statuses_of_overload_are_read_where_grpc_has_them() {
-    for (code, is_overload) in [("0", false), ("2", false), ("4", true), ("8", true), ("13", false), ("14", true)] {
+    for (code, outcome) in [
+        ("0", Outcome::Success),
+        ("1", Outcome::Ignored),
+        ("2", Outcome::Ignored),
+        ("4", Outcome::Overloaded),
+        ("5", Outcome::Success),
+        ("8", Outcome::Overloaded),
+        ("12", Outcome::Ignored),
+        ("13", Outcome::Ignored),
+        ("14", Outcome::Overloaded),
+        ("15", Outcome::Ignored),
+    ] {
+        let is_overload = outcome == Outcome::Overloaded;
         let mut response = Response::new(frames([]));
         *response.headers_mut() = grpc_status(code);
-        let outcome = if is_overload { Outcome::Overloaded } else { Outcome::Success };
         assert_eq!(events_of(response), [Recorded(outcome), Freed], "{code} in the head");
         let message = Ok(Frame::data(Bytes::from("message")));
         let response = Response::new(frames([message, Ok(Frame::trailers(grpc_status(code)))]));
@@ -616,25 +637,196 @@ fn outcome_is_recorded_at_the_head() {
     assert_eq!(limit.events(), [Freed], "a stream that ends by its deadline is no overload");
 }
 
-#[test]
-fn call_dropped_after_its_deadline_is_overload() {
-    let limit = Watched::default();
-    let service = service_fn(|_: Request<()>| pending::<Answer>());
-    for (deadline, expected) in [
-        (None, vec![Freed]),
-        (Some(LONG), vec![Freed]),
-        (Some(Duration::ZERO), vec![Recorded(Outcome::Overloaded), Freed]),
+/// A request with this much time left.
+fn with_time_left(left: Duration) -> Request<Empty<Bytes>> {
+    let mut request = get("/");
+    request.extensions_mut().insert(Deadline::after(left));
+    request
+}
+
+/// A call that was given enough time, by the setting, or by what the limit knows. One that had none left never counts.
+#[tokio::test]
+async fn call_dropped_after_its_deadline_is_overload_if_it_was_given_enough_time() {
+    const GIVEN: Duration = Duration::from_millis(20);
+    let enough = vec![Recorded(Outcome::Overloaded), Freed];
+    for (left, typical_latency, min_budget, expected) in [
+        (LONG, None, None, vec![Freed]),
+        (GIVEN, None, None, enough.clone()),
+        (GIVEN, Some(GIVEN / 2), None, enough.clone()),
+        (GIVEN, Some(LONG), None, vec![Freed]),
+        (GIVEN, None, Some(LONG), vec![Freed]),
+        (GIVEN, Some(LONG), Some(Duration::ZERO), enough.clone()),
+        (Duration::ZERO, None, None, vec![Freed]),
+        (Duration::ZERO, None, Some(Duration::ZERO), vec![Freed]),
     ] {
-        let mut request = Request::new(());
-        if let Some(deadline) = deadline {
-            request.extensions_mut().insert(Deadline::after(deadline));
+        let limit = Watched { typical_latency, ..Watched::default() };
+        let (mut server, mut client) =
+            (ConcurrencyLayer::new(limit.clone()), ClientConcurrencyLayer::new(limit.clone()));
+        if let Some(min_budget) = min_budget {
+            (server, client) = (server.min_budget(min_budget), client.min_budget(min_budget));
         }
-        let mut call = Box::pin(ConcurrencyLayer::new(limit.clone()).layer(service).call(request));
-        assert!(poll_once(call.as_mut()).is_pending());
+        let service = service_fn(|_: Request<Empty<Bytes>>| pending::<Answer>());
+        let of_server = Box::pin(server.layer(service).oneshot(with_time_left(left)));
+        let of_client = Box::pin(client.layer(service).oneshot(with_time_left(left)));
+        let mut calls = (of_server, of_client);
+        assert!(poll_once(calls.0.as_mut()).is_pending() && poll_once(calls.1.as_mut()).is_pending());
         assert_eq!(limit.events(), []);
-        drop(call);
-        assert_eq!(limit.events(), expected, "{deadline:?}");
+        if left == GIVEN {
+            tokio::time::sleep(GIVEN + Duration::from_millis(1)).await;
+        }
+        drop(calls.0);
+        assert_eq!(limit.events(), expected, "of {left:?}, {typical_latency:?}, {min_budget:?}");
+        drop(calls.1);
+        assert_eq!(limit.events(), expected, "of {left:?}, {typical_latency:?}, {min_budget:?}");
     }
+}
+
+/// A server that takes the caller's deadline for its own answers 504 just before. 503 it said itself.
+#[tokio::test]
+async fn gateway_timeout_of_a_call_that_was_given_too_little_time_is_ignored() {
+    let limit = Watched::default();
+    for (min_budget, status, outcome) in
+        [(Duration::ZERO, 504, Outcome::Overloaded), (LONG, 504, Outcome::Ignored), (LONG, 503, Outcome::Overloaded)]
+    {
+        let service = service_fn(move |_: Request<Empty<Bytes>>| {
+            ready(Ok::<_, Infallible>(Response::builder().status(status).body(Empty::<Bytes>::new()).unwrap()))
+        });
+        let layer = ConcurrencyLayer::new(limit.clone()).min_budget(min_budget);
+        drop(layer.layer(service).oneshot(with_time_left(LONG / 2)).await.unwrap());
+        assert_eq!(limit.events(), [Recorded(outcome), Freed], "{status}, {min_budget:?}");
+    }
+    for (min_budget, code, expected) in [
+        (Duration::ZERO, "4", vec![Recorded(Outcome::Success), Recorded(Outcome::Overloaded), Freed]),
+        (LONG, "4", vec![Recorded(Outcome::Success), Freed]),
+        (LONG, "14", vec![Recorded(Outcome::Success), Recorded(Outcome::Overloaded), Freed]),
+    ] {
+        let service = service_fn(move |_: Request<Empty<Bytes>>| {
+            let message = Ok(Frame::data(Bytes::from("message")));
+            ready(Ok::<_, Infallible>(Response::new(frames([message, Ok(Frame::trailers(grpc_status(code)))]))))
+        });
+        let layer = ConcurrencyLayer::new(limit.clone()).min_budget(min_budget);
+        let response = layer.layer(service).oneshot(with_time_left(LONG / 2)).await.unwrap();
+        response.into_body().collect().await.unwrap();
+        assert_eq!(limit.events(), expected, "{code} in trailers, {min_budget:?}");
+    }
+}
+
+/// A rule that knows its baseline.
+#[derive(Clone, Copy, Debug)]
+struct Known;
+
+impl LimitRule for Known {
+    fn first(&self) -> WindowPlan {
+        WindowPlan::new(8)
+    }
+
+    fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+        self.first()
+    }
+
+    fn baseline(&self) -> Option<Duration> {
+        Some(LONG)
+    }
+}
+
+#[test]
+fn typical_latency_of_an_adaptive_limit_is_its_baseline() {
+    let limit = Arc::new(AdaptiveLimit::with_rule(Known, Monotonic));
+    assert_eq!(limit.try_acquire_owned().unwrap().typical_latency(), Some(LONG));
+    assert_eq!(AdaptiveLimit::default().try_acquire().unwrap().typical_latency(), None, "no baseline yet");
+    assert_eq!(Arc::new(Bulkhead::new(1)).try_acquire_owned().unwrap().typical_latency(), None);
+}
+
+/// The status behind an adaptive limit, whether it is marked, and what the limit learns.
+async fn outcome_of<S, R>(inner: S) -> (u16, bool, Vec<Event>)
+where
+    S: Service<Request<Empty<Bytes>>, Response = Response<R>, Error = Infallible> + Clone,
+    R: http_body::Body<Data = Bytes>,
+{
+    let limit = Watched::default();
+    let response = ConcurrencyLayer::new(limit.clone()).layer(inner).oneshot(with_time_left(LONG)).await.unwrap();
+    let (status, is_marked) = (response.status().as_u16(), Refused::is_in(response.extensions()));
+    drop(response);
+    (status, is_marked, limit.events())
+}
+
+/// Refusals of layers inside, in this process, though their statuses are those of overload.
+#[tokio::test]
+async fn refusal_of_an_inner_layer_is_no_sign_of_overload() {
+    let answer = |status: u16| {
+        service_fn(move |_: Request<Empty<Bytes>>| {
+            ready(Ok::<_, Infallible>(Response::builder().status(status).body(Empty::<Bytes>::new()).unwrap()))
+        })
+    };
+    let ignored = vec![Recorded(Outcome::Ignored), Freed];
+    let bulkhead = ConcurrencyLayer::bulkhead(0).layer(answer(200));
+    assert_eq!(outcome_of(bulkhead).await, (503, true, ignored.clone()));
+    let empty = RateLimiter::new(Quota::per_hour(1));
+    empty.check().unwrap();
+    let limited = RateLimitLayer::new(Arc::new(empty)).layer(answer(200));
+    assert_eq!(outcome_of(limited).await, (429, true, ignored.clone()));
+    let late = DeadlineLayer::new(Duration::ZERO).layer(answer(200));
+    assert_eq!(outcome_of(late).await, (504, true, ignored));
+    // The work itself took too long, or the service refused it.
+    let overloaded = vec![Recorded(Outcome::Overloaded), Freed];
+    let hanging = service_fn(|_: Request<Empty<Bytes>>| pending::<Answer>());
+    let slow = DeadlineLayer::new(Duration::from_millis(5)).layer(hanging);
+    assert_eq!(outcome_of(slow).await, (504, false, overloaded.clone()));
+    assert_eq!(outcome_of(answer(503)).await, (503, false, overloaded));
+}
+
+/// With a slot free, of a server and of a client.
+#[tokio::test]
+async fn request_whose_deadline_has_passed_is_not_made() {
+    let pool = Arc::new(Bulkhead::new(1).queue(1));
+    let service =
+        service_fn(|_: Request<Empty<Bytes>>| -> Ready<Answer> { unreachable!("nothing is left of its time") });
+    let server = ConcurrencyLayer::new(Arc::clone(&pool)).waiting(LONG).layer(service);
+    let refusal = server.oneshot(with_time_left(Duration::ZERO)).await.unwrap();
+    assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let client = ClientConcurrencyLayer::new(Arc::clone(&pool)).waiting(LONG).layer(service);
+    let error = client.oneshot(with_time_left(Duration::ZERO)).await.map(drop).unwrap_err();
+    let full = error.refusal().unwrap();
+    assert_eq!((full.cause(), full.limit()), (FullCause::TimedOut, 1));
+    assert_eq!((pool.in_flight(), pool.queued()), (0, 0));
+}
+
+/// A limit that cannot be cloned, whose settings are changed.
+#[tokio::test]
+async fn settings_share_a_limit_and_need_no_clone_of_it() {
+    #[derive(Debug)]
+    struct Apart(Bulkhead);
+
+    struct Slot;
+
+    impl ConcurrencyPermit for Slot {}
+
+    impl ConcurrencyLimit for Apart {
+        type Permit = Slot;
+        type Refusal = BulkheadFull;
+        type Future = Ready<Result<Slot, BulkheadFull>>;
+
+        fn acquire(&self, _: &Head<'_>) -> Acquisition<Slot, BulkheadFull, Self::Future> {
+            // Its slots are used up for good.
+            Acquisition::Now(self.0.try_acquire().map(|permit| {
+                std::mem::forget(permit);
+                Slot
+            }))
+        }
+    }
+
+    let service = service_fn(|_: Request<Empty<Bytes>>| ready(Ok::<_, Infallible>(Response::new(Full::from("done")))));
+    let first = ConcurrencyLayer::new(Apart(Bulkhead::new(1)));
+    let second = first.clone().retry_after(LONG).named("second").exempt(|head| head.uri.path() == "/healthz");
+    assert_eq!(first.layer(service).oneshot(get("/")).await.unwrap().status(), StatusCode::OK);
+    let refusal = second.layer(service).oneshot(get("/")).await.unwrap();
+    assert_eq!(
+        (refusal.status(), &refusal.headers()["retry-after"]),
+        (StatusCode::SERVICE_UNAVAILABLE, &"60".parse().unwrap())
+    );
+    let client = ClientConcurrencyLayer::new(Apart(Bulkhead::new(1)));
+    client.clone().named("second").layer(service).oneshot(get("/")).await.unwrap();
+    assert!(client.layer(service).oneshot(get("/")).await.is_err());
 }
 
 /// With the two layers in their order.
@@ -763,4 +955,41 @@ async fn readiness_takes_no_permit() {
     assert_eq!(pool.in_flight(), 1);
     drop(call);
     assert_eq!(pool.in_flight(), 0);
+}
+
+/// A closure need not be pure: a request waits for the limit that it found full.
+#[tokio::test]
+async fn key_of_a_waiting_request_is_read_once() {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let limits = Arc::new(KeyedBulkhead::new(1, 16).unwrap().queue(1));
+    let of_layer = Arc::clone(&reads);
+    let key = move |_: &Head<'_>| of_layer.fetch_add(1, Ordering::SeqCst) % 2;
+    let layer = ConcurrencyLayer::new(ByKey::new(key, Arc::clone(&limits))).waiting(LONG);
+    let held = limits.try_acquire(&0).unwrap();
+    let service = service_fn(|_: Request<Empty<Bytes>>| ready(Ok::<_, Infallible>(Response::new(Full::from("done")))));
+    let mut call = Box::pin(layer.layer(service).oneshot(get("/")));
+    assert!(poll_once(call.as_mut()).is_pending());
+    assert_eq!((reads.load(Ordering::SeqCst), limits.status(&0).unwrap().queued()), (1, 1));
+    drop(held);
+    assert_eq!(call.await.unwrap().status(), StatusCode::OK);
+}
+
+/// Of a client, whose call is dropped, and whose service panics after the wait.
+#[tokio::test]
+async fn waiting_call_of_a_client_gives_up_its_place_and_its_slot() {
+    let pool = Arc::new(Bulkhead::new(1).queue(1));
+    let panics = service_fn(async |_: Request<Empty<Bytes>>| -> Answer { panic!("as scripted") });
+    let client = ClientConcurrencyLayer::new(Arc::clone(&pool)).waiting(LONG).layer(panics);
+    let held = pool.try_acquire().unwrap();
+    let mut dropped = Box::pin(client.clone().oneshot(get("/")));
+    assert!(poll_once(dropped.as_mut()).is_pending());
+    assert_eq!(pool.queued(), 1);
+    drop(dropped);
+    assert_eq!(pool.queued(), 0);
+    let mut panicking = Box::pin(client.oneshot(get("/")));
+    assert!(poll_once(panicking.as_mut()).is_pending());
+    drop(held);
+    assert_eq!(pool.in_flight(), 1, "granted");
+    assert!(catch_unwind(AssertUnwindSafe(|| poll_once(panicking.as_mut()))).is_err());
+    assert_eq!((pool.in_flight(), pool.queued()), (0, 0));
 }

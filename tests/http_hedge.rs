@@ -143,9 +143,9 @@ fn get() -> Request<&'static str> {
 }
 
 /// Makes a call, and returns its status and how long it took.
-async fn timed<S, Q>(client: S, request: Request<Q>) -> (u16, u128)
+async fn timed<S, Q, R>(client: S, request: Request<Q>) -> (u16, u128)
 where
-    S: Service<Request<Q>, Response = Response<()>, Error: std::fmt::Debug>,
+    S: Service<Request<Q>, Response = Response<R>, Error: std::fmt::Debug>,
 {
     let began = Instant::now();
     let response = client.oneshot(request).await.unwrap();

@@ -10,19 +10,21 @@ use bytes::Bytes;
 use damper::concurrency::{FullCause, LimitBounds};
 use damper::http::{
     AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer,
-    DeadlineLayer, Headers, HttpClient, PeerAddress, RateLimitLayer, ResponseHead, RetryLayer, ServerErrors,
-    StackError, StackPart, TimeoutUnit, client_stack, server_stack,
+    DeadlineLayer, Headers, HttpClient, PeerAddress, RateLimitLayer, RequestNotMade, ResponseHead, RetryLayer,
+    ServerErrors, StackError, StackPart, TimeoutUnit, client_stack, server_stack,
 };
-use damper::retry::{GaveUp, Hedge, HedgeConfig, Jitter};
-use damper::throttle::Throttled;
+use damper::retry::{Failure, GaveUp, Hedge, HedgeConfig, Jitter};
+use damper::throttle::{AdaptiveThrottle, Throttled};
 use damper::tower::{BulkheadLayer, LimitLayer};
 use damper::{
     Admission, AdmissionRequest, Backoff, BreakerConfig, Bulkhead, BulkheadFull, CallError, CircuitBreaker,
     CircuitOpen, Deadline, DeadlineExceeded, Denied, ManualClock, NotAdmitted, Quota, RateLimiter, Retry, RetryError,
     State,
 };
+use futures_util::{StreamExt, stream};
 use http::{HeaderName, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Empty, Full};
+use http_body::Frame;
+use http_body_util::{BodyExt, Empty, Full, StreamBody};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::{self, Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
@@ -420,7 +422,7 @@ async fn retries_that_are_used_up_are_named_with_their_number() {
     assert_eq!(hits.load(Ordering::SeqCst), 2);
 }
 
-/// The server's wait is longer than the policy allows: the caller gets its response, as without a stack.
+/// All attempts are used up: the caller gets the last response, as without a stack.
 #[tokio::test]
 async fn last_response_reaches_the_caller_when_the_retries_give_up() {
     let upstream = Upstream::start().await;
@@ -478,9 +480,28 @@ async fn errors_of_the_transport_count_once_at_the_breaker_and_refusals_never() 
     assert_eq!((breaker.status().consecutive_failures(), breaker.state()), (1, State::Closed));
 }
 
+/// A server that streams for ever.
+#[tokio::test]
+async fn deadline_ends_the_body() {
+    let server = serve(move |_| {
+        hyper::service::service_fn(async |_: Request<Incoming>| {
+            let frames =
+                stream::iter([Ok::<_, Infallible>(Frame::data(Bytes::from("first")))]).chain(stream::pending());
+            Ok::<_, Infallible>(Response::new(StreamBody::new(frames)))
+        })
+    })
+    .await;
+    let mut client = client_stack().retry(quick(2)).attempt_timeout(LONG).deadline(5 * SHORT).service(transport());
+    let response = send(&mut client, request_to(server)).await.unwrap();
+    let mut body = pin!(response.into_body());
+    assert_eq!(body.frame().await.unwrap().map_err(|_| ()).unwrap().into_data().unwrap(), "first");
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert!(DeadlineExceeded::find_in(&*error).is_some(), "{error}");
+}
+
 /// The retry and the deadline layer outside of it see the same deadline.
 #[tokio::test]
-async fn deadline_ends_waits_attempts_and_the_body() {
+async fn deadline_ends_waits_and_attempts() {
     let (server, hits) = hanging_first(9).await;
     let retry = Retry::new(9).backoff(Backoff::constant(SHORT).jitter(Jitter::None));
     let mut client = client_stack().attempt_timeout(SHORT).retry(retry).deadline(5 * SHORT / 2).service(transport());
@@ -494,7 +515,7 @@ async fn deadline_ends_waits_attempts_and_the_body() {
 
 /// The layer's rules: a closure that names the error of the stack, and `min_budget`.
 #[tokio::test]
-async fn layers_of_ones_own_keep_their_rules() {
+async fn custom_layers_keep_their_rules() {
     let upstream = Upstream::start().await;
     upstream.answer(StatusCode::NOT_FOUND);
     let breaker = Arc::new(CircuitBreaker::new(failures(1)));
@@ -505,7 +526,7 @@ async fn layers_of_ones_own_keep_their_rules() {
         },
     );
     let retries = RetryLayer::new(quick(2)).when(|response: Result<&ResponseHead<'_>, &StackError>| {
-        response.is_ok_and(|head| head.status == StatusCode::NOT_FOUND).then_some(damper::retry::Failure::TRANSIENT)
+        response.is_ok_and(|head| head.status == StatusCode::NOT_FOUND).then_some(Failure::TRANSIENT)
     });
     let mut client = client_stack().breaker_layer(breakers).retry_layer(retries).service(transport());
     assert_eq!(send(&mut client, upstream.request()).await.unwrap().status(), StatusCode::NOT_FOUND);
@@ -845,9 +866,60 @@ async fn reqwest_is_a_client_behind_a_stack() {
     let request = Request::get(format!("http://{}/", upstream.address)).body(Bytes::new()).unwrap();
     let response = client.ready().await.unwrap().call(request).await.unwrap();
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "upstream");
-    // reqwest knows no relative addresses.
+}
+
+/// reqwest knows no relative addresses. That is the caller's fault, and no attempt.
+#[tokio::test]
+async fn request_that_cannot_be_made_says_nothing_about_the_server() {
+    let (breaker, throttle) = (Arc::new(CircuitBreaker::new(failures(1))), Arc::new(AdaptiveThrottle::new()));
+    let mut client = client_stack()
+        .retry(quick(3))
+        .hedge(hedge_after(LONG))
+        .breakers(Arc::clone(&breaker))
+        .throttles(Arc::clone(&throttle))
+        .service(HttpClient::new(reqwest::Client::new()));
     let error = client.ready().await.unwrap().call(Request::get("/").body(Bytes::new()).unwrap()).await.unwrap_err();
-    assert_eq!((error.part(), upstream.hits()), (StackPart::Retry, 1), "{error}");
+    assert_eq!((error.part(), error.attempts()), (StackPart::Transport, Some(1)), "{error}");
+    assert_eq!(error.to_string(), "request could not be made");
+    assert!(RequestNotMade::find_in(&error).unwrap().source().is_some());
+    assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 0));
+    assert_eq!(throttle.status().requests(), 0);
+}
+
+/// A refusal that the retries repeat names its wait when they give up.
+#[tokio::test]
+async fn wait_of_the_last_refusal_is_kept_when_the_retries_give_up() {
+    let retries = RetryLayer::new(quick(2))
+        .when(|response: Result<&ResponseHead<'_>, &StackError>| response.is_err().then_some(Failure::TRANSIENT));
+    let limit = Arc::new(RateLimiter::new(Quota::per_hour(1)));
+    limit.check().unwrap();
+    let mut client = client_stack().retry_layer(retries).limit_layer(LimitLayer::new(limit)).service(transport());
+    let error = send(&mut client, Request::get("http://localhost/").body(Empty::new()).unwrap()).await.unwrap_err();
+    assert_eq!((error.part(), error.attempts()), (StackPart::Retry, Some(2)), "{error}");
+    assert!(error.retry_after().is_some_and(|wait| wait > LONG), "{:?}", error.retry_after());
+}
+
+/// The unread body of the first response holds the only slot, which the hedge needs.
+#[tokio::test]
+async fn hedge_that_is_refused_does_not_replace_the_response_of_the_server() {
+    let upstream = Upstream::start().await;
+    upstream.answer(StatusCode::SERVICE_UNAVAILABLE);
+    let pool = Arc::new(Bulkhead::new(1));
+    let mut client = client_stack()
+        .hedge(hedge_after(LONG))
+        .concurrency_layer(ClientConcurrencyLayer::new(Arc::clone(&pool)))
+        .service(transport());
+    let response = send(&mut client, upstream.request()).await.unwrap();
+    assert_eq!((response.status(), upstream.hits()), (StatusCode::SERVICE_UNAVAILABLE, 2), "the hedge got the slot");
+    assert_eq!(pool.in_flight(), 1);
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "upstream", "of the last attempt");
+    assert_eq!(pool.in_flight(), 0);
+    // A limit of one request an hour refuses the hedge.
+    let mut client = client_stack().hedge(hedge_after(LONG)).limit(Quota::per_hour(1)).service(transport());
+    let response = send(&mut client, upstream.request()).await.unwrap();
+    assert_eq!((response.status(), upstream.hits()), (StatusCode::SERVICE_UNAVAILABLE, 3));
+    assert!(!response.headers().contains_key("content-length"));
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "", "it was given up");
 }
 
 /// Each plain limit of a client's calls in flight, around a server that hangs.

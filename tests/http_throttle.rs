@@ -7,8 +7,8 @@ mod support;
 
 use bytes::Bytes;
 use damper::http::{
-    AtBodyEnd, CircuitBreakerLayer, ClientDeadlineLayer, Head, Rejections, ResponseHead, RetryLayer, ThrottleLayer,
-    Throttles,
+    AtBodyEnd, AtHead, CircuitBreakerLayer, ClientDeadlineLayer, Head, Rejections, ResponseHead, RetryLayer,
+    ThrottleLayer, Throttles,
 };
 use damper::retry::GaveUp;
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottlePermit, Throttled};
@@ -17,10 +17,11 @@ use damper::{
     Backoff, BreakerConfig, Bulkhead, CallError, CircuitBreaker, Deadline, ManualClock, Retry, State, Verdict,
     is_refusal,
 };
-use futures_util::FutureExt;
 use futures_util::future::join_all;
+use futures_util::{FutureExt, StreamExt, stream};
 use http::{Request, Response, StatusCode};
-use http_body_util::Empty;
+use http_body::Frame;
+use http_body_util::{BodyExt, Empty, StreamBody};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::TokioExecutor;
@@ -252,6 +253,38 @@ async fn call_dropped_after_its_deadline_is_a_rejection() {
     }
 }
 
+/// The reader of a stream goes away, or its deadline ends it, while the server is healthy. Without data, the deadline is a rejection.
+#[tokio::test]
+async fn stream_is_accepted_at_its_first_data() {
+    type Body = StreamBody<stream::BoxStream<'static, io::Result<Frame<Bytes>>>>;
+    for (messages, left, expected) in [
+        (1, Duration::from_millis(5), (1, 1)),
+        (1, 60 * SECOND, (1, 1)),
+        (0, Duration::from_millis(5), (1, 0)),
+        (0, 60 * SECOND, (0, 0)),
+    ] {
+        let throttle = throttle();
+        let layer = ThrottleLayer::new(Arc::clone(&throttle)).completion(AtBodyEnd::from(AtHead::rejections()));
+        let service = service_fn(move |_: Asked| {
+            let frames = stream::iter((0..messages).map(|_| Ok(Frame::data(Bytes::from("message")))));
+            ready(Ok::<_, io::Error>(Response::new(Body::new(frames.chain(stream::pending()).boxed()))))
+        });
+        let mut request = Asked::default();
+        let deadline = Deadline::after(left);
+        request.extensions_mut().insert(deadline);
+        let mut body = layer.layer(service).oneshot(request).await.unwrap().into_body();
+        for _ in 0..messages {
+            body.frame().await.unwrap().unwrap();
+        }
+        assert!(body.frame().now_or_never().is_none());
+        while left < SECOND && !deadline.is_expired() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        drop(body);
+        assert_eq!(counted(&throttle), expected, "{messages} messages, {left:?}");
+    }
+}
+
 #[tokio::test]
 async fn call_dropped_before_its_deadline_is_not_counted() {
     let throttle = throttle();
@@ -293,20 +326,25 @@ fn panic_is_not_counted_and_reaches_the_caller() {
     assert_eq!(counted(&throttle), (0, 0));
 }
 
+/// An `async fn` would panic if it was polled again.
+#[tokio::test]
+async fn call_that_was_ready_stays_pending() {
+    let mut client = ThrottleLayer::new(throttle()).layer(service_fn(async |_: Asked| status(200)));
+    let mut call = Box::pin(client.call(Asked::default()));
+    assert!(call.as_mut().now_or_never().is_some());
+    assert!(call.as_mut().now_or_never().is_none());
+}
+
 /// By default the head ends a call.
 #[tokio::test]
 async fn completion_decides_when_a_call_has_ended() {
     let throttle = throttle();
-    let layer =
-        ThrottleLayer::new(Arc::clone(&throttle)).completion(AtBodyEnd::from(damper::http::AtHead::rejections()));
-    let body = || {
-        let frames = [Ok(http_body::Frame::data(Bytes::from("first"))), Err(io::Error::other("reset"))];
-        http_body_util::StreamBody::new(futures_util::stream::iter(frames))
-    };
+    let layer = ThrottleLayer::new(Arc::clone(&throttle)).completion(AtBodyEnd::from(AtHead::rejections()));
+    let body = || StreamBody::new(stream::iter([Err::<Frame<Bytes>, _>(io::Error::other("reset"))]));
     let client = layer.layer(service_fn(move |_: Asked| ready(Ok::<_, io::Error>(Response::new(body())))));
     let response = client.oneshot(Asked::default()).await.unwrap();
     assert_eq!(counted(&throttle), (0, 0), "it goes on in the body");
-    assert!(http_body_util::BodyExt::collect(response.into_body()).await.is_err());
+    assert!(response.into_body().collect().await.is_err());
     assert_eq!(counted(&throttle), (1, 0));
 }
 

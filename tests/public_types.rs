@@ -256,6 +256,8 @@ fn types_of_http_have_the_traits_users_expect() {
     table! {
         // limits
         RateLimitLayer<PerClient>: shared cloned,
+        Refused: key,
+        RequestNotMade: error,
         RateLimit<Service, PerClient>: shared cloned,
         PerClient: shared cloned,
         ByHeader: shared cloned,
@@ -437,7 +439,7 @@ fn types_of_mesh_have_the_traits_users_expect() {
 }
 
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 33] = [
+const ELSEWHERE: [&str; 36] = [
     "Acquisition",
     "AttemptTimeoutFuture",
     "BreakerFuture",
@@ -449,6 +451,7 @@ const ELSEWHERE: [&str; 33] = [
     "ConcurrencyFuture",
     "DeadlineObserver",
     "HedgePart",
+    "HedgedBody",
     "HedgingFuture",
     "HttpClientFuture",
     "LayerPart",
@@ -461,6 +464,7 @@ const ELSEWHERE: [&str; 33] = [
     "PacedStream",
     "PerKey",
     "PermitObserver",
+    "PermitOrWait",
     "RateLimitFuture",
     "RetryLayer",
     "RetryPart",
@@ -470,6 +474,7 @@ const ELSEWHERE: [&str; 33] = [
     "StackErrorService",
     "StackRetries",
     "ThrottleFuture",
+    "ThrottleObserver",
     "ThrottlePart",
 ];
 

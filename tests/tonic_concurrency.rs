@@ -7,7 +7,7 @@ mod support;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FullCause, NotAdmitted, Outcome};
 use damper::http::{
     Acquisition, AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, ConcurrencyLimit,
-    ConcurrencyPermit, Head, client_stack,
+    ConcurrencyPermit, Head, LoadSigns, client_stack,
 };
 use damper::tonic::{AtTrailers, Grpc, IntoStatus};
 use damper::{BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, State};
@@ -15,6 +15,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use std::future::{Ready, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -105,6 +106,16 @@ const KINDS: [Kind; 4] = [Kind::Unary, Kind::ClientStreaming, Kind::ServerStream
 impl Kind {
     /// Makes a call, and reads its messages to the end.
     async fn call(self, server: SocketAddr) -> Result<(), Status> {
+        self.call_and_report(server, Arc::default()).await
+    }
+
+    /// Whether the response begins before the call ends.
+    fn streams(self) -> bool {
+        matches!(self, Self::ServerStreaming | Self::Bidirectional)
+    }
+
+    /// Makes a call, and counts the messages of a stream as they arrive.
+    async fn call_and_report(self, server: SocketAddr, arrived: Arc<AtomicUsize>) -> Result<(), Status> {
         let mut client = client(server);
         let mut answers = match self {
             Self::Unary => return client.unary(message("hello")).await.map(drop),
@@ -112,7 +123,9 @@ impl Kind {
             Self::ServerStreaming => client.server_streaming(message("hello")).await?.into_inner(),
             Self::Bidirectional => client.bidirectional(messages(&["a"])).await?.into_inner(),
         };
-        while answers.message().await?.is_some() {}
+        while answers.message().await?.is_some() {
+            arrived.fetch_add(1, Ordering::SeqCst);
+        }
         Ok(())
     }
 }
@@ -141,10 +154,11 @@ async fn calls_of_every_kind_hold_their_slots_until_their_trailers() {
     let slow = Slow::new();
     let (pool, server) = serve_limited(&slow, 1);
     for kind in KINDS {
-        let call = tokio::spawn(kind.call(server));
+        let arrived = Arc::new(AtomicUsize::new(0));
+        let call = tokio::spawn(kind.call_and_report(server, Arc::clone(&arrived)));
         eventually("the call is in flight", || pool.in_flight() == 1).await;
-        // The first message of a stream has time to arrive.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        eventually("the first message is there", || arrived.load(Ordering::SeqCst) == usize::from(kind.streams()))
+            .await;
         assert_eq!(Kind::Unary.call(server).await.unwrap_err().code(), Code::Unavailable, "{kind:?}");
         assert_eq!(pool.in_flight(), 1, "{kind:?}");
         slow.0.add_permits(1);
@@ -278,6 +292,24 @@ async fn statuses_of_overload_are_signs_of_overload() {
         for limit in [&of_server, &of_client] {
             assert_eq!(std::mem::take(&mut *limit.0.lock().unwrap()), expected, "{code:?}");
         }
+    }
+}
+
+/// As tonic's timeouts and other layers return them in place of a response.
+#[test]
+fn statuses_and_timeouts_of_tonic_in_errors_are_signs_of_overload() {
+    let refusal = Bulkhead::new(0).try_acquire().unwrap_err();
+    let errors: [(Box<dyn std::error::Error + Send + Sync>, Outcome); 7] = [
+        (Box::new(tonic::TimeoutExpired(())), Outcome::Overloaded),
+        (Box::new(std::io::Error::other(tonic::TimeoutExpired(()))), Outcome::Overloaded),
+        (Box::new(Status::unavailable("full")), Outcome::Overloaded),
+        (Box::new(Status::deadline_exceeded("late")), Outcome::Overloaded),
+        (Box::new(Status::resource_exhausted("full")), Outcome::Overloaded),
+        (Box::new(Status::internal("broken")), Outcome::Ignored),
+        (Box::new(refusal.into_status()), Outcome::Ignored),
+    ];
+    for (error, outcome) in errors {
+        assert_eq!(LoadSigns::judge_boxed(Err(&error)), outcome, "{error:?}");
     }
 }
 

@@ -128,7 +128,7 @@ async fn throttle_counts_the_trailers_and_its_refusal_is_unavailable() {
     let stack = client_stack().throttle_single().protocol(Grpc::new());
     let mut client = EchoClient::new(stack.service(channel(server)));
     let status = loop {
-        let Ok(stream) = client.server_streaming(message("hello")).await else {
+        let Ok(stream) = client.bidirectional(messages(&["end"])).await else {
             break client.unary(message("hello")).await;
         };
         let mut stream = stream.into_inner();

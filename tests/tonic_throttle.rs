@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use support::echo::echo_client::EchoClient;
-use support::{Upstream, channel, message, serve};
+use support::{Upstream, channel, message, messages, serve};
 use tonic::transport::{Channel, Server};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -56,21 +56,25 @@ async fn statuses_of_an_overloaded_server_are_rejections() {
     }
 }
 
-/// The status of a stream is in its trailers.
+/// The first message shows that the server accepted the call. Without messages, the status is in the trailers.
 #[tokio::test]
-async fn stream_is_judged_by_its_trailers() {
+async fn stream_is_accepted_at_its_first_message_and_else_judged_by_its_trailers() {
     let upstream = Upstream::default();
     let server = serve(Server::builder().add_service(upstream.echo()));
     upstream.answer(Code::Unavailable);
     let (_, throttle) = throttle();
     let mut client = behind(&throttle, server);
-    let mut messages = client.server_streaming(message("hello")).await.unwrap().into_inner();
-    for _ in 0..3 {
-        assert!(messages.message().await.unwrap().is_some());
-    }
+    let mut silent = client.bidirectional(messages(&["end"])).await.unwrap().into_inner();
     assert_eq!(counted(&throttle), (0, 0), "it goes on");
-    assert_eq!(messages.message().await.unwrap_err().code(), Code::Unavailable);
+    assert_eq!(silent.message().await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(counted(&throttle), (1, 0));
+    let mut answers = client.server_streaming(message("hello")).await.unwrap().into_inner();
+    for _ in 0..3 {
+        assert!(answers.message().await.unwrap().is_some());
+        assert_eq!(counted(&throttle), (2, 1));
+    }
+    assert_eq!(answers.message().await.unwrap_err().code(), Code::Unavailable);
+    assert_eq!(counted(&throttle), (2, 1));
 }
 
 /// For a breaker this is a success, because the limiter is alive. A throttle spares it the calls that it would refuse.

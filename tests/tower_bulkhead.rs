@@ -130,6 +130,33 @@ async fn dropped_call_and_panic_give_the_permit_back() {
     assert_eq!(bulkhead.in_flight(), 0);
 }
 
+/// A caller that catches the panic may keep the future.
+#[tokio::test]
+async fn panic_frees_the_slot_before_the_future_is_dropped() {
+    let bulkhead = Arc::new(Bulkhead::new(1));
+    let mut service =
+        BulkheadLayer::new(Arc::clone(&bulkhead)).layer(service_fn(async |_: u32| -> Result<u32, Infallible> {
+            std::panic::resume_unwind(Box::new("in the future"))
+        }));
+    let mut call = Box::pin(service.call(1));
+    assert_eq!(bulkhead.in_flight(), 1);
+    assert!(catch_unwind(AssertUnwindSafe(|| is_pending(call.as_mut()))).is_err());
+    assert_eq!(bulkhead.in_flight(), 0);
+    assert!(is_pending(call.as_mut()), "polled again");
+}
+
+/// Though a slot is free.
+#[tokio::test]
+async fn call_whose_deadline_has_passed_is_not_made() {
+    let bulkhead = Arc::new(Bulkhead::new(1).queue(1));
+    let service = BulkheadLayer::new(Arc::clone(&bulkhead))
+        .waiting(Duration::from_secs(60))
+        .deadline_by(|_: &u32| Some(Deadline::after(Duration::ZERO)))
+        .layer(service_fn(|_: u32| -> std::future::Ready<Result<u32, Infallible>> { unreachable!("it is late") }));
+    assert_eq!(cause(service.oneshot(1).await), Some(FullCause::TimedOut));
+    assert_eq!((bulkhead.in_flight(), bulkhead.queued()), (0, 0));
+}
+
 #[tokio::test]
 async fn calls_wait_in_their_order() {
     let (bulkhead, held) = (Arc::new(Bulkhead::new(1).queue(2)), Held::default());

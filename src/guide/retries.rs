@@ -52,6 +52,8 @@
 //! - **The deadline is outermost**, because it is the caller's: attempts and waits share what is left of it.
 //! - **The breaker is outside of the retry.** A call that used up its attempts is one failure, and an open breaker ends a call
 //!   without a single backoff. Inside it would count every attempt, and trip on a call or two.
+//! - **Throttle and breaker together.** The breaker judges a call by its last attempt, and ignores one that the throttle or a limit inside refused. So
+//!   with a throttle inside of retries the breaker rarely opens in an outage: the throttle keeps most calls from the server.
 //! - **The hedge is inside of the retry**, so that it measures attempts and no backoff.
 //! - **The limits are inside**, so that they see what the server sees: every attempt. The throttle counts what the server
 //!   rejects, the client limit has your share of the server's rate, the bulkhead the calls that may be in flight.

@@ -10,6 +10,8 @@ pub use crate::retry::hedge::HedgedCall;
 pub use crate::time::human::Human;
 
 use crate::breaker::CircuitOpen;
+#[cfg(feature = "alloc")]
+use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadRef};
 use crate::deadline::{Deadline, DeadlineExceeded};
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
@@ -29,6 +31,13 @@ pub fn source_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error 
 #[must_use]
 pub fn open_for_no_time() -> CircuitOpen {
     CircuitOpen::for_micros(0)
+}
+
+/// Returns the refusal of a call whose deadline has passed before it asked for a permit.
+#[cfg(feature = "alloc")]
+#[must_use]
+pub fn timed_out<B: BulkheadRef>(acquire: &AcquirePermit<B>) -> BulkheadFull {
+    acquire.timed_out()
 }
 
 /// Returns the error of work that cannot end by `deadline`, which may have some time left.

@@ -12,10 +12,8 @@ pub trait CallOnce<R> {
     fn call_once(self, request: R) -> Self::Future;
 }
 
-/// A service that is borrowed for a call, and kept only for one that is made later.
-///
-/// Keeping it needs `S: Clone`, of limits that decide at once too: an implementation for these without the bound would
-/// overlap with the one for all limits.
+/// Borrows a service for a call. `keep` takes it for a call made later, which needs `S: Clone`. Limits that never wait need the bound
+/// too, because a second impl without it would overlap.
 pub(crate) trait Callee<R> {
     /// The service, for a call that is made later.
     type Kept: CallOnce<R>;
@@ -26,6 +24,19 @@ pub(crate) trait Callee<R> {
     /// Keeps the service.
     fn keep(self) -> Self::Kept;
 }
+
+/// A service that can be called after a wait: every one that is `Clone`.
+#[cfg(any(feature = "hyper", feature = "tower"))]
+#[diagnostic::on_unimplemented(
+    message = "the service `{Self}` is not `Clone`, so it cannot be called after a wait",
+    note = "`ConcurrencyLayer` and `ClientConcurrencyLayer` need a service that is `Clone`, with and without `waiting`",
+    note = "put tower's `BufferLayer` between this layer and the service, or call `boxed_clone` before the type is lost"
+)]
+pub trait KeepableService: Clone {}
+
+#[cfg(any(feature = "hyper", feature = "tower"))]
+#[diagnostic::do_not_recommend]
+impl<S: Clone> KeepableService for S {}
 
 /// A service of `tower_service`, which is ready.
 #[cfg(feature = "tower")]

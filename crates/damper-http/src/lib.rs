@@ -142,11 +142,11 @@ pub use completion::{
 pub use concurrency::{
     Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyFuture,
     ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, ConcurrencyStatus,
-    LoadSigns, PermitObserver, Waiting,
+    LoadSigns, PermitObserver, PermitOrWait, Waiting,
 };
 pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, TimeoutUnit};
 pub use head::Head;
-pub use hedge::{HedgeLayer, Hedging, HedgingFuture};
+pub use hedge::{HedgeLayer, HedgedBody, Hedging, HedgingFuture};
 pub use limit::{
     Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitError, Limited, PerClient,
     RateLimitCapacityError, Refusal, Standing,
@@ -154,7 +154,7 @@ pub use limit::{
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};
 pub use peer::{MissingPeer, PeerAddress};
-pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer};
+pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer, Refused};
 pub use retry::{
     Budgets, Buffered, BufferedBody, ClassifyFailure, Cloned, GiveUp, HostBudgets, HttpRetries, Idempotent,
     ReplayableBody, RetryLayer, RetryProtocol, Retrying, RetryingFuture, TransientFailures,
@@ -163,7 +163,8 @@ pub use retry::{
 pub use stack::{
     AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer, BoxedBody, BoxedClient,
     BoxedClientFuture, BreakerPart, ClientPart, ClientStack, HedgePart, HttpClient, HttpClientFuture, HttpProtocol,
-    LayerPart, NoPart, OfPart, OfTransport, PartError, PeerLimit, RetryPart, ServerStack, StackError, StackErrorFuture,
-    StackErrorService, StackPart, StackProtocol, StackRetries, ThrottlePart, ToStackError, client_stack, server_stack,
+    LayerPart, NoPart, OfPart, OfTransport, PartError, PeerLimit, RequestNotMade, RetryPart, ServerStack, StackError,
+    StackErrorFuture, StackErrorService, StackPart, StackProtocol, StackRetries, ThrottlePart, ToStackError,
+    client_stack, server_stack,
 };
-pub use throttle::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleService, Throttles};
+pub use throttle::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleObserver, ThrottleService, Throttles};

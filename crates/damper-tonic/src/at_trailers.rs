@@ -97,6 +97,10 @@ impl AtTrailers {
     /// Creates a completion that judges by [`rejection`], for a [`ThrottleLayer`](damper_http::ThrottleLayer):
     /// `ThrottleLayer::single().completion(AtTrailers::rejections())`.
     ///
+    /// The first message of a stream shows that the server accepted the call, whatever its trailers say.
+    ///
+    /// It is not for a breaker, which would count `RESOURCE_EXHAUSTED` as a failure: use [`new`](Self::new) there.
+    ///
     /// `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are rejections, that of a limiter included.
     ///
     /// # Examples

@@ -1,15 +1,17 @@
 //! The protocol of a client's stack that speaks gRPC.
 
+use crate::status::A_SECOND;
 use crate::{AtTrailers, GrpcRetries};
 use alloc::boxed::Box;
-use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 use core::iter::successors;
 use damper_core::breaker::Verdict;
+use damper_core::concurrency::BulkheadFull;
 use damper_core::internal::source_of;
 use damper_core::retry::{GaveUp, RetryError};
+use damper_http::internal::{status, wait_of};
 use damper_http::{StackError, StackPart, StackProtocol};
 use tonic::{Code, Status};
 
@@ -22,9 +24,9 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// | the call was ended by | the status, whose source is the refusal |
 /// |---|---|
 /// | the deadline, also that of the retries | `DEADLINE_EXCEEDED` |
-/// | the rate limit | `RESOURCE_EXHAUSTED` |
+/// | the rate limit | `RESOURCE_EXHAUSTED`, with the wait as a `RetryInfo` |
 /// | the timeout of one attempt, which is therefore tried again by default | `UNAVAILABLE` |
-/// | the breaker, the throttle, the limit of calls in flight | `UNAVAILABLE` |
+/// | the breaker, the throttle, the limit of calls in flight | `UNAVAILABLE`, with the wait as a `RetryInfo` |
 /// | the transport, or retries that were used up | as tonic makes it of the last error |
 ///
 /// # Examples
@@ -118,7 +120,9 @@ impl<V: Clone> StackProtocol for Grpc<V> {
         if find_status(&*error).is_some() {
             return error;
         }
-        let mut status = Status::new(code, error.to_string());
+        // As `IntoStatus` says it.
+        let wait = wait_of(&*error).or_else(|| BulkheadFull::find_in(&*error).map(|_| A_SECOND));
+        let mut status = status(code, &error, wait);
         status.set_source(Arc::from(error));
         Box::new(status)
     }

@@ -20,7 +20,7 @@ use damper_http::internal::status;
 use tonic::{Code, Status};
 
 /// The wait for a probe or a call to end, whose duration is unknown.
-const A_SECOND: Duration = Duration::from_secs(1);
+pub(crate) const A_SECOND: Duration = Duration::from_secs(1);
 
 /// Returns the status of a call's error: the one that a generated client would make of it, except that a refusal by a layer of
 /// damper is not `UNKNOWN`.

@@ -1,4 +1,4 @@
-//! Whether a call waits that cannot be made at once, and what can wait.
+//! Calls that wait, and calls that are refused at once.
 
 use core::time::Duration;
 use damper_core::deadline::Deadline;

@@ -1,9 +1,11 @@
 //! What a response says about its server.
 
+use super::is_not_sent;
 use crate::wire;
 use alloc::boxed::Box;
 use core::error::Error;
 use damper_core::breaker::Verdict;
+#[cfg(doc)]
 use damper_core::is_refusal;
 use http::{Extensions, HeaderMap, Response, StatusCode, Version};
 
@@ -29,7 +31,7 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict> Classify<E> for F {
 /// Counts errors and responses with a status of 5xx as failures, and all other responses, 429 included, as successes.
 ///
 /// An error that is a [refusal](is_refusal) of damper's own is ignored: a limiter or a bulkhead behind the breaker
-/// refused the call, and the server has not seen it.
+/// refused the call, and the server has not seen it. So is a request that could not be made.
 ///
 /// A 5xx with a `Retry-After`, in seconds or as a date, keeps the breaker open for as long as that, read by
 /// [`retry_after_in`](wire::retry_after_in), up to
@@ -45,7 +47,7 @@ impl ServerErrors {
         match response {
             Ok(head) if !head.status.is_server_error() => Verdict::Success,
             Ok(head) => failure(head),
-            Err(error) if is_refusal(error) => Verdict::Ignored,
+            Err(error) if is_not_sent(error) => Verdict::Ignored,
             Err(_) => Verdict::Failure,
         }
     }

@@ -13,6 +13,7 @@
 // | `completion` | when a call has ended, and with which verdict |
 // | `at_head`, `at_body_end` | the two answers of HTTP |
 // | `classify` | what a response says about its server |
+// | `not_sent` | calls that never left this process |
 // | `call_observer` | what learns how a call ended |
 // | `deadline_observer` | whose fault a deadline is that passed |
 // | `call_guard` | a call that is about to be made |
@@ -28,6 +29,7 @@ mod call_observer;
 mod classify;
 mod completion;
 mod deadline_observer;
+mod not_sent;
 mod observed_body;
 mod observed_call;
 mod panic_guard;
@@ -40,6 +42,7 @@ pub use call_observer::CallObserver;
 pub use classify::{Classify, ResponseHead, ServerErrors};
 pub use completion::Completion;
 pub use deadline_observer::DeadlineObserver;
+pub(crate) use not_sent::is_not_sent;
 pub use observed_body::{BodyEnd, ClassifyEnd, ObservedBody};
 pub use observed_call::ObservedCall;
 use panic_guard::PanicGuard;

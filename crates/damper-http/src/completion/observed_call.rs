@@ -94,6 +94,10 @@ where
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
+        // Polled again after it was ready.
+        if this.pending.is_none() {
+            return Poll::Pending;
+        }
         let guard = PanicGuard::new(this.pending);
         let polled = this.future.poll(context);
         // Judged where it lies, because a response is large.
@@ -104,7 +108,6 @@ where
         match polled {
             Poll::Ready(Ok(response)) => {
                 guard.over();
-                // Polled again after it was ready.
                 let Some((observer, completion)) = this.pending.take() else { return Poll::Pending };
                 match verdict {
                     Some(verdict) => {

@@ -24,15 +24,16 @@ use damper_core::time::{Clock, DefaultClock, Sleep};
 
 /// Decides which requests a server works on, by their class, tenant and deadline, within a limit.
 ///
-/// While a slot is free, a request is served at once. Under overload it waits in a queue as long as the limit, from which an
-/// [`Admission`] chooses: the highest [class](Self::criticality) first, in it the [tenant](Self::tenant) that was served least. A request
-/// whose [`Deadline`], in its extensions, leaves less time than a request takes is refused.
+/// While a slot is free, a request is served at once. Under overload it waits in a queue, which holds at most as many requests as the
+/// limit allows in flight. From there an [`Admission`] chooses: the highest [class](Self::criticality) first, in it the [tenant](Self::tenant) that was served least. A request
+/// whose [`Deadline`], in its extensions, leaves less time than a request takes is refused. A request without a deadline waits until it is
+/// served or displaced, however long that takes.
 ///
 /// A refusal is `503 Service Unavailable` with the gate's own estimate as `Retry-After`, or the status `UNAVAILABLE` for gRPC. Otherwise it is a
 /// [`ConcurrencyLayer`]: it holds the slot until the response has ended, and measures the time until it begins.
 ///
-/// Put a [`DeadlineLayer`](crate::DeadlineLayer) outside: it says how much time a request has, and ends the work when it is over. Without it,
-/// work that comes too late takes slots from work that would come in time.
+/// Put a [`DeadlineLayer`](crate::DeadlineLayer) outside: it bounds the wait of every request, says how much time a request has, and ends the
+/// work when it is over. Without it, work that comes too late takes slots from work that would come in time.
 ///
 /// # Examples
 ///
@@ -85,7 +86,8 @@ impl AdmissionLayer<TokioSleep, FixedLimit> {
 
 #[cfg(feature = "tokio")]
 impl<R: LimitRule, C: Clock> AdmissionLayer<TokioSleep, R, C> {
-    /// Creates a layer from an existing gate, which you keep to inspect it. Requests wait by tokio's timer.
+    /// Creates a layer from an existing gate, which you keep to inspect it. Requests wait by tokio's timer, and without a deadline
+    /// until they are served or displaced.
     ///
     /// # Examples
     ///
@@ -159,6 +161,13 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
         Self(self.0.problem_json())
     }
 
+    /// Sets the time that a call has to be given before its end by the deadline is a sign of overload, as
+    /// [`ConcurrencyLayer::min_budget`] does. Default: the [median](Admission::median_service_time) of recent service times.
+    #[must_use]
+    pub fn min_budget(self, min_budget: Duration) -> Self {
+        Self(self.0.min_budget(min_budget))
+    }
+
     /// Sets the name of the limit in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
@@ -217,7 +226,7 @@ type CriticalityOf = Arc<dyn Fn(&Head<'_>) -> Criticality + Send + Sync>;
 /// Adds the tenant of a request.
 type AddTenant = Arc<dyn Fn(&Head<'_>, AdmissionRequest) -> AdmissionRequest + Send + Sync>;
 
-/// The gate of an [`AdmissionLayer`], and what it asks of requests.
+/// The gate of an [`AdmissionLayer`], and the settings that read requests.
 pub struct AdmissionGate<S, R = ProbedGradient, C = DefaultClock> {
     gate: Arc<Admission<R, C>>,
     criticality: Option<CriticalityOf>,
@@ -226,7 +235,7 @@ pub struct AdmissionGate<S, R = ProbedGradient, C = DefaultClock> {
 }
 
 impl<S, R, C> AdmissionGate<S, R, C> {
-    /// Says of a request what the gate has to know.
+    /// Builds the admission request.
     #[inline]
     fn request(&self, head: &Head<'_>) -> AdmissionRequest {
         let mut request = AdmissionRequest::new();
@@ -251,7 +260,7 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock> ConcurrencyLimit for AdmissionGat
     #[inline]
     fn acquire(&self, head: &Head<'_>) -> Acquisition<Self::Permit, NotAdmitted, Self::Future> {
         let request = self.request(head);
-        // This overtakes no waiter: while there are some, no slot is free.
+        // Cannot overtake a waiter: no slot is free while calls are queued.
         match self.gate.try_admit_owned(request) {
             Err(refused) if refused.cause() == RefusalCause::NoSlot => {
                 Acquisition::Later(self.gate.admit_owned(request).sleeping_by(self.sleep.clone()))
@@ -287,6 +296,10 @@ impl<R: LimitRule, C: Clock> ConcurrencyPermit for AdmissionPermit<Arc<Admission
     #[inline]
     fn record(&mut self, outcome: Outcome) {
         self.record_early(outcome);
+    }
+
+    fn typical_latency(&self) -> Option<Duration> {
+        self.median_service_time()
     }
 }
 

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use core::future::Ready;
 use core::hash::{BuildHasher, Hash};
 use damper_core::concurrency::{
-    AcquirePermit, AdaptiveLimit, Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, KeyedAdaptiveLimit,
+    AcquirePermit, AdaptiveLimit, Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, FullCause, KeyedAdaptiveLimit,
     KeyedBulkhead, LimitRule,
 };
 use damper_core::time::Clock;
@@ -74,10 +74,35 @@ pub trait Bulkheads {
     /// Waits for a permit, in the queue of the same bulkhead.
     fn acquire(&self, head: &Head<'_>) -> AcquirePermit<Self::Bulkhead>;
 
+    /// Takes a permit if a slot is free, or else begins to wait in the queue of the same bulkhead.
+    ///
+    /// Default: [`try_acquire`](Self::try_acquire), and after that [`acquire`](Self::acquire). Implement it where each of these would
+    /// look the bulkhead up.
+    ///
+    /// # Errors
+    ///
+    /// [`BulkheadFull`] if the call cannot wait.
+    fn try_acquire_or_wait(&self, head: &Head<'_>) -> Result<PermitOrWait<Self::Bulkhead>, BulkheadFull> {
+        match self.try_acquire(head) {
+            Ok(permit) => Ok(PermitOrWait::Permit(permit)),
+            Err(full) if full.cause() == FullCause::NoSlot => Ok(PermitOrWait::Wait(self.acquire(head))),
+            Err(full) => Err(full),
+        }
+    }
+
     /// Returns how much of the limit is in use, if it is one for all requests. Default: `None`.
     fn status(&self) -> Option<ConcurrencyStatus> {
         None
     }
+}
+
+/// A permit that is there at once, or a wait for one.
+#[derive(Debug)]
+pub enum PermitOrWait<B: BulkheadRef> {
+    /// The permit.
+    Permit(BulkheadPermit<B>),
+    /// Its wait, which has not begun.
+    Wait(AcquirePermit<B>),
 }
 
 /// At once: a request that finds no slot free is refused.
@@ -183,6 +208,19 @@ macro_rules! one_per_key {
             fn acquire(&self, head: &Head<'_>) -> AcquirePermit<Self::Bulkhead> {
                 let (key, limits) = self.of(head);
                 limits.acquire(&key)
+            }
+
+            // The user's closure is called once for a request.
+            fn try_acquire_or_wait(
+                &self,
+                head: &Head<'_>,
+            ) -> Result<PermitOrWait<Self::Bulkhead>, BulkheadFull> {
+                let (key, limits) = self.of(head);
+                let limit = limits.get_or_create(&key)?;
+                Ok(match limit.try_acquire_owned() {
+                    Ok(permit) => PermitOrWait::Permit(permit),
+                    Err(_) => PermitOrWait::Wait(limit.acquire_owned()),
+                })
             }
         }
     };

@@ -1,12 +1,20 @@
 //! What a response says about the load of its server.
 
-use crate::completion::ResponseHead;
+use crate::completion::{ResponseHead, is_not_sent};
+use crate::rate_limit::Refused;
 use alloc::boxed::Box;
 use core::error::Error;
+#[cfg(feature = "tonic")]
+use core::iter::successors;
 use damper_core::concurrency::Outcome;
 use damper_core::deadline::DeadlineExceeded;
+#[cfg(feature = "tonic")]
+use damper_core::internal::source_of;
+#[cfg(doc)]
 use damper_core::is_refusal;
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+#[cfg(feature = "tonic")]
+use tonic::Code;
 
 /// Returns what a response, or the error in its place, says about the load of its server: what an
 /// [`AdaptiveLimit`](damper_core::AdaptiveLimit) learns.
@@ -35,14 +43,41 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome> ClassifyLoad<E> for F {
 ///
 /// | the response | outcome |
 /// |---|---|
+/// | one that a layer of damper made in this process: it has a [`Refused`] in its extensions | ignored |
 /// | 429, 503, 504; the gRPC status `RESOURCE_EXHAUSTED`, `UNAVAILABLE` or `DEADLINE_EXCEEDED` | overloaded |
-/// | another 5xx | ignored |
+/// | another 5xx; the gRPC status `CANCELLED`, `UNKNOWN`, `UNIMPLEMENTED`, `INTERNAL` or `DATA_LOSS` | ignored |
 /// | any other | success |
+/// | an error that is a [refusal](is_refusal) of damper's own, or a request that could not be made | ignored |
 /// | an error with a [`DeadlineExceeded`] or an `AttemptTimedOut` among its sources | overloaded |
-/// | another error, [refusals](is_refusal) of damper's own included | ignored |
+/// | with the feature `tonic`: an error with tonic's `TimeoutExpired` among its sources, or a `Status` of the codes above | overloaded |
+/// | another error | ignored |
 ///
-/// The status of gRPC is read in the head of a response without messages, and otherwise in the trailers: those are judged by the
-/// same codes, whatever classifies the heads.
+/// The status of gRPC is read in the head of a response without messages, and otherwise in the trailers: there those of overload
+/// count, whatever classifies the heads.
+///
+/// The `Elapsed` of tower's timeouts is one of the other errors, because this crate does not know the type. Judge it yourself:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::concurrency::{LimitBounds, Outcome};
+/// use damper::http::{ClientConcurrencyLayer, LoadSigns, ResponseHead};
+/// # mod tower { pub mod timeout { pub mod error {
+/// #     #[derive(Debug)] pub struct Elapsed;
+/// # } } }
+/// use tower::timeout::error::Elapsed;
+///
+/// type BoxError = Box<dyn std::error::Error + Send + Sync>;
+///
+/// let layer = ClientConcurrencyLayer::adaptive(LimitBounds::DEFAULT).classify(
+///     |response: Result<&ResponseHead, &BoxError>| match response {
+///         Err(error) if (**error).is::<Elapsed>() => Outcome::Overloaded,
+///         other => LoadSigns::judge_boxed(other),
+///     },
+/// );
+/// # let _ = layer;
+/// # impl std::fmt::Display for Elapsed { fn fmt(&self, _: &mut std::fmt::Formatter) -> std::fmt::Result { Ok(()) } }
+/// # impl std::error::Error for Elapsed {}
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoadSigns;
 
@@ -52,21 +87,25 @@ impl LoadSigns {
     #[must_use]
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Outcome {
         match response {
-            Ok(head) if is_overloaded(head.headers) => Outcome::Overloaded,
-            Ok(head) => match head.status {
-                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            Ok(head) => match (grpc_status(head.headers), head.status) {
+                (None, status) if status.is_success() => Outcome::Success,
+                _ if Refused::is_in(head.extensions) => Outcome::Ignored,
+                (Some(status), _) if is_grpc_overload(status) => Outcome::Overloaded,
+                // CANCELLED, UNKNOWN, UNIMPLEMENTED, INTERNAL, DATA_LOSS.
+                (Some(b"1" | b"2" | b"12" | b"13" | b"15"), _) => Outcome::Ignored,
+                (_, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT) => {
                     Outcome::Overloaded
                 }
-                status if status.is_server_error() => Outcome::Ignored,
+                (_, status) if status.is_server_error() => Outcome::Ignored,
                 _ => Outcome::Success,
             },
-            Err(error) if is_refusal(error) => Outcome::Ignored,
+            Err(error) if is_not_sent(error) => Outcome::Ignored,
             Err(error) if has_timed_out(error) => Outcome::Overloaded,
             Err(_) => Outcome::Ignored,
         }
     }
 
-    /// Returns the same as [`judge`](Self::judge), for a service whose errors are in boxes, as those of tower's timeouts are.
+    /// Returns the same as [`judge`](Self::judge), for a service whose errors are in boxes.
     ///
     /// # Examples
     ///
@@ -93,19 +132,49 @@ impl<E: Error + 'static> ClassifyLoad<E> for LoadSigns {
     }
 }
 
-/// Whether the service took longer than a layer of damper gave it.
+/// Whether the service took longer than it was given, or refused the call with a gRPC status.
+#[cold]
 fn has_timed_out(error: &(dyn Error + 'static)) -> bool {
     #[cfg(feature = "tower")]
     if crate::AttemptTimedOut::find_in(error).is_some() {
         return true;
     }
+    #[cfg(feature = "tonic")]
+    if let Some(is_overload) = successors(Some(error), |&error| source_of(error)).find_map(is_overload_of_tonic) {
+        return is_overload;
+    }
     DeadlineExceeded::find_in(error).is_some()
+}
+
+/// Returns whether tonic's timeout or status is one of overload; `None` for another error.
+#[cfg(feature = "tonic")]
+fn is_overload_of_tonic(error: &(dyn Error + 'static)) -> Option<bool> {
+    if error.is::<tonic::TimeoutExpired>() {
+        return Some(true);
+    }
+    let status = error.downcast_ref::<tonic::Status>()?;
+    Some(matches!(status.code(), Code::DeadlineExceeded | Code::ResourceExhausted | Code::Unavailable))
 }
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
-/// Whether these headers or trailers have a gRPC status of overload: `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` or `UNAVAILABLE`.
+fn grpc_status(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(&GRPC_STATUS).map(HeaderValue::as_bytes)
+}
+
+/// Whether this is `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` or `UNAVAILABLE`.
+fn is_grpc_overload(status: &[u8]) -> bool {
+    matches!(status, b"4" | b"8" | b"14")
+}
+
+/// Returns whether these headers or trailers have a gRPC status of overload.
 #[inline]
 pub(super) fn is_overloaded(headers: &HeaderMap) -> bool {
-    headers.get(&GRPC_STATUS).is_some_and(|status| matches!(status.as_bytes(), b"4" | b"8" | b"14"))
+    grpc_status(headers).is_some_and(is_grpc_overload)
+}
+
+/// Returns whether these headers or trailers have the gRPC status `DEADLINE_EXCEEDED`.
+#[inline]
+pub(super) fn has_deadline_status(headers: &HeaderMap) -> bool {
+    grpc_status(headers) == Some(b"4")
 }

@@ -41,7 +41,8 @@ use http::Response;
 /// [adaptive](Self::adaptive) limit measures the latency of a call until its response *begins*.
 ///
 /// Put it inside of retries, so that a call that waits for its next attempt holds no slot, and outside of the timeout of an attempt.
-/// Clones, and all services that one makes, share the limit. Permits are taken in `call`, never in `poll_ready`.
+/// Clones, and all services that one makes, share the limit. Permits are taken in `call`, never in `poll_ready`. The service has to be
+/// `Clone`, with and without [`waiting`](Self::waiting).
 ///
 /// # Examples
 ///
@@ -70,14 +71,16 @@ use http::Response;
 /// # }
 /// ```
 pub struct ClientConcurrencyLayer<L, V = LoadSigns> {
-    settings: Arc<ClientSettings<L>>,
+    limit: Arc<L>,
+    settings: Arc<ClientSettings>,
     classify: V,
 }
 
-/// The part that all services of a layer share.
+/// The settings that all services of a layer share.
 #[derive(Clone)]
-struct ClientSettings<L> {
-    limit: L,
+struct ClientSettings {
+    /// What a call has to be given before its end by the deadline is a sign of overload, if that was set.
+    min_budget: Option<Duration>,
     telemetry: ConcurrencyTelemetry,
 }
 
@@ -144,12 +147,12 @@ impl<L: ConcurrencyLimit> ClientConcurrencyLayer<L> {
     /// # Ok::<(), damper::CapacityError>(())
     /// ```
     pub fn new(limit: L) -> Self {
-        let settings = ClientSettings { limit, telemetry: ConcurrencyTelemetry::of_client("default") };
-        Self { settings: Arc::new(settings), classify: LoadSigns }
+        let settings = ClientSettings { min_budget: None, telemetry: ConcurrencyTelemetry::of_client("default") };
+        Self { limit: Arc::new(limit), settings: Arc::new(settings), classify: LoadSigns }
     }
 }
 
-impl<B: Bulkheads + Clone, V> ClientConcurrencyLayer<B, V>
+impl<B: Bulkheads, V> ClientConcurrencyLayer<B, V>
 where
     BulkheadPermit<B::Bulkhead>: ConcurrencyPermit,
 {
@@ -169,14 +172,21 @@ where
     /// Makes calls wait as `waiting` does (feature `tokio`), sleeping by `sleep`, a [`Sleep`](damper_core::time::Sleep).
     #[must_use]
     pub fn waiting_by<S: Sleep + Clone>(self, longest: Duration, sleep: S) -> ClientConcurrencyLayer<Waiting<B, S>, V> {
-        let Self { settings, classify } = self;
-        let limit = Waiting::new(settings.limit.clone(), longest, sleep);
-        let telemetry = settings.telemetry.clone();
-        ClientConcurrencyLayer { settings: Arc::new(ClientSettings { limit, telemetry }), classify }
+        let Self { limit, settings, classify } = self;
+        ClientConcurrencyLayer { limit: Arc::new(Waiting::of(limit, longest, sleep)), settings, classify }
     }
 }
 
-impl<L: ConcurrencyLimit + Clone, V> ClientConcurrencyLayer<L, V> {
+impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
+    /// Sets the time that a call has to be given before its end by the deadline is a sign of overload, as
+    /// [`ConcurrencyLayer::min_budget`](super::ConcurrencyLayer::min_budget). Default: the
+    /// [typical latency](ConcurrencyPermit::typical_latency) of the limit where it is known, else more than none.
+    #[must_use]
+    pub fn min_budget(mut self, min_budget: Duration) -> Self {
+        Arc::make_mut(&mut self.settings).min_budget = Some(min_budget);
+        self
+    }
+
     /// Sets the name of the limit in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
@@ -195,14 +205,14 @@ impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome,
     {
-        ClientConcurrencyLayer { settings: self.settings, classify }
+        ClientConcurrencyLayer { limit: self.limit, settings: self.settings, classify }
     }
 
     /// Records the metrics of a limit that is one for all calls, as
     /// [`ConcurrencyLayer::record_metrics`](super::ConcurrencyLayer::record_metrics) does.
     #[cfg(feature = "metrics")]
     pub fn record_metrics(&self) {
-        self.settings.telemetry.record_status(self.settings.limit.status());
+        self.settings.telemetry.record_status(self.limit.status());
     }
 }
 
@@ -229,12 +239,17 @@ impl<L: ConcurrencyLimit, V: Clone> Side for ClientConcurrencyLayer<L, V> {
 
     #[inline]
     fn limit(&self) -> &L {
-        &self.settings.limit
+        &self.limit
     }
 
     #[inline]
     fn classify(&self) -> &V {
         &self.classify
+    }
+
+    #[inline]
+    fn min_budget(&self) -> Option<Duration> {
+        self.settings.min_budget
     }
 
     #[inline]
@@ -280,12 +295,13 @@ where
 /// Clones share the limit.
 impl<L, V: Clone> Clone for ClientConcurrencyLayer<L, V> {
     fn clone(&self) -> Self {
-        Self { settings: Arc::clone(&self.settings), classify: self.classify.clone() }
+        let Self { limit, settings, classify } = self;
+        Self { limit: Arc::clone(limit), settings: Arc::clone(settings), classify: classify.clone() }
     }
 }
 
 impl<L: fmt::Debug, V> fmt::Debug for ClientConcurrencyLayer<L, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientConcurrencyLayer").field("limit", &self.settings.limit).finish_non_exhaustive()
+        f.debug_struct("ClientConcurrencyLayer").field("limit", &self.limit).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! The calls of a service behind a limit.
 
-use super::{Answer, ConcurrencyLimit, Held, PermitOf, Side};
+use super::{Answer, ConcurrencyLimit, Held, PermitOf, Side, TimeGiven};
 use crate::Head;
 use crate::call_once::CallOnce;
 use crate::completion::ResponseHead;
@@ -113,7 +113,7 @@ where
 }
 
 impl<W: CallOnce<Request<B>>, B, Y: Side> WaitingCall<W, B, Y> {
-    /// Polls for the permit. When it is there, or refused, returns the state that follows from it.
+    /// Returns the next state once the permit is granted or refused.
     fn poll_permit(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<LimitedCall<W, B, Y>> {
         let this = self.project();
         let acquired = ready!(this.acquire.poll(context));
@@ -122,7 +122,8 @@ impl<W: CallOnce<Request<B>>, B, Y: Side> WaitingCall<W, B, Y> {
         Poll::Ready(match acquired {
             Ok(permit) => {
                 this.side.record_allowed();
-                let permit = Held::new(permit, this.side.classify().clone(), &head);
+                let given = TimeGiven::new(&head, this.side.min_budget());
+                let permit = Held::new(permit, this.side.classify().clone(), given);
                 LimitedCall::Called { future: service.call_once(request), held: Some(permit) }
             }
             Err(refusal) => LimitedCall::Refused { refused: Some(this.side.refuse(&head, refusal)) },

@@ -1,30 +1,28 @@
 //! The permit of a call, until the response begins, and then until it ends.
 
-use super::classify::is_overloaded;
-use super::{ClassifyLoad, ConcurrencyPermit};
-use crate::Head;
+use super::classify::{has_deadline_status, is_overloaded};
+use super::{ClassifyLoad, ConcurrencyPermit, TimeGiven};
 use crate::completion::{BodyEnd, CallObserver, ClassifyEnd, ResponseHead};
 use core::fmt;
 use damper_core::breaker::Verdict;
 use damper_core::concurrency::Outcome;
-use damper_core::deadline::Deadline;
+use http::StatusCode;
 
 /// The permit of a call whose response has not begun.
 ///
-/// Dropped, it frees the slot. The call was given up then: if its deadline has passed, the service took too long.
+/// Dropped, it frees the slot. The call was given up then: if its deadline has passed, and it was given enough time, the service took
+/// too long.
 pub(super) struct Held<P: ConcurrencyPermit, V> {
     // There until the response is.
     permit: Option<P>,
     classify: V,
-    /// The deadline of the call, which never passes if it has none.
-    deadline: Deadline,
+    given: TimeGiven,
 }
 
 impl<P: ConcurrencyPermit, V> Held<P, V> {
     #[inline]
-    pub(super) fn new(permit: P, classify: V, head: &Head<'_>) -> Self {
-        let deadline = head.extensions.get().copied().unwrap_or(Deadline::NEVER);
-        Self { permit: Some(permit), classify, deadline }
+    pub(super) fn new(permit: P, classify: V, given: TimeGiven) -> Self {
+        Self { permit: Some(permit), classify, given }
     }
 
     /// Records what the response, or the error in its place, says. Returns what holds the slot from now on.
@@ -35,16 +33,27 @@ impl<P: ConcurrencyPermit, V> Held<P, V> {
     {
         let outcome = self.classify.outcome(response);
         let mut permit = self.permit.take()?;
-        permit.record(outcome);
-        Some(PermitObserver { permit, is_overload_recorded: outcome == Outcome::Overloaded })
+        let is_overload = outcome == Outcome::Overloaded;
+        if is_overload && self.given.is_callers_fault(&permit, response.is_ok_and(is_by_deadline)) {
+            permit.record(Outcome::Ignored);
+        } else {
+            permit.record(outcome);
+        }
+        Some(PermitObserver { permit, is_overload_recorded: is_overload, given: self.given })
     }
+}
+
+/// Whether a response says that the deadline of the call has passed.
+fn is_by_deadline(head: &ResponseHead<'_>) -> bool {
+    head.status == StatusCode::GATEWAY_TIMEOUT || has_deadline_status(head.headers)
 }
 
 impl<P: ConcurrencyPermit, V> Drop for Held<P, V> {
     #[inline]
     fn drop(&mut self) {
         if let Some(permit) = &mut self.permit
-            && self.deadline.is_expired()
+            && self.given.is_over()
+            && !self.given.is_callers_fault(permit, true)
             && !std::thread::panicking()
         {
             permit.record(Outcome::Overloaded);
@@ -54,7 +63,7 @@ impl<P: ConcurrencyPermit, V> Drop for Held<P, V> {
 
 impl<P: ConcurrencyPermit, V> fmt::Debug for Held<P, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("deadline", &self.deadline).finish_non_exhaustive()
+        f.debug_struct("Held").field("given", &self.given).finish_non_exhaustive()
     }
 }
 
@@ -64,13 +73,18 @@ impl<P: ConcurrencyPermit, V> fmt::Debug for Held<P, V> {
 pub struct PermitObserver<P> {
     permit: P,
     is_overload_recorded: bool,
+    given: TimeGiven,
 }
 
 impl<P: ConcurrencyPermit> CallObserver for PermitObserver<P> {
-    /// Records overload, which a failure stands for here.
+    /// A `Failure` or `DeadlineExceeded` verdict means overload here.
     #[inline]
     fn ended(mut self, verdict: Verdict) {
-        if verdict == Verdict::Failure && !self.is_overload_recorded {
+        let is_by_deadline = verdict == Verdict::DeadlineExceeded;
+        if (is_by_deadline || verdict == Verdict::Failure)
+            && !self.is_overload_recorded
+            && !self.given.is_callers_fault(&self.permit, is_by_deadline)
+        {
             self.permit.record(Outcome::Overloaded);
         }
     }
@@ -85,9 +99,8 @@ impl<P> fmt::Debug for PermitObserver<P> {
     }
 }
 
-/// Judges trailers with a gRPC status of overload a failure.
-///
-/// Every other end of a body is ignored: the head was judged.
+/// Maps a gRPC status of overload in the trailers to `DeadlineExceeded` or `Failure`. Every other end is `Ignored`, because the head
+/// was judged already.
 #[derive(Clone, Copy, Debug)]
 pub struct OverloadInTrailers;
 
@@ -95,6 +108,7 @@ impl ClassifyEnd for OverloadInTrailers {
     #[inline]
     fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
         match end {
+            BodyEnd::Trailers(trailers) if has_deadline_status(trailers) => Verdict::DeadlineExceeded,
             BodyEnd::Trailers(trailers) if is_overloaded(trailers) => Verdict::Failure,
             _ => Verdict::Ignored,
         }

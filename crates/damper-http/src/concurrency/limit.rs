@@ -65,7 +65,7 @@ pub trait ConcurrencyLimit {
     /// Acquires a permit for the call of this request.
     fn acquire(&self, head: &Head<'_>) -> Acquisition<Self::Permit, Self::Refusal, Self::Future>;
 
-    /// Returns how much of the limit is in use, for metrics. Default: `None`, for a limit that is not one for all requests.
+    /// Returns how much of the limit is in use, for metrics. Default: `None`, for limits per key.
     fn status(&self) -> Option<ConcurrencyStatus> {
         None
     }
@@ -73,7 +73,7 @@ pub trait ConcurrencyLimit {
 
 /// A permit or a refusal that is there at once, or a wait for one of them.
 ///
-/// While it waits, the service holds the request and a clone of the service to call. It holds nothing otherwise.
+/// While it waits, the service holds the request and a clone of the service to call.
 #[derive(Debug)]
 pub enum Acquisition<P, R, F> {
     /// The permit, or the refusal.

@@ -13,6 +13,7 @@
 // | `side` | what differs between the two layers |
 // | `service`, `future` | a service behind a limit, and its calls |
 // | `held` | the permit of a call, until the response begins, and then until it ends |
+// | `time_given` | `TimeGiven`: whether a call that its deadline ended was given enough time |
 
 mod admission;
 mod bulkheads;
@@ -26,10 +27,11 @@ mod refusal;
 mod server;
 mod service;
 mod side;
+mod time_given;
 mod waiting;
 
 pub use admission::{AdmissionGate, AdmissionLayer};
-pub use bulkheads::Bulkheads;
+pub use bulkheads::{Bulkheads, PermitOrWait};
 pub use classify::{ClassifyLoad, LoadSigns};
 pub use client::ClientConcurrencyLayer;
 pub use future::ConcurrencyFuture;
@@ -41,4 +43,5 @@ pub use refusal::ConcurrencyRefusal;
 pub use server::ConcurrencyLayer;
 pub use service::ConcurrencyService;
 use side::{Answer, PermitOf, Side};
+use time_given::TimeGiven;
 pub use waiting::Waiting;

@@ -1,6 +1,7 @@
 //! The permit of a call.
 
 use alloc::sync::Arc;
+use core::time::Duration;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, BulkheadPermit, LimitRule, Outcome};
 use damper_core::time::Clock;
 
@@ -18,6 +19,13 @@ pub trait ConcurrencyPermit {
     fn record(&mut self, outcome: Outcome) {
         _ = outcome;
     }
+
+    /// Returns how long a call takes while the service is not overloaded, if the limit knows it. Default: `None`.
+    ///
+    /// A call that was given less time and ends by its deadline is no sign of overload, unless the layer has a `min_budget`.
+    fn typical_latency(&self) -> Option<Duration> {
+        None
+    }
 }
 
 impl<C: Clock> ConcurrencyPermit for BulkheadPermit<Arc<Bulkhead<C>>> {}
@@ -29,11 +37,19 @@ impl<R: LimitRule, C: Clock> ConcurrencyPermit for BulkheadPermit<Arc<AdaptiveLi
     fn record(&mut self, outcome: Outcome) {
         self.record_early(outcome);
     }
+
+    fn typical_latency(&self) -> Option<Duration> {
+        self.baseline()
+    }
 }
 
 impl<R: LimitRule, C: Clock> ConcurrencyPermit for BulkheadPermit<&AdaptiveLimit<R, C>> {
     #[inline]
     fn record(&mut self, outcome: Outcome) {
         self.record_early(outcome);
+    }
+
+    fn typical_latency(&self) -> Option<Duration> {
+        self.baseline()
     }
 }

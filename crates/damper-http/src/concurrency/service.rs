@@ -2,11 +2,13 @@
 
 #[cfg(feature = "tonic")]
 use super::ConcurrencyLayer;
-use super::{Acquisition, Answer, ConcurrencyFuture, ConcurrencyLimit, Held, Side};
+use super::{Acquisition, Answer, ConcurrencyFuture, ConcurrencyLimit, Held, Side, TimeGiven};
 use crate::Head;
 use crate::call_once::Callee;
 #[cfg(feature = "hyper")]
 use crate::call_once::HyperService;
+#[cfg(any(feature = "hyper", feature = "tower"))]
+use crate::call_once::KeepableService;
 #[cfg(feature = "tower")]
 use crate::call_once::TowerService;
 use http::{Request, Response};
@@ -16,8 +18,8 @@ use http::{Request, Response};
 /// Made by [`ConcurrencyLayer`](super::ConcurrencyLayer) at a server, and by
 /// [`ClientConcurrencyLayer`](super::ClientConcurrencyLayer) at a client.
 ///
-/// Ready whenever the service behind it is, which has to be `Clone` for requests that wait for their permits. At a server, the data
-/// of its responses have to be `Bytes`.
+/// Ready whenever the service behind it is. That has to be `Clone`, for requests that wait for their permits. At a server, the data of its
+/// responses have to be `Bytes`.
 ///
 /// # Cancel safety
 ///
@@ -64,7 +66,8 @@ fn call<Y: Side, S: Callee<Request<B>>, B>(
         Acquisition::Now(Ok(permit)) => {
             side.record_allowed();
             // On the stack, so that a panic of the service frees the slot.
-            let permit = Held::new(permit, side.classify().clone(), &head);
+            let given = TimeGiven::new(&head, side.min_budget());
+            let permit = Held::new(permit, side.classify().clone(), given);
             ConcurrencyFuture::call(service.call(request), Some(permit))
         }
         Acquisition::Now(Err(refusal)) => ConcurrencyFuture::refuse(side.refuse(&head, refusal)),
@@ -75,7 +78,7 @@ fn call<Y: Side, S: Callee<Request<B>>, B>(
 #[cfg(feature = "tower")]
 impl<T, Y, B, R> tower_service::Service<Request<B>> for ConcurrencyService<T, Y>
 where
-    T: tower_service::Service<Request<B>, Response = Response<R>> + Clone,
+    T: tower_service::Service<Request<B>, Response = Response<R>> + KeepableService,
     Y: Answer<R, T::Error>,
 {
     type Response = Response<Y::Body>;
@@ -95,7 +98,7 @@ where
 #[cfg(feature = "hyper")]
 impl<T, Y, B, R> hyper::service::Service<Request<B>> for ConcurrencyService<T, Y>
 where
-    T: hyper::service::Service<Request<B>, Response = Response<R>> + Clone,
+    T: hyper::service::Service<Request<B>, Response = Response<R>> + KeepableService,
     Y: Answer<R, T::Error>,
 {
     type Response = Response<Y::Body>;

@@ -2,6 +2,7 @@
 
 use super::{ClassifyLoad, ConcurrencyLimit, PermitObserver};
 use crate::Head;
+use core::time::Duration;
 use http::Response;
 
 /// The permit of a side's calls.
@@ -26,6 +27,10 @@ pub trait Side: Clone {
     #[doc(hidden)]
     fn classify(&self) -> &Self::Classify;
 
+    /// Returns how much time a call has to be given before its end by the deadline is a sign of overload, if that was set.
+    #[doc(hidden)]
+    fn min_budget(&self) -> Option<Duration>;
+
     /// Returns whether a request needs no permit.
     #[doc(hidden)]
     fn exempts(&self, head: &Head<'_>) -> bool;
@@ -34,7 +39,7 @@ pub trait Side: Clone {
     #[doc(hidden)]
     fn record_allowed(&self);
 
-    /// Records that a request has got none, and says so in the request's protocol.
+    /// Records the refusal, and builds the answer in the request's protocol.
     #[doc(hidden)]
     fn refuse(&self, head: &Head<'_>, refusal: <Self::Limit as ConcurrencyLimit>::Refusal) -> Self::Refused;
 }

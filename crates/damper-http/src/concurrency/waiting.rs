@@ -1,29 +1,35 @@
 //! Requests that wait for their permits.
 
-use super::{Acquisition, Bulkheads, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyStatus};
+use super::{Acquisition, Bulkheads, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyStatus, PermitOrWait};
 use crate::Head;
+use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
-use damper_core::concurrency::{AcquirePermitFuture, BulkheadFull, BulkheadPermit, FullCause};
+use damper_core::concurrency::{AcquirePermit, AcquirePermitFuture, BulkheadFull, BulkheadPermit};
 use damper_core::deadline::Deadline;
+use damper_core::internal::timed_out;
 use damper_core::time::Sleep;
 
 /// Bulkheads or adaptive limits in whose queues requests wait.
 ///
 /// Made by [`ConcurrencyLayer::waiting`](super::ConcurrencyLayer::waiting) and
 /// [`ClientConcurrencyLayer::waiting`](super::ClientConcurrencyLayer::waiting).
-#[derive(Clone)]
 pub struct Waiting<B, S> {
-    bulkheads: B,
+    bulkheads: Arc<B>,
     longest: Duration,
     sleep: S,
 }
 
 impl<B: Bulkheads, S: Sleep + Clone> Waiting<B, S> {
-    /// Lets requests wait in the queues of these bulkheads, sleeping by `sleep`.
+    /// Lets requests wait in the queues of these bulkheads, for `longest` at most and no longer than the `Deadline` in a request's
+    /// extensions leaves. They sleep by `sleep`.
     ///
-    /// They wait for `longest` at most, and no longer than the `Deadline` in a request's extensions leaves.
+    /// A request whose deadline has passed is refused, even if a slot is free.
     pub fn new(bulkheads: B, longest: Duration, sleep: S) -> Self {
+        Self::of(Arc::new(bulkheads), longest, sleep)
+    }
+
+    pub(super) fn of(bulkheads: Arc<B>, longest: Duration, sleep: S) -> Self {
         Self { bulkheads, longest, sleep }
     }
 }
@@ -38,10 +44,14 @@ where
 
     #[inline]
     fn acquire(&self, head: &Head<'_>) -> Acquisition<Self::Permit, BulkheadFull, Self::Future> {
-        // This overtakes no waiter: while there are some, no slot is free.
-        match self.bulkheads.try_acquire(head) {
-            Err(full) if full.cause() == FullCause::NoSlot => Acquisition::Later(self.wait(head)),
-            taken => Acquisition::Now(taken),
+        if head.extensions.get::<Deadline>().is_some_and(Deadline::is_expired) {
+            return Acquisition::Now(Err(timed_out(&self.bulkheads.acquire(head))));
+        }
+        // Cannot overtake a waiter: no slot is free while calls are queued.
+        match self.bulkheads.try_acquire_or_wait(head) {
+            Ok(PermitOrWait::Permit(permit)) => Acquisition::Now(Ok(permit)),
+            Ok(PermitOrWait::Wait(wait)) => Acquisition::Later(self.bounded(wait, head)),
+            Err(full) => Acquisition::Now(Err(full)),
         }
     }
 
@@ -51,14 +61,22 @@ where
 }
 
 impl<B: Bulkheads, S: Sleep + Clone> Waiting<B, S> {
+    /// Bounds a wait by the setting and by the request's deadline.
     #[cold]
-    fn wait(&self, head: &Head<'_>) -> AcquirePermitFuture<B::Bulkhead, S> {
-        let acquire = self.bulkheads.acquire(head).within(self.longest);
+    fn bounded(&self, wait: AcquirePermit<B::Bulkhead>, head: &Head<'_>) -> AcquirePermitFuture<B::Bulkhead, S> {
+        let acquire = wait.within(self.longest);
         let acquire = match head.extensions.get::<Deadline>() {
             Some(deadline) => acquire.by(deadline),
             None => acquire,
         };
         acquire.sleeping_by(self.sleep.clone())
+    }
+}
+
+/// Clones share the bulkheads.
+impl<B, S: Clone> Clone for Waiting<B, S> {
+    fn clone(&self) -> Self {
+        Self { bulkheads: Arc::clone(&self.bulkheads), longest: self.longest, sleep: self.sleep.clone() }
     }
 }
 

@@ -162,7 +162,7 @@ impl<S: Sleep + Clone> Side for ClientDeadlineLayer<S> {
             if left.is_zero() {
                 let exceeded = exceeded(&deadline);
                 self.telemetry.record_exceeded(DeadlineStage::Departure, &exceeded);
-                return Err(Over { exceeded, protocol });
+                return Err(Over { exceeded, protocol, stage: DeadlineStage::Departure });
             }
             let header = self.timeouts.header.clone();
             protocol.write_timeout(request.headers_mut(), header.as_ref(), left);
@@ -182,7 +182,7 @@ impl<S: Sleep + Clone, R, E: Into<BoxError>> Answer<R, E> for ClientDeadlineLaye
         Ok(result.map_err(Into::into)?.map(|body| DeadlineBody::new(body, bounds, End::Called)))
     }
 
-    fn over(Over { exceeded, protocol }: Over) -> Result<Response<Self::Body>, BoxError> {
+    fn over(Over { exceeded, protocol, .. }: Over) -> Result<Response<Self::Body>, BoxError> {
         Err(protocol.error(exceeded))
     }
 

@@ -63,7 +63,7 @@ where
                     Poll::Pending => ready!(expiry.poll_exceeded(context)),
                 };
                 telemetry.record_exceeded(DeadlineStage::Response, &exceeded);
-                Over { exceeded, protocol: protocol.clone() }
+                Over { exceeded, protocol: protocol.clone(), stage: DeadlineStage::Response }
             }
             DeadlineCallProjection::Over { over } => match over.take() {
                 Some(over) => over,

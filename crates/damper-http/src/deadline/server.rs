@@ -4,6 +4,7 @@ use super::{
     Answer, Bounds, BoxError, DeadlineBody, DeadlineService, End, InstantHeader, Over, Protocol, Side, TimeoutHeader,
     TimeoutUnit, Timeouts,
 };
+use crate::rate_limit::Refused;
 use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
 use crate::{Body, Head};
 use alloc::sync::Arc;
@@ -189,7 +190,7 @@ impl<S: Sleep + Clone> Side for DeadlineLayer<S> {
         }
         if let Err(exceeded) = arrival {
             self.telemetry.record_exceeded(DeadlineStage::Arrival, &exceeded);
-            return Err(Over { exceeded, protocol });
+            return Err(Over { exceeded, protocol, stage: DeadlineStage::Arrival });
         }
         request.extensions_mut().insert(deadline);
         Ok(Bounds { deadline, sleep: self.sleep.clone(), protocol, telemetry: self.telemetry.clone() })
@@ -208,8 +209,9 @@ where
         Ok(result?.map(|body| Body::service(DeadlineBody::new(body, bounds, End::Served))))
     }
 
-    fn over(Over { exceeded, protocol }: Over) -> Result<Response<Self::Body>, E> {
-        Ok(protocol.response(exceeded).map(Body::refusal))
+    fn over(Over { exceeded, protocol, stage }: Over) -> Result<Response<Self::Body>, E> {
+        let response = protocol.response(exceeded).map(Body::refusal);
+        Ok(if stage == DeadlineStage::Arrival { Refused::mark(response) } else { response })
     }
 
     fn not_ready(error: E) -> E {

@@ -1,7 +1,7 @@
 //! What differs between a server's deadlines and a client's.
 
 use super::Protocol;
-use crate::telemetry::DeadlineTelemetry;
+use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
 use damper_core::deadline::{Deadline, DeadlineExceeded};
 use damper_core::time::Sleep;
 use http::{Request, Response};
@@ -54,4 +54,5 @@ pub struct Bounds<S> {
 pub struct Over {
     pub(super) exceeded: DeadlineExceeded,
     pub(super) protocol: Protocol,
+    pub(super) stage: DeadlineStage,
 }

@@ -1,6 +1,8 @@
 //! A call on its way through its attempts.
 
+use super::HedgedBody;
 use super::attempt::Attempt;
+use super::body::WithHedgedBody;
 use super::kept::Kept;
 use super::settings::HedgeSettings;
 use crate::retry::{Callee, ClassifyFailure, RetryProtocol};
@@ -24,12 +26,12 @@ pin_project! {
     ///
     /// Dropped, it drops all attempts in flight. An extra request that the budgets allowed is spent.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct HedgingFuture<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep> {
+    pub struct HedgingFuture<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R> {
         #[pin]
-        call: Call<S, Q, C, B, P, Z>,
+        call: Call<S, Q, C, B, P, Z, R>,
     }
 
-    impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep> PinnedDrop for HedgingFuture<S, Q, C, B, P, Z> {
+    impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R> PinnedDrop for HedgingFuture<S, Q, C, B, P, Z, R> {
         fn drop(this: Pin<&mut Self>) {
             if let CallReference::Hedged { call, settings, .. } = this.as_ref().project_ref().call.project_ref() {
                 call.abandon(&settings.hedge);
@@ -41,12 +43,17 @@ pin_project! {
 pin_project! {
     #[project = CallProjection]
     #[project_ref = CallReference]
-    enum Call<S: Callee<Request<P::Body>>, Q, C, B, P: RetryProtocol<Q>, Z: Sleep> {
+    enum Call<S: Callee<Request<P::Body>>, Q, C, B, P: RetryProtocol<Q>, Z: Sleep, R> {
         // Of a request that is sent once.
-        Single { #[pin] response: S::Future },
+        Single { #[pin] response: WithHedgedBody<S::Future> },
         Hedged {
             #[pin]
-            call: HedgedCall<S::Future, Attempt<S, P::Body>, Z::Sleeping, Result<S::Response, S::Error>>,
+            call: HedgedCall<
+                WithHedgedBody<S::Future>,
+                WithHedgedBody<Attempt<S, P::Body>>,
+                Z::Sleeping,
+                Result<Response<HedgedBody<R>>, S::Error>,
+            >,
             settings: Arc<HedgeSettings<C, B, P, Z>>,
             // For other attempts.
             service: S,
@@ -56,7 +63,7 @@ pin_project! {
     }
 }
 
-impl<S, Q, C, B, P, Z> HedgingFuture<S, Q, C, B, P, Z>
+impl<S, Q, C, B, P, Z, R> HedgingFuture<S, Q, C, B, P, Z, R>
 where
     S: Callee<Request<P::Body>>,
     C: Clock,
@@ -66,7 +73,7 @@ where
 {
     /// A call that is not hedged.
     pub(super) const fn single(response: S::Future) -> Self {
-        Self { call: Call::Single { response } }
+        Self { call: Call::Single { response: WithHedgedBody::new(response) } }
     }
 
     /// A call whose other attempts are made by `service`.
@@ -76,12 +83,12 @@ where
         kept: Kept<P::Kept, C>,
         first: impl FnOnce() -> S::Future,
     ) -> Self {
-        let call = HedgedCall::begin(&settings.hedge, first);
+        let call = HedgedCall::begin(&settings.hedge, || WithHedgedBody::new(first()));
         Self { call: Call::Hedged { call, settings: Arc::clone(settings), service, kept: Some(kept) } }
     }
 }
 
-impl<S, Q, C, B, P, Z, R> Future for HedgingFuture<S, Q, C, B, P, Z>
+impl<S, Q, C, B, P, Z, R> Future for HedgingFuture<S, Q, C, B, P, Z, R>
 where
     S: Callee<Request<P::Body>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
@@ -89,7 +96,7 @@ where
     P: RetryProtocol<Q> + ClassifyFailure<S::Error>,
     Z: Sleep,
 {
-    type Output = Result<Response<R>, S::Error>;
+    type Output = Result<Response<HedgedBody<R>>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().call.project() {
@@ -103,9 +110,9 @@ where
                 let may_start = || kept.borrow().may_start();
                 let start = |number| {
                     let request = kept.borrow().request(protocol, number)?;
-                    Some(Attempt::new(service.clone(), request))
+                    Some(WithHedgedBody::new(Attempt::new(service.clone(), request)))
                 };
-                let outcome = ready!(call.poll(context, hedge, sleep, failure, may_start, start));
+                let outcome = ready!(call.poll(context, hedge, sleep, failure, may_start, start, HedgedBody::give_up));
                 *for_others = None;
                 Poll::Ready(outcome)
             }
@@ -113,8 +120,8 @@ where
     }
 }
 
-impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep> fmt::Debug
-    for HedgingFuture<S, Q, C, B, P, Z>
+impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R> fmt::Debug
+    for HedgingFuture<S, Q, C, B, P, Z, R>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_hedged = matches!(self.call, Call::Hedged { .. });

@@ -26,7 +26,11 @@ use damper_core::time::TokioSleep;
 /// The first response that is no failure wins, and the other attempts are dropped with their connections and permits. An
 /// attempt that is dropped counts neither for nor against a breaker inside. A response that the protocol takes for
 /// [fatal](Failure::FATAL) ends the call too, whichever attempt's it is. An error that is fatal ends it only if it is the first
-/// attempt's: a hedge that damper refuses, by a limit inside say, leaves the first attempt alone. The last failure is the call's.
+/// attempt's: a hedge that damper refuses, by a limit inside say, leaves the first attempt alone.
+///
+/// Without a response that wins, the last failure is the call's, but an error never replaces a response. A response that failed gives up
+/// its body before another attempt starts, because the unread body would keep the slot of a limit inside: if the other attempts end
+/// with errors, the caller gets its head, and an empty [body](crate::HedgedBody).
 ///
 /// **Budget.** A hedge is a retry, too. Give [`Hedge::budget`] the budget of the retry around: both then take from it,
 /// and only the retry counts the calls.

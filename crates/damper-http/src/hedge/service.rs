@@ -1,8 +1,8 @@
 //! A service whose slow calls are made twice.
 
-use super::HedgingFuture;
 use super::kept::Kept;
 use super::settings::HedgeSettings;
+use super::{HedgedBody, HedgingFuture};
 #[cfg(feature = "hyper")]
 use crate::retry::HyperService;
 #[cfg(feature = "tower")]
@@ -57,9 +57,9 @@ where
     P: RetryProtocol<Q> + ClassifyFailure<S::Error>,
     Z: Sleep,
 {
-    type Response = Response<R>;
+    type Response = Response<HedgedBody<R>>;
     type Error = S::Error;
-    type Future = HedgingFuture<TowerService<S>, Q, C, B, P, Z>;
+    type Future = HedgingFuture<TowerService<S>, Q, C, B, P, Z, R>;
 
     fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), S::Error>> {
         self.service.poll_ready(context)
@@ -83,9 +83,9 @@ where
     P: RetryProtocol<Q> + ClassifyFailure<S::Error>,
     Z: Sleep,
 {
-    type Response = Response<R>;
+    type Response = Response<HedgedBody<R>>;
     type Error = S::Error;
-    type Future = HedgingFuture<HyperService<S>, Q, C, B, P, Z>;
+    type Future = HedgingFuture<HyperService<S>, Q, C, B, P, Z, R>;
 
     fn call(&self, request: Request<Q>) -> Self::Future {
         let (first, kept) = Kept::begin(&self.settings.protocol, self.settings.hedge.clock(), request);

@@ -10,6 +10,7 @@
 // | `future` | its calls, and the requests that wait |
 // | `body` | the body of a response |
 // | `refusal_body` | the response to a request that may not pass, of other layers too |
+// | `refused` | the mark of such a response |
 // | `grpc` | that response in gRPC |
 
 mod body;
@@ -20,6 +21,7 @@ mod headers;
 mod layer;
 mod per_key;
 pub(crate) mod refusal_body;
+mod refused;
 mod service;
 mod settings;
 
@@ -27,4 +29,5 @@ pub use body::Body;
 pub use future::RateLimitFuture;
 pub use headers::Headers;
 pub use layer::RateLimitLayer;
+pub use refused::Refused;
 pub use service::RateLimit;

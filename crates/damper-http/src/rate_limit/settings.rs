@@ -1,6 +1,7 @@
 //! What all services of a layer share: its limit and its settings, and what follows from a decision.
 
 use super::Headers;
+use super::Refused;
 use super::refusal_body::{RefusalBody, plain_text};
 use crate::Head;
 use crate::limit::{Answer, Limit, LimitError, Limited, Refusal, Standing};
@@ -129,7 +130,7 @@ impl<L: Limit> RateLimitSettings<L> {
 
     #[cold]
     fn response(&self, head: &Head<'_>, refusal: &Refusal) -> Box<Response<Bytes>> {
-        let mut response = self.response_in_protocol(head, refusal);
+        let mut response = Refused::mark(self.response_in_protocol(head, refusal));
         if let Refusal::Limited(limited) = refusal {
             // `RateLimit` and a `Retry-After` beside it name the same time.
             let standing = Standing { resets_in: limited.retry_after, ..limited.standing };

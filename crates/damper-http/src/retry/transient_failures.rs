@@ -56,6 +56,8 @@ impl TransientFailures {
                 StatusCode::TOO_MANY_REQUESTS => Some(hinted(Failure::THROTTLED, head)),
                 _ => None,
             },
+            #[cfg(feature = "tower")]
+            Err(error) if crate::RequestNotMade::find_in(error).is_some() => Some(Failure::FATAL),
             Err(error) => {
                 let failure = AnyError::judge(error);
                 Some(if failure.may_retry() && is_unprocessed(error) { failure.unprocessed() } else { failure })

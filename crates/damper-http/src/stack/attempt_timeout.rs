@@ -25,6 +25,9 @@ use tower_service::Service;
 /// A [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) ends the call as a whole; this ends one attempt inside of the retries.
 /// The body of the response is not bounded. The service's errors are put into boxes.
 ///
+/// For gRPC, put it into a [stack](crate::client_stack) with the protocol `damper::tonic::Grpc`, where it is `UNAVAILABLE`. Around a bare
+/// `Channel`, tonic makes `UNKNOWN` of it, which `GrpcRetries` do not retry by default.
+///
 /// # Examples
 ///
 #[cfg_attr(all(feature = "hyper", feature = "tokio"), doc = "```")]

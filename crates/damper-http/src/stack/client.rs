@@ -69,8 +69,12 @@ pub const fn client_stack() -> ClientStack {
 /// | timeout of one attempt | `attempt_timeout` | [`attempt_timeout_layer`](Self::attempt_timeout_layer) |
 /// | HTTP or gRPC | [`protocol`](Self::protocol) | |
 ///
-/// The plain ones without a link need the feature `tokio`. No part is there unless it is set, and a part that is set twice is
-/// the last one. Every part may be left out.
+/// Unlinked setters need the feature `tokio`. Every part may be left out. Setting a part again replaces it.
+///
+/// **Throttle and breaker.** The verdict on a call is that on its last attempt. A call whose last attempt was refused by the throttle, the
+/// limit or the bulkhead is ignored by the breaker, even if earlier attempts failed. So with a throttle, or a tight limit, inside of retries
+/// the breaker rarely opens in an outage: the throttle then keeps most calls from the server, and sends one a second. If the breaker is to
+/// open, leave the throttle out.
 ///
 /// The error of a call is a [`StackError`] whichever parts there are. Inside of the stack it is the error of every service, so a
 /// classifier of your own takes `Result<&ResponseHead, &StackError>`.
@@ -261,7 +265,7 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
 
     /// Sets the protocol, by which the breaker, the throttle, the retries and the hedge judge. Default: [`HttpProtocol`].
     ///
-    /// For gRPC, pass `damper::tonic::Grpc::new()`. Layers that were passed as such are not changed.
+    /// For gRPC, pass `damper::tonic::Grpc::new()`. `…_layer` parts keep their own rules.
     pub fn protocol<N: StackProtocol>(self, protocol: N) -> ClientStack<D, B, R, H, T, L, C, A, N> {
         let Self { deadline, breaker, retry, hedge, throttle, limit, concurrency, attempt_timeout, .. } = self;
         ClientStack { deadline, breaker, retry, hedge, throttle, limit, concurrency, attempt_timeout, protocol }
@@ -343,7 +347,7 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
 
     /// Sets the layer of the limit of calls in flight: a [`ClientConcurrencyLayer`] whose calls wait, say, or with a limit that you keep.
     ///
-    /// With a permit until the response begins: `damper::tower::BulkheadLayer`.
+    /// `damper::tower::BulkheadLayer` frees its permit when the response begins.
     pub fn concurrency_layer<N>(self, layer: N) -> ClientStack<D, B, R, H, T, L, LayerPart<N>, A, P> {
         self.with_concurrency(LayerPart(layer))
     }
@@ -367,7 +371,7 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
 
     /// Puts the stack around a client: hyper-util's, a `Channel` of tonic, any service of `http::Request`.
     ///
-    /// With retries and with a hedge, the client has to be `Clone`.
+    /// With retries, with a hedge, and with a [`ClientConcurrencyLayer`](crate::ClientConcurrencyLayer), the client has to be `Clone`.
     pub fn service<S>(&self, service: S) -> <Self as Layer<S>>::Service
     where
         Self: Layer<S>,

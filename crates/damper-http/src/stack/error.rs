@@ -30,7 +30,7 @@ use damper_core::throttle::Throttled;
 /// | `AttemptTimeout` | attempt timed out after 500 ms |
 /// | `Transport` | the transport's error |
 ///
-/// Of a call that was retried and then refused, the part is the one that refused. It is one pointer, to an error in a box.
+/// If a retried call is refused, `part` names the part that refused it. The error is one pointer, to an error in a box.
 ///
 /// With gRPC, a refusal is a [status](super::StackProtocol::ended) with the refusal as its source. A generated client makes
 /// a status of this error, in which [`find_in`](Self::find_in) finds it.
@@ -84,8 +84,8 @@ impl StackError {
         }
     }
 
-    pub(super) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
-        self.0.retry_after = retry_after;
+    pub(super) fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.0.retry_after = Some(wait);
         self
     }
 
@@ -130,7 +130,7 @@ impl StackError {
 }
 
 /// Returns the wait that a refusal in the chain of an error's sources names.
-fn wait_of(error: &(dyn Error + 'static)) -> Option<Duration> {
+pub(crate) fn wait_of(error: &(dyn Error + 'static)) -> Option<Duration> {
     successors(Some(error), |&error| source_of(error)).find_map(|error| {
         if let Some(open) = error.downcast_ref::<CircuitOpen>() {
             return open.retry_after();

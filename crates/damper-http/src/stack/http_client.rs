@@ -1,6 +1,7 @@
 //! A client with requests and responses of its own, as a service of those of the crate `http`.
 
-use super::BoxError;
+use super::{BoxError, RequestNotMade};
+use alloc::boxed::Box;
 use bytes::Bytes;
 use core::fmt;
 use core::marker::PhantomData;
@@ -15,7 +16,7 @@ use tower_service::Service;
 /// Layers for HTTP can be put around it.
 ///
 /// Its requests are made of those of the crate `http`, by `TryFrom`, and its responses become those of the crate, by `Into`. The body
-/// of a request is `Bytes`, which can be sent again. Where a request cannot be made, the error of that is the call's. The errors
+/// of a request is `Bytes`, which can be sent again. Where a request cannot be made, the error is a [`RequestNotMade`]. The errors
 /// of the client are put into boxes.
 ///
 /// # Examples
@@ -66,7 +67,7 @@ where
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         let call = match R::try_from(request) {
             Ok(request) => HttpCall::Called { future: self.client.call(request) },
-            Err(error) => HttpCall::Refused { error: Some(error.into()) },
+            Err(error) => HttpCall::NotMade { error: Some(Box::new(RequestNotMade::new(error.into()))) },
         };
         HttpClientFuture { call, body: PhantomData }
     }
@@ -100,8 +101,8 @@ pin_project! {
     #[project = HttpCallProjection]
     enum HttpCall<F> {
         Called { #[pin] future: F },
-        // The request could not be made. There until it is taken.
-        Refused { error: Option<BoxError> },
+        // There until it is taken.
+        NotMade { error: Option<BoxError> },
     }
 }
 
@@ -118,7 +119,7 @@ where
             HttpCallProjection::Called { future } => {
                 future.poll(context).map(|result| result.map(Into::into).map_err(Into::into))
             }
-            HttpCallProjection::Refused { error } => {
+            HttpCallProjection::NotMade { error } => {
                 error.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
             }
         }

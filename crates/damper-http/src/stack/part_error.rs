@@ -27,14 +27,14 @@ fn ended<P: StackProtocol>(part: StackPart, error: impl Into<BoxError>) -> Stack
     StackError::new(part, P::ended(part, error.into()))
 }
 
-/// Of a layer that ends no calls by itself, such as a hedge.
+/// For layers that end no calls themselves, such as a hedge.
 impl PartError for StackError {
     fn into_stack_error<P: StackProtocol>(self, _: StackPart) -> StackError {
         self
     }
 }
 
-/// Of a layer that refuses calls by itself.
+/// For layers that refuse calls.
 impl<R: Into<BoxError>> PartError for CallError<StackError, R> {
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
         match self {
@@ -58,14 +58,19 @@ impl PartError for RetryError<StackError> {
             (GaveUp::NotRetryable, Some(error)) => error,
             (_, error) => {
                 let gave_up = RetryError::new(reason, attempts, elapsed, error);
-                ended::<P>(part, gave_up).with_retry_after(asked_for)
+                let error = ended::<P>(part, gave_up);
+                match asked_for {
+                    Some(wait) => error.with_retry_after(wait),
+                    // The last error may be a refusal that names a wait.
+                    None => error,
+                }
             }
         };
         error.with_attempts(attempts)
     }
 }
 
-/// Of a layer of deadlines, which puts the service's errors into boxes too, or of a layer of your own.
+/// For a layer of deadlines, which puts the service's errors into boxes too, or for a layer of your own.
 impl PartError for BoxError {
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
         let is_new = StackError::find_in(&*self).is_none();
@@ -73,7 +78,7 @@ impl PartError for BoxError {
     }
 }
 
-/// Of a breaker or of retries for gRPC.
+/// For breakers and retries of gRPC.
 #[cfg(feature = "tonic")]
 impl PartError for tonic::Status {
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use damper_core::deadline::DeadlineExceeded;
 
 /// How far a call had come when its deadline passed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeadlineStage {
     /// It arrived at the server.
     Arrival,

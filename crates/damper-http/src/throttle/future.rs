@@ -1,10 +1,11 @@
 //! The calls of a service behind throttles.
 
+use super::ThrottleObserver;
 use crate::completion::{CallGuard, Completion, DeadlineObserver, RefusableCall};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use damper_core::throttle::{ThrottlePermit, ThrottleRef, Throttled};
+use damper_core::throttle::{ThrottleRef, Throttled};
 use http::Response;
 use pin_project_lite::pin_project;
 
@@ -18,14 +19,14 @@ pin_project! {
     #[must_use = "futures do nothing unless they are polled"]
     pub struct ThrottleFuture<F, T: ThrottleRef, W> {
         #[pin]
-        call: RefusableCall<F, DeadlineObserver<ThrottlePermit<T>>, W, Throttled>,
+        call: RefusableCall<F, DeadlineObserver<ThrottleObserver<T>>, W, Throttled>,
     }
 }
 
 impl<F, T: ThrottleRef, W> ThrottleFuture<F, T, W> {
     /// The call that a permit was acquired for.
     #[inline]
-    pub(super) fn permitted(future: F, guard: CallGuard<DeadlineObserver<ThrottlePermit<T>>, W>) -> Self {
+    pub(super) fn permitted(future: F, guard: CallGuard<DeadlineObserver<ThrottleObserver<T>>, W>) -> Self {
         Self { call: RefusableCall::permitted(future, guard) }
     }
 
@@ -41,7 +42,7 @@ where
     T: ThrottleRef,
     W: Completion<R, E, Throttled>,
 {
-    type Output = Result<Response<W::Body<DeadlineObserver<ThrottlePermit<T>>>>, W::Error>;
+    type Output = Result<Response<W::Body<DeadlineObserver<ThrottleObserver<T>>>>, W::Error>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -10,7 +10,8 @@ use core::time::Duration;
 use damper_core::breaker::Verdict;
 use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 
-/// Puts a client's services behind adaptive throttles: calls that an overloaded server would reject are mostly not sent.
+/// Puts a client's services behind adaptive throttles: the layer refuses most calls that an overloaded server would
+/// reject.
 ///
 /// With 429, 502, 503, 504 and errors a server rejects a call; every other answer is that of a server that did the work, 500
 /// included: see [`Rejections`]. An error that is a [refusal](damper_core::is_refusal) of a layer of damper inside is not
@@ -32,6 +33,8 @@ use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 ///
 /// Put it inside of what tries again, so that it counts every attempt. A call in flight is not counted yet, so put a timeout inside
 /// of it, or a [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) outside: a call that is dropped at its deadline is a rejection.
+/// Where a [completion](Self::completion) follows the body, the first data of the body show that the server accepted the call: a stream that
+/// is dropped later, or lasts until its deadline, is no rejection.
 ///
 /// ```text
 /// request ─▶ breaker ─▶ retry ─▶ throttle ─▶ timeout ─▶ transport

@@ -18,6 +18,7 @@ mod throttles;
 
 pub use future::ThrottleFuture;
 pub use layer::ThrottleLayer;
+pub use permit::ThrottleObserver;
 pub use rejections::Rejections;
 pub use service::ThrottleService;
 pub use throttles::Throttles;

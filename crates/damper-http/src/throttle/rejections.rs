@@ -1,9 +1,10 @@
 //! Which responses are rejections of an overloaded service.
 
-use crate::completion::{Classify, ResponseHead};
+use crate::completion::{Classify, ResponseHead, is_not_sent};
 use alloc::boxed::Box;
 use core::error::Error;
 use damper_core::breaker::Verdict;
+#[cfg(doc)]
 use damper_core::is_refusal;
 use http::StatusCode;
 
@@ -48,7 +49,7 @@ impl Rejections {
                 StatusCode::GATEWAY_TIMEOUT => Verdict::DeadlineExceeded,
                 _ => Verdict::Success,
             },
-            Err(error) if is_refusal(error) => Verdict::Ignored,
+            Err(error) if is_not_sent(error) => Verdict::Ignored,
             Err(_) => Verdict::Failure,
         }
     }

@@ -1,10 +1,10 @@
 //! A service behind throttles.
 
-use super::{Rejections, ThrottleFuture, ThrottleLayer, Throttles};
+use super::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleObserver, Throttles};
 use crate::Head;
 use crate::completion::{AtHead, CallGuard, Completion, DeadlineObserver};
 use core::fmt;
-use damper_core::throttle::{ThrottlePermit, Throttled};
+use damper_core::throttle::Throttled;
 use http::{Request, Response};
 
 /// A client's service behind throttles. Made by [`ThrottleLayer`](super::ThrottleLayer).
@@ -54,7 +54,7 @@ impl<T: Throttles, W: Clone> ThrottleLayer<T, W> {
         self.telemetry.record_call(&permit);
         match permit {
             Ok(permit) => {
-                let observer = DeadlineObserver::new(permit, &head, self.min_budget);
+                let observer = DeadlineObserver::new(ThrottleObserver::new(permit), &head, self.min_budget);
                 let guard = CallGuard::new(observer, self.completion.clone());
                 let future = call(request);
                 ThrottleFuture::permitted(future, guard)
@@ -71,7 +71,7 @@ where
     T: Throttles,
     W: Completion<R, S::Error, Throttled> + Clone,
 {
-    type Response = Response<W::Body<DeadlineObserver<ThrottlePermit<T::Throttle>>>>;
+    type Response = Response<W::Body<DeadlineObserver<ThrottleObserver<T::Throttle>>>>;
     type Error = W::Error;
     type Future = ThrottleFuture<S::Future, T::Throttle, W>;
 
@@ -94,7 +94,7 @@ where
     T: Throttles,
     W: Completion<R, S::Error, Throttled> + Clone,
 {
-    type Response = Response<W::Body<DeadlineObserver<ThrottlePermit<T::Throttle>>>>;
+    type Response = Response<W::Body<DeadlineObserver<ThrottleObserver<T::Throttle>>>>;
     type Error = W::Error;
     type Future = ThrottleFuture<S::Future, T::Throttle, W>;
 

@@ -30,7 +30,7 @@ pin_project! {
     enum BulkheadCall<S, R, F, B: BulkheadRef, A> {
         // The request is there until the call is made.
         Waiting { #[pin] wait: A, service: S, request: Option<R> },
-        // The permit is there until the call has ended.
+        // The permit is there until the call has ended or panicked.
         Calling { #[pin] future: F, permit: Option<BulkheadPermit<B>> },
         Refused { full: BulkheadFull },
     }
@@ -66,11 +66,18 @@ where
         loop {
             let next = match call.as_mut().project() {
                 BulkheadCallProjection::Calling { future, permit } => {
-                    let result = ready!(future.poll(context));
-                    if let Some(permit) = permit.take() {
-                        B::ended(permit, &result);
-                    }
-                    return Poll::Ready(result.map_err(CallError::Failed));
+                    // On the stack while the service runs, so that a panic frees the slot.
+                    let Some(held) = permit.take() else { return Poll::Pending };
+                    return match future.poll(context) {
+                        Poll::Ready(result) => {
+                            B::ended(held, &result);
+                            Poll::Ready(result.map_err(CallError::Failed))
+                        }
+                        Poll::Pending => {
+                            *permit = Some(held);
+                            Poll::Pending
+                        }
+                    };
                 }
                 BulkheadCallProjection::Refused { full } => return Poll::Ready(Err(CallError::Refused(*full))),
                 BulkheadCallProjection::Waiting { wait, service, request } => {

@@ -7,6 +7,8 @@ use core::mem;
 use core::task::{Context, Poll};
 use damper_core::CallError;
 use damper_core::concurrency::{AcquirePermitFuture, BulkheadFull};
+use damper_core::deadline::Deadline;
+use damper_core::internal::timed_out;
 use damper_core::time::Sleep;
 use tower_service::Service;
 
@@ -86,12 +88,16 @@ where
             Ok(bulkhead) => bulkhead,
             Err(full) => return BulkheadFuture::refused(full),
         };
+        let deadline = find_deadline.deadline(&request);
+        if deadline.as_ref().is_some_and(Deadline::is_expired) {
+            return BulkheadFuture::refused(timed_out(&bulkhead.acquire()));
+        }
         if let Ok(permit) = bulkhead.clone().try_acquire() {
             return BulkheadFuture::calling(self.service.call(request), permit);
         }
         let mut wait = bulkhead.acquire().within(*longest);
-        if let Some(deadline) = find_deadline.deadline(&request) {
-            wait = wait.by(&deadline);
+        if let Some(deadline) = &deadline {
+            wait = wait.by(deadline);
         }
         // This service is the one that is ready. Its clone has to be polled first.
         let clone = self.service.clone();

@@ -7,7 +7,8 @@ use core::fmt;
 use damper_core::breaker::Verdict;
 use damper_core::throttle::KeyedThrottle;
 
-/// Puts services of any request behind adaptive throttles: calls that an overloaded service would reject are mostly not sent.
+/// Puts services of any request behind adaptive throttles: the layer refuses most calls that an overloaded service
+/// would reject.
 ///
 /// Every `Err` of the service is a rejection, unless it is a [refusal](damper_core::is_refusal) of a layer of damper inside,
 /// or [`classify`](Self::classify) says otherwise: only what overload causes should count, not an answer that says no. The caller

@@ -379,6 +379,11 @@ impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
         self.bulkhead.clock().now()
     }
 
+    #[cfg(feature = "alloc")]
+    fn limit(&self) -> u32 {
+        AdaptiveLimit::limit(self)
+    }
+
     #[inline]
     fn release(&self) {
         self.bulkhead.release();

@@ -4,6 +4,7 @@ use super::{AdaptiveLimit, LimitRule};
 use crate::concurrency::BulkheadPermit;
 use crate::time::Clock;
 use core::ops::Deref;
+use core::time::Duration;
 
 /// The outcome of a call, as a sign of the service's load, for an [`AdaptiveLimit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +79,12 @@ where
     pub fn record_early(&self, outcome: Outcome) {
         let (limit, began) = self.parts();
         limit.record(began, outcome);
+    }
+
+    /// Returns the latency of the unloaded service, as far as the limit's rule has found it out.
+    #[must_use]
+    pub fn baseline(&self) -> Option<Duration> {
+        self.parts().0.baseline()
     }
 
     /// Records nothing, as if the permit was dropped.

@@ -1,15 +1,16 @@
 //! The permit to make one call.
 
-use super::RunToDeadline;
 use super::request::End;
+use super::{Admission, RunToDeadline};
 use crate::Deadline;
 use crate::DeadlineExceeded;
-use crate::concurrency::Outcome;
-use crate::time::Sleep;
+use crate::concurrency::{LimitRule, Outcome};
 #[cfg(feature = "tokio")]
 use crate::time::TokioSleep;
+use crate::time::{Clock, Sleep};
 use core::fmt;
 use core::ops::Deref;
+use core::time::Duration;
 
 /// A pointer to an [`Admission`](super::Admission) that an [`AdmissionPermit`] can hold.
 ///
@@ -179,6 +180,19 @@ impl<A: AdmissionRef> AdmissionPermit<A> {
         S: Sleep,
     {
         RunToDeadline::new(self, work, sleep)
+    }
+}
+
+impl<A, R, C> AdmissionPermit<A>
+where
+    A: Deref<Target = Admission<R, C>>,
+    R: LimitRule,
+    C: Clock,
+{
+    /// Returns the median of recent service times of the gate, as [`Admission::median_service_time`].
+    #[must_use]
+    pub fn median_service_time(&self) -> Option<Duration> {
+        self.gate.median_service_time()
     }
 }
 

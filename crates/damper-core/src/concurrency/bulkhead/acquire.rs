@@ -6,7 +6,7 @@ use super::patience::Patience;
 use super::permit::sealed::Slotted;
 #[cfg(feature = "std")]
 use super::queue::{Entry, Place, Queued};
-use super::{AcquirePermitFuture, BulkheadFull, BulkheadRef};
+use super::{AcquirePermitFuture, BulkheadFull, BulkheadRef, FullCause};
 use crate::Deadline;
 #[cfg(feature = "std")]
 use crate::sync::Parker;
@@ -75,6 +75,14 @@ impl<B: BulkheadRef> AcquirePermit<B> {
             self.patience.until = Some(self.patience.until.map_or(until, |earlier| earlier.earlier(until)));
         }
         self
+    }
+
+    /// Returns the refusal of a call that is not to wait any more.
+    pub(crate) fn timed_out(&self) -> BulkheadFull {
+        match &self.bulkhead {
+            Ok(bulkhead) => BulkheadFull::new(bulkhead.limit(), FullCause::TimedOut),
+            Err(full) => *full,
+        }
     }
 
     /// Blocks the thread until there is a permit.

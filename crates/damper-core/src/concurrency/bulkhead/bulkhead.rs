@@ -454,6 +454,11 @@ impl<C: QueueClock> Slotted for Bulkhead<C> {
     #[inline]
     fn ticket(&self) {}
 
+    #[cfg(feature = "alloc")]
+    fn limit(&self) -> u32 {
+        Bulkhead::limit(self)
+    }
+
     #[inline]
     fn release(&self) {
         #[cfg(feature = "alloc")]

@@ -64,6 +64,10 @@ pub(crate) mod sealed {
         /// Frees the slot of a permit.
         fn release(&self);
 
+        /// Returns the limit in force.
+        #[cfg(feature = "alloc")]
+        fn limit(&self) -> u32;
+
         /// Takes a slot, if one is free and no call waits for it.
         #[cfg(feature = "alloc")]
         fn enter(&self) -> Result<(), BulkheadFull>;

@@ -64,7 +64,7 @@ where
         let Some(call) = this.call.as_mut().as_pin_mut() else { return Poll::Pending };
         let failure = |outcome: &_| hedge.retryable().failure(outcome);
         let start = |attempt| Some(operation(attempt));
-        let outcome = ready!(call.poll(context, hedge, this.sleep, failure, || true, start));
+        let outcome = ready!(call.poll(context, hedge, this.sleep, failure, || true, start, |_| {}));
         this.call.set(None);
         Poll::Ready(outcome)
     }

@@ -69,7 +69,9 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
     /// Polls for the outcome of the call.
     ///
     /// `failure` says what an outcome means, `may_start` whether there can be another attempt, and `start` starts the attempt of
-    /// a number, unless there cannot be one after all. Nothing is taken from the budgets before `may_start` has agreed.
+    /// a number, unless there cannot be one after all. Nothing is taken from the budgets before `may_start` has agreed. `release`
+    /// makes a response that failed let go of what it holds, before another attempt starts and while others are in flight.
+    #[expect(clippy::too_many_arguments, reason = "the closures are the rules of the future that owns it")]
     pub fn poll<C, B, V, S>(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -78,6 +80,7 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
         failure: impl Fn(&Result<A, E>) -> Option<Failure>,
         may_start: impl Fn() -> bool,
         mut start: impl FnMut(u32) -> Option<G>,
+        release: impl Fn(&mut A),
     ) -> Poll<Result<A, E>>
     where
         C: Clock,
@@ -143,6 +146,7 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
                     *this.attempts = most;
                 } else if hedge.try_hedge() {
                     *this.attempts += 1;
+                    release_failed(this.failed, &release);
                     match start(*this.attempts) {
                         Some(attempt) => {
                             this.others.push(Box::pin(attempt));
@@ -154,6 +158,7 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
                 }
             }
             if this.first.is_some() || !this.others.is_empty() {
+                release_failed(this.failed, &release);
                 return Poll::Pending;
             }
             // Nothing is in flight, and nothing else may be.
@@ -164,9 +169,26 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
     }
 }
 
+/// Makes a response that failed let go of what it holds.
+fn release_failed<A, E>(failed: &mut Option<Result<A, E>>, release: &impl Fn(&mut A)) {
+    if let Some(Ok(response)) = failed {
+        release(response);
+    }
+}
+
 /// Keeps the outcome of an attempt that failed. Returns whether the next one may start at once.
-fn fail<R>(failed: &mut Option<R>, attempts: &mut u32, outcome: R, failure: Failure, most: u32) -> bool {
-    *failed = Some(outcome);
+///
+/// An error does not replace a response: the server's answer says more than that a hedge was refused in this process.
+fn fail<A, E>(
+    failed: &mut Option<Result<A, E>>,
+    attempts: &mut u32,
+    outcome: Result<A, E>,
+    failure: Failure,
+    most: u32,
+) -> bool {
+    if outcome.is_ok() || !matches!(failed, Some(Ok(_))) {
+        *failed = Some(outcome);
+    }
     let may_start = failure.may_start_at_once();
     if !may_start {
         *attempts = most;
