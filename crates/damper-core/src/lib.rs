@@ -101,10 +101,10 @@ pub use call_error::CallError;
 #[cfg(feature = "alloc")]
 pub use capacity::CapacityError;
 pub use concurrency::{AdaptiveLimit, Bulkhead, BulkheadFull};
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 #[cfg(feature = "alloc")]
 pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 pub use deadline::{Deadline, DeadlineExceeded};
 #[cfg(feature = "alloc")]
 pub use keyed::KeyedLimiterError;

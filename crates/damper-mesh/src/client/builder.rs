@@ -106,7 +106,8 @@ impl<S, Z, B, C> ClientBuilder<S, Z, B, C> {
 impl<S, Z, B: Budget, C: Clock + Clone> ClientBuilder<S, Z, B, C> {
     /// Builds the client.
     pub fn build(self) -> Client<S, Z, B, C> {
-        let Self { http, uri, retry, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep } = self;
+        let Self { http, uri, retry, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep } =
+            self;
         let seed = Seed::random();
         let pacer = Pacer::new(pace_below, backoff, seed.clone(), retry.clock().clone());
         // A longer wait ends at the backoff's longest one; it does not end the call.

@@ -1,7 +1,9 @@
 //! The envelope of an answer.
 
 use super::read_error::read_part;
-use super::{Capabilities, MeshDuration, MeshError, Meta, Protocol, RateLimited, ReadError, Scope, null_as_default, read};
+use super::{
+    Capabilities, MeshDuration, MeshError, Meta, Protocol, RateLimited, ReadError, Scope, null_as_default, read,
+};
 use crate::deadline::{DEADLINE_URN, DeadlineReport};
 use bytes::Bytes;
 use damper_core::retry::Failure;

@@ -83,10 +83,11 @@ where
             let http = http::Request::from_parts(head, ());
             // That of HTTP counts from the receipt, as the request's own does.
             let found = http.extensions().get::<Deadline<C>>().filter(|deadline| !deadline.is_never());
-            let found =
-                found.map(|found| receipt.within(found.remaining().saturating_add(receipt.elapsed())));
+            let found = found.map(|found| receipt.within(found.remaining().saturating_add(receipt.elapsed())));
             let (answer, outcome) = match run_until(read(body, settings.max_request), found.as_ref(), &sleep).await {
-                Ok((Ok(request), _)) => Received { settings: &settings, receipt, found, request, http }.serve(service, &sleep).await,
+                Ok((Ok(request), _)) => {
+                    Received { settings: &settings, receipt, found, request, http }.serve(service, &sleep).await
+                }
                 Ok((Err((id, error)), _)) => {
                     (Response::error(id, MeshError::new(MeshError::INVALID_REQUEST, error)), Outcome::Unreadable)
                 }
