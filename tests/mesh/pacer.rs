@@ -177,7 +177,7 @@ fn calls_of_a_paused_function_delay_no_other_function() {
     pacer.note(one, "f", &refusal(Some("function"), Some(60)));
     pacer.note(other, "f", &usage(Some("global"), 5, 100));
     let mut paused = [(); 3].map(|()| pacer.turn("f"));
-    paused.iter_mut().for_each(|turn| assert_eq!(asked(turn), 60.0));
+    paused.iter_mut().for_each(|turn| assert!(asked(turn) >= 60.0));
     assert_eq!(wait(&pacer, "g"), 20.0);
 }
 

@@ -124,12 +124,15 @@ pub(crate) fn run(steps: &[(u8, u8, u16)]) {
                 let remaining = u64::from(amount / 500) % 12;
                 pacer.note(number, function, &usage(SCOPES[scope], remaining, seconds));
                 let resets_in = Duration::from_secs(seconds);
-                let limit = model.limit(scope, function);
-                if remaining < 10 {
-                    let interval = resets_in / u32::try_from(remaining.max(1)).expect("below 12");
-                    limit.report(index + 1, now, interval, now + resets_in);
+                let parts = u32::try_from(remaining.max(1)).expect("below 12");
+                let (interval, ends) = if remaining < 10 {
+                    (resets_in / parts, now + resets_in)
                 } else {
-                    limit.report(index + 1, now, Duration::ZERO, Duration::ZERO);
+                    (Duration::ZERO, Duration::ZERO)
+                };
+                // Functions that have enough left are not remembered.
+                if scope < 4 || !interval.is_zero() || model.limits.contains_key(&(scope, function)) {
+                    model.limit(scope, function).report(index + 1, now, interval, ends);
                 }
             }
             _ => {
@@ -137,8 +140,8 @@ pub(crate) fn run(steps: &[(u8, u8, u16)]) {
                 let scope = usize::from(amount / 100) % SCOPES.len();
                 let wait = (amount % 3 != 0).then_some(seconds);
                 pacer.note(number, function, &refusal(SCOPES[scope], wait));
-                let limit = model.limit(scope, function);
                 if let Some(wait) = wait {
+                    let limit = model.limit(scope, function);
                     let wait = Duration::from_secs(wait).max(Duration::from_millis(1));
                     limit.paused_until = limit.paused_until.max(now + wait);
                 }

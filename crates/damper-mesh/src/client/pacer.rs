@@ -16,6 +16,7 @@ use std::time::Duration;
 /// each function. A call waits for all that count it, and only a function's limit counts only calls of that function.
 ///
 /// - A call that waits has a place, which it gives back when it is dropped or gives up. Only a call that is sent moves the pace.
+///   Calls that wake in time are sent in the order in which they came; one that wakes late delays no other.
 /// - After its wait a call asks again, so a pause that began meanwhile holds it too.
 /// - The pause after a refusal ends with time alone. The spacing by usage follows the newest response; a response to an older
 ///   request can only make it slower.
@@ -248,6 +249,7 @@ impl<C: Clock + Clone> Pacer<C> {
             let (interval, ends, spread) = self.spacing(usage, now);
             let pace = match shared(scope) {
                 Some(index) => &mut state.shared[index],
+                // Functions that have enough left need no memory.
                 None if interval.is_zero() && !state.functions.contains_key(function) => continue,
                 None => state.function(function, now),
             };
