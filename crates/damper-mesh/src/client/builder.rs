@@ -109,7 +109,7 @@ impl<S, Z, B: Budget, C: Clock + Clone> ClientBuilder<S, Z, B, C> {
         let Self { http, uri, retry, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep } =
             self;
         let seed = Seed::random();
-        let pacer = Pacer::new(pace_below, backoff, seed.clone(), retry.clock().clone());
+        let pacer = Pacer::new(pace_below, backoff, seed, retry.clock().clone());
         // A longer wait ends at the backoff's longest one; it does not end the call.
         let retry = retry.max_hint(backoff.longest());
         let settings = Settings { uri, retry, backoff, max_pacing_wait, timeout, max_response, headers, pacer, seed };

@@ -165,25 +165,21 @@ where
         let mut refusals = 0;
         loop {
             let request = with_rest(request.clone(), deadline.as_ref()).ok_or_else(exceeded)?;
-            let outcome = match run_until(self.send(request), deadline.as_ref(), &self.sleep).await {
-                Ok((outcome, _)) => outcome,
-                Err(_) => {
-                    // It counts for the budget, which ends retries while the service fails.
-                    let _ = attempts.failed(retry, Failure::TRANSIENT.declined());
-                    return Err(exceeded());
-                }
+            let in_time = run_until(self.send(request), deadline.as_ref(), &self.sleep).await;
+            let Ok((outcome, _)) = in_time else {
+                // It counts for the budget, which ends retries while the service fails.
+                let _ = attempts.failed(retry, Failure::TRANSIENT.declined());
+                return Err(exceeded());
             };
             let failure = match &outcome {
                 Err(error) => failure_of(error),
                 Ok(answer) => {
                     pacer.note(sent, function, answer);
-                    match answer.failure() {
-                        Some(failure) => self.spaced(failure, answer, &mut refusals, &attempts),
-                        None => {
-                            attempts.succeeded(retry);
-                            return outcome;
-                        }
-                    }
+                    let Some(failure) = answer.failure() else {
+                        attempts.succeeded(retry);
+                        return outcome;
+                    };
+                    self.spaced(failure, answer, &mut refusals, &attempts)
                 }
             };
             // The service's own word is the answer, whatever ended the call.

@@ -97,17 +97,17 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
     ///
     /// [`ScopesDenied`], which names the refusing limit with the longest wait.
     pub fn check_n(&self, caller: Caller<'_>, n: u32) -> Result<ScopesAllowed<'_>, ScopesDenied> {
-        let counting = self.counting(caller);
-        self.take(&counting, caller, n)?;
-        Ok(self.allowed(&counting))
+        Ok(self.allowed(&self.take(caller, n)?))
     }
 
     /// As [`check`](Self::check), without a look at what is left.
     pub(crate) fn admit(&self, caller: Caller<'_>) -> Result<(), ScopesDenied> {
-        self.take(&self.counting(caller), caller, 1)
+        self.take(caller, 1).map(|_| ())
     }
 
-    fn take(&self, counting: &CountingAll<'_, C, A>, caller: Caller<'_>, n: u32) -> Result<(), ScopesDenied> {
+    /// Takes of each limit, and returns them.
+    fn take<'a>(&'a self, caller: Caller<'a>, n: u32) -> Result<CountingAll<'a, C, A>, ScopesDenied> {
+        let counting = self.counting(caller);
         let mut taken: [Option<Receipt>; 4] = [const { None }; 4];
         for (index, limit) in counting.iter().enumerate().filter_map(numbered) {
             match take_revocably(limit.1, limit.2, n) {
@@ -118,11 +118,11 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
                             revoke(limit, key, n, receipt);
                         }
                     }
-                    return Err(refused(counting, (index, limit), denied, n, caller));
+                    return Err(refused(&counting, (index, limit), denied, n, caller));
                 }
             }
         }
-        Ok(())
+        Ok(counting)
     }
 
     /// Returns how much of each limit is used that counts such a request, and takes nothing.
