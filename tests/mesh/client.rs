@@ -261,7 +261,7 @@ async fn impatient_calls_fail_unsent_and_delay_no_other() {
     for _ in 0..4 {
         let error = client.call(within(3)).await.unwrap_err();
         assert_eq!(error.retry_after(), Some(Duration::from_secs(12)), "{error}");
-        assert!(is_refusal(&error) && error.source().is_some_and(|denied| denied.is::<damper::Denied>()));
+        assert!(is_refusal(&error) && error.source().is_some_and(<dyn Error>::is::<damper::Denied>));
     }
     assert_eq!((asked.lock().unwrap().len(), skip.take()), (1, vec![]));
     client.call(call("f")).await.unwrap();
@@ -350,8 +350,10 @@ async fn refusals_with_unknown_details_are_waited_for() {
 #[derive(Clone)]
 struct Interrupted {
     skip: Skip,
-    other: Arc<Mutex<Option<Client<Http, Self, Unlimited, SharedClock>>>>,
+    other: Arc<Mutex<Option<InterruptedClient>>>,
 }
+
+type InterruptedClient = Client<Http, Interrupted, Unlimited, SharedClock>;
 
 impl Sleep for Interrupted {
     type Sleeping = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

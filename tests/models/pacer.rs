@@ -60,7 +60,7 @@ impl Model {
         let instants = limits.iter().flat_map(|limit| [limit.paused_until, limit.next, limit.ends]);
         let instants = instants.filter(|at| *at > now).chain([now]);
         let allowed = instants.filter(|at| limits.iter().all(|limit| limit.allows(*at)));
-        allowed.min().map_or(Duration::MAX, |at| at - now)
+        allowed.min().map_or(Duration::MAX, |at| at.saturating_sub(now))
     }
 
     fn send(&mut self, function: &str, now: Duration) {
