@@ -335,3 +335,36 @@ async fn skew_guard_serves_instants_of_wrong_clocks() {
     assert_eq!(refused, [60, 49], "a few late requests are refused, but not all");
     assert_eq!(guard.served_expired(), 11);
 }
+
+/// Moves by a millisecond with each reading.
+#[derive(Clone, Default)]
+struct Ticking(Arc<AtomicUsize>);
+
+impl damper::Clock for Ticking {
+    fn now(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) as u64
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+#[tokio::test]
+async fn result_is_reported_with_the_time_by_which_it_was_in_time() {
+    let mut statuses = [0, 0];
+    for millis in 1..30 {
+        let layer = MeshLayer::sleeping_by("f", Scopes::none_with_clock(Ticking::default()), look_again as Timer);
+        let mut service =
+            layer.layer(service_fn(|_: IncomingCall<Ticking>| std::future::ready(Ok::<_, MeshError>(json!("ok")))));
+        let sent = request("req_1", "f").with_deadline(&SpecifiedDeadline::after(Duration::from_millis(millis)));
+        let posted = http::Request::post("/").body(Full::new(sent.to_json())).unwrap();
+        let response = tower::Service::call(&mut service, posted).await.unwrap();
+        let is_ok = response.status().as_u16() == 200;
+        statuses[usize::from(is_ok)] += 1;
+        let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+        let report = Response::from_json(&body).unwrap().deadline().unwrap().unwrap();
+        assert_eq!(is_ok, report.remaining.value() > 0, "{millis} ms: {report:?}");
+    }
+    assert!(statuses.iter().all(|count| *count > 0), "{statuses:?}");
+}
