@@ -7,6 +7,9 @@ mod mesh {
     mod documents;
     mod durations;
     mod hostile;
+    mod pacer;
+    #[path = "../models/pacer.rs"]
+    mod pacer_model;
     mod scopes;
     mod server;
     mod support;

@@ -14,7 +14,7 @@
 //! | `store` | the store of anything | a ring, a map |
 //! | `forwarding` | whom a request is from | lists of bits, and the truth |
 //! | `grpc_timeout` | `grpc-timeout`, written and read | durations, and the grammar |
-//! | `mesh` | documents of Mesh, the protocol's own with other members, deadlines | what is written, and whole milliseconds |
+//! | `mesh` | documents of Mesh, the protocol's own with other members, deadlines; the pacer of clients | what is written, whole milliseconds, a slow pacer |
 //! | `rate_limit_status` | members of `RateLimit`, well-formed and not | the member with the least left |
 //! | `retry` | calls that are retried, with hints, deadlines and a budget | the rules, and bounds of what is drawn |
 //! | `retry_after` | seconds and dates of `Retry-After` | a calendar that counts days |

@@ -1,5 +1,6 @@
 //! Documents of Mesh: any bytes, the protocol's own documents with a member that the fuzzer chooses, and deadlines.
 
+use crate::input::MOST_STEPS;
 use arbitrary::Arbitrary;
 use damper::ManualClock;
 use damper::mesh::{DeadlineError, Fragment, ReadError, Receipt, Request, Response, SpecifiedDeadline};
@@ -14,6 +15,7 @@ pub enum MeshInput<'a> {
     Altered { document: u8, member: u16, value: AnyValue<'a> },
     Deadline { value: u64, unit: u8, received: u32, elapsed: u64 },
     Text(&'a str),
+    Pacer(Vec<(u8, u8, u16)>),
 }
 
 /// A value in the place of another one.
@@ -80,6 +82,7 @@ pub fn mesh(input: MeshInput<'_>) {
             read(document.to_string().as_bytes());
         }
         MeshInput::Deadline { value, unit, received, elapsed } => deadline(value, unit, received, elapsed),
+        MeshInput::Pacer(steps) => crate::models::pacer::run(&steps[..steps.len().min(MOST_STEPS)]),
         MeshInput::Text(text) => {
             for unit in ["iso8601", text] {
                 let options = json!({ "value": text, "unit": unit });
@@ -144,8 +147,11 @@ fn read(bytes: &[u8]) {
     }
     match Response::from_json(bytes) {
         Ok(response) => {
-            assert_eq!(Response::from_json(&response.to_json()).as_ref(), Ok(&response));
-            let _ = (response.failure(), response.status());
+            match response.meta_error() {
+                None => assert_eq!(Response::from_json(&response.to_json()).as_ref(), Ok(&response)),
+                Some(error) => short(error),
+            }
+            let _ = response.failure();
             let errors: [Option<ReadError>; 3] =
                 [response.deadline().err(), response.rate_limited().err(), response.capabilities().err()];
             errors.iter().flatten().for_each(short);
@@ -193,10 +199,11 @@ fn deadline(value: u64, unit: u8, received: u32, elapsed: u64) {
     assert_eq!(report.remaining.duration().as_millis(), left / 1_000_000);
     assert_eq!(report.elapsed.duration().as_millis(), u128::from(elapsed).div_ceil(1_000_000));
     assert!((0.0..=1.0).contains(&report.utilization));
-    match deadline.downstream() {
-        None => assert!(left < 1_000_000),
-        Some(SpecifiedDeadline::After(sent)) => assert_eq!(sent.duration().as_millis(), left / 1_000_000),
-        Some(SpecifiedDeadline::At(end)) => {
+    let Some(sent) = deadline.downstream() else { return assert!(left < 1_000_000) };
+    match (sent.duration(), sent.instant()) {
+        (Some(sent), _) => assert_eq!(sent.duration().as_millis(), left / 1_000_000),
+        (None, end) => {
+            let end = end.expect("else it is an instant");
             assert!(left > 3_600_000_000_000);
             let sent = end.time_left(date + Duration::from_nanos(elapsed)).as_nanos();
             assert!(sent <= left && left - sent < 1_000_000, "{} for {left} ns", end.text());

@@ -11,6 +11,8 @@ pub(crate) mod bucket;
 pub(crate) mod keys;
 #[path = "../../tests/models/log.rs"]
 pub(crate) mod log;
+#[path = "../../tests/models/pacer.rs"]
+pub(crate) mod pacer;
 #[path = "../../tests/models/queue.rs"]
 pub(crate) mod queue;
 #[path = "../../tests/models/second_chance.rs"]

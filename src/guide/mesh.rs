@@ -27,24 +27,35 @@
 //!     .service(Quota::per_minute(1_000))
 //!     .function("orders.create", Quota::per_minute(100))
 //!     .build()?;
+//!
+//! /// The service that an authentication layer outside of this one verified, and put into the request's extensions.
+//! #[derive(Clone)]
+//! struct Verified(String);
+//!
 //! let layer = MeshLayer::new("orders-api", scopes).caller(|caller, head, _| {
-//!     let name = head.headers.get("x-service").and_then(|name| name.to_str().ok());
-//!     caller.service(name.unwrap_or_default())
+//!     caller.service(head.extensions.get::<Verified>().map_or("", |verified| &verified.0))
 //! });
 //! let service = ServiceBuilder::new().layer(layer).service(service_fn(orders));
 //! # let _ = service; // for axum: Router::new().route_service("/mesh", service)
 //! # Ok::<(), damper::mesh::ScopesError>(())
 //! ```
 //!
-//! The function `mesh.capabilities` reports the limits in force. They are read from the limiters at that moment, so a quota that was
-//! changed live is reported as it is now.
+//! The function `mesh.capabilities` publishes the limits in force. They are read from the limiters at that moment, so a quota that was
+//! changed live is shown as it is.
 //!
 //! | answer | status of HTTP |
 //! |---|---|
-//! | a result, or an error of the function | 200 |
-//! | `RATE_LIMITED` | 429, with `Retry-After` |
-//! | `DEADLINE_EXCEEDED` | 504 |
-//! | `INVALID_REQUEST`: unreadable, or another protocol | 400 |
+//! | a result, or an error of the function, whatever its code | 200 |
+//! | a refusal by a limit of the layer: `RATE_LIMITED` | 429, with `Retry-After` |
+//! | the deadline passed: `DEADLINE_EXCEEDED` | 504 |
+//! | unreadable, or another protocol: `INVALID_REQUEST` | 400 |
+//!
+//! A function that calls other services passes their errors on through
+//! [`MeshError::from_downstream`](crate::mesh::MeshError::from_downstream). `RATE_LIMITED` then becomes `DOWNSTREAM_RATE_LIMITED`. Otherwise
+//! its clients would slow down for a limit that this service does not have. A [`CallError`](crate::mesh::CallError) converts with `?`.
+//!
+//! One refusal deviates from Mesh: where no wait helps, `retryable` is false and `retry_after` is
+//! [`MeshDuration::NEVER`](crate::mesh::MeshDuration::NEVER). Clients give up at once on it.
 //!
 //! # Scopes
 //!
@@ -67,7 +78,8 @@
 //! ```
 //!
 //! Names of services and users come from the closure of [`caller`](crate::mesh::MeshLayer::caller). A client that can choose its name
-//! evades the limit, so take names from what checks who calls. Requests without a name share one limit.
+//! evades the limit. Take names from an extension that an authentication layer set, not from a header. Requests without a name share one
+//! limit.
 //!
 //! An answer reports the usage of one limit as `rate_limit`, of several as `rate_limits`. By default it warns at 10 % and at 2 % left;
 //! [`Warnings`](crate::mesh::Warnings) sets other thresholds. Token buckets report the burst, and the time in which all of it is
@@ -75,10 +87,18 @@
 //!
 //! # A client
 //!
-//! [`Client`](crate::mesh::Client) reads these answers. While less than 10 % of a limit is left it spreads its calls over the time until the
-//! reset. After a refusal it waits as long as the service said, twice as long after the next one, and so on up to 5 minutes. It
-//! tries five times at most, within a retry budget. Every call of the client waits while the service said so, not only the one
-//! that was refused.
+//! [`Client`](crate::mesh::Client) reads these answers. While less than 10 % of a limit is left it waits `resets_in / remaining` before
+//! each call, and with nothing left until the reset. After a refusal it waits as long as the service said, twice as long after the next
+//! one, and so on up to 5 minutes. It tries five times at most, within a retry budget.
+//!
+//! A function's limit slows down calls of that function; every other limit, also one without a scope, all calls. Calls that wait already
+//! are held by a refusal that comes meanwhile, and a response to an older request does not free them. They leave one by one, or spread by
+//! a tenth of the wait.
+//!
+//! A wait is never cut short. A call whose deadline comes before the end of its wait fails at once, unsent, with
+//! [`CallError::Paced`](crate::mesh::CallError::Paced), which names the wait. Without a deadline, waits are accepted up to 5 minutes;
+//! [`max_pacing_wait`](crate::mesh::ClientBuilder::max_pacing_wait) changes that. For breakers such a call is a [refusal](crate::is_refusal) and no
+//! failure of the service.
 //!
 //! Behind another client, read the documents yourself: [`Response::failure`](crate::mesh::Response::failure) is what a
 //! [`Retry`](crate::Retry) asks for, [`RateLimitUsage::pace`](crate::mesh::RateLimitUsage::pace) is the wait before the limit, and a
@@ -109,7 +129,8 @@
 //!
 //! A call that is made for another one gets what is left: pass [`IncomingCall::deadline`](crate::mesh::IncomingCall::deadline) to
 //! [`Client::call_within`](crate::mesh::Client::call_within). An instant goes on as it came, and more than an hour is sent as an instant,
-//! so these need clocks that agree. A duration does not.
+//! so these need clocks that agree. A duration does not. Where clocks may differ, give the layer a
+//! [`skew_guard`](crate::mesh::MeshLayer::skew_guard): it serves requests that seem to have expired on arrival, if too many do.
 //!
 //! ```
 //! use core::time::Duration;

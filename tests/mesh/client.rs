@@ -4,16 +4,18 @@ use super::support::{SharedClock, Timer, http, look_again, serve, serve_mesh};
 use bytes::Bytes;
 use damper::limit::FixedWindow;
 use damper::mesh::{
-    CallError, Client, ClientBuilder, IncomingCall, MeshBackoff, MeshError, Request, Scopes, SpecifiedDeadline,
+    CallError, Client, ClientBuilder, IncomingCall, MeshBackoff, MeshDuration, MeshError, Request, Scopes,
+    SpecifiedDeadline,
 };
-use damper::retry::{Budget, Unlimited};
+use damper::retry::{Budget, RetryBudgetConfig, Unlimited};
 use damper::time::Sleep;
-use damper::{ManualClock, Quota, Retry, RetryBudget};
+use damper::{Deadline, ManualClock, Quota, Retry, RetryBudget, is_refusal};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::connect::HttpConnector;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::{Ready, ready};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -117,7 +119,7 @@ async fn refusals_are_retried_with_doubled_waits_up_to_the_longest() {
 }
 
 #[tokio::test]
-async fn wait_of_nothing_is_a_millisecond() {
+async fn zero_retry_after_waits_one_millisecond() {
     let (address, _) = answering(vec![refusal(json!({ "value": 0, "unit": "second" }))]).await;
     let skip = Skip::new();
     builder(address, &skip)
@@ -129,14 +131,13 @@ async fn wait_of_nothing_is_a_millisecond() {
     assert_eq!(skip.take(), [Duration::from_millis(1)]);
 }
 
-static BUDGET: RetryBudget = RetryBudget::DEFAULT;
-
 #[tokio::test]
 async fn retries_end_with_the_budget() {
     let (address, asked) = answering(vec![refusal(seconds(1))]).await;
     let skip = Skip::new();
-    while BUDGET.try_withdraw() {}
-    let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(&BUDGET);
+    let budget = RetryBudget::with_clock(RetryBudgetConfig::builder().build().unwrap(), Arc::clone(&skip.clock));
+    while budget.try_withdraw() {}
+    let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(&budget);
     builder(address, &skip).retry(retry).build().call(call("f")).await.unwrap();
     assert_eq!(asked.lock().unwrap().len(), 1);
 }
@@ -251,6 +252,203 @@ async fn calls_at_once_are_spaced() {
 }
 
 #[tokio::test]
+async fn impatient_calls_fail_unsent_and_delay_no_other() {
+    let (address, asked) = answering(vec![paced(&json!({ "global": usage(5, 60) }))]).await;
+    let skip = Skip::new();
+    let client = builder(address, &skip).build();
+    client.call(call("f")).await.unwrap();
+    let within = |seconds| call("f").with_deadline(&SpecifiedDeadline::after(Duration::from_secs(seconds)));
+    for _ in 0..4 {
+        let error = client.call(within(3)).await.unwrap_err();
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(12)), "{error}");
+        assert!(is_refusal(&error) && error.source().is_some_and(<dyn Error>::is::<damper::Denied>));
+    }
+    assert_eq!((asked.lock().unwrap().len(), skip.take()), (1, vec![]));
+    client.call(call("f")).await.unwrap();
+    assert_eq!(skip.take(), [Duration::from_secs(12)]);
+}
+
+#[tokio::test]
+async fn waits_beyond_the_longest_fail_at_once() {
+    let hour = paced(&json!({ "global": usage(5, 3_600) }));
+    let (address, asked) = answering(vec![hour.clone()]).await;
+    let skip = Skip::new();
+    let client = builder(address, &skip).build();
+    client.call(call("f")).await.unwrap();
+    for _ in 0..6 {
+        let error = client.call(call("f")).await.unwrap_err();
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(720)));
+    }
+    assert_eq!((asked.lock().unwrap().len(), skip.take()), (1, vec![]));
+    let patient = builder(address, &skip).max_pacing_wait(Duration::from_secs(720)).build();
+    patient.call(call("f")).await.unwrap();
+    patient.call(call("f")).await.unwrap();
+    assert_eq!(skip.take(), [Duration::from_secs(720)]);
+}
+
+#[tokio::test]
+async fn deadline_alone_bounds_the_wait_where_there_is_one() {
+    let (address, asked) = answering(vec![paced(&json!({ "global": usage(5, 3_600) }))]).await;
+    let clock: SharedClock = Arc::new(ManualClock::new());
+    let time = Arc::clone(&clock);
+    // Moves the clock for the wait of 720 s only.
+    let sleep = move |wait: Duration| {
+        if wait == Duration::from_secs(720) {
+            time.advance(wait);
+        }
+        look_again(wait)
+    };
+    let client = ClientBuilder::sleeping_by(http(), format!("http://{address}/").parse().unwrap(), sleep)
+        .retry(Retry::with_clock(5, Arc::clone(&clock), 1))
+        .backoff(MeshBackoff::default().jitter(0))
+        .build();
+    client.call(call("f")).await.unwrap();
+    let within = |seconds| call("f").with_deadline(&SpecifiedDeadline::after(Duration::from_secs(seconds)));
+    let error = client.call(within(720)).await.unwrap_err();
+    assert!(matches!(error, CallError::Paced(_)), "its time would be over when it is sent: {error}");
+    client.call(within(721)).await.unwrap();
+    assert_eq!((asked.lock().unwrap().len(), damper::Clock::now(&clock)), (2, 720_000_000_000));
+}
+
+#[tokio::test]
+async fn time_that_never_comes_is_not_waited_for() {
+    let mut never = usage(0, 1);
+    never["resets_in"] = json!({ "value": 1_000_000, "unit": "hour" });
+    let (address, asked) = answering(vec![paced(&json!({ "user": never }))]).await;
+    let skip = Skip::new();
+    let client = builder(address, &skip).build();
+    client.call(call("f")).await.unwrap();
+    let error = client.call(call("f")).await.unwrap_err();
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3_600_000_000)));
+    assert_eq!((asked.lock().unwrap().len(), skip.take()), (1, vec![]));
+}
+
+#[tokio::test]
+async fn refusal_that_no_wait_ends_is_returned_at_once() {
+    let skip = Skip::new();
+    let scopes = Scopes::with_clock(Arc::clone(&skip.clock)).global(Quota::per_minute(0).burst(0)).build().unwrap();
+    let address = serve_mesh(scopes, ok).await;
+    let answer = builder(address, &skip).build().call(call("f")).await.unwrap();
+    let limited = answer.rate_limited().unwrap().unwrap();
+    assert_eq!(limited.retry_after, Some(MeshDuration::NEVER));
+    assert!(!answer.errors[0].retryable);
+    assert_eq!(skip.take(), []);
+}
+
+#[tokio::test]
+async fn refusals_with_unknown_details_are_waited_for() {
+    let mut strange = refusal(seconds(45));
+    strange["errors"][0]["details"] = json!({ "scope": "tenant", "limit": "many", "retry_after": seconds(45) });
+    let (address, _) = answering(vec![strange, answer(&json!([]), &json!({}))]).await;
+    let skip = Skip::new();
+    let client = builder(address, &skip).build();
+    client.call(call("f")).await.unwrap();
+    assert_eq!(skip.take(), [Duration::from_secs(45)]);
+}
+
+/// Makes a call of another function during the first sleep.
+#[derive(Clone)]
+struct Interrupted {
+    skip: Skip,
+    other: Arc<Mutex<Option<InterruptedClient>>>,
+}
+
+type InterruptedClient = Client<Http, Interrupted, Unlimited, SharedClock>;
+
+impl Sleep for Interrupted {
+    type Sleeping = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    fn sleep(&self, duration: Duration) -> Self::Sleeping {
+        let Self { skip, other } = self.clone();
+        Box::pin(async move {
+            let other = other.lock().unwrap().take();
+            if let Some(other) = other {
+                other.call(call("g")).await.unwrap();
+            }
+            skip.sleep(duration).await;
+        })
+    }
+}
+
+#[tokio::test]
+async fn pause_holds_the_retries_of_other_calls() {
+    let busy = json!([{ "code": "BUSY", "message": "", "retryable": true }]);
+    let mut refused = refusal(seconds(60));
+    refused["errors"][0]["retryable"] = json!(false);
+    let (address, asked) = answering(vec![answer(&busy, &json!({})), refused, answer(&json!([]), &json!({}))]).await;
+    let skip = Skip::new();
+    let sleep = Interrupted { skip: skip.clone(), other: Arc::default() };
+    let client = ClientBuilder::sleeping_by(http(), format!("http://{address}/").parse().unwrap(), sleep.clone())
+        .retry(Retry::with_clock(5, Arc::clone(&skip.clock), 1))
+        .backoff(MeshBackoff::default().jitter(0))
+        .build();
+    *sleep.other.lock().unwrap() = Some(client.clone());
+    client.call(call("f")).await.unwrap();
+    let waited: Duration = skip.take().into_iter().sum();
+    assert_eq!((waited, asked.lock().unwrap().len()), (Duration::from_secs(60), 3));
+}
+
+#[tokio::test]
+async fn failures_of_the_transport_count_for_the_budget() {
+    let not_mesh = service_fn(|_: http::Request<hyper::body::Incoming>| async {
+        Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from_static(b"bad gateway"))))
+    });
+    let address = serve(not_mesh).await;
+    let (skip, budget) = (Skip::new(), Arc::new(Counted::default()));
+    let retry = || Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(Arc::clone(&budget));
+    builder(address, &skip).retry(retry()).build().call(call("f")).await.unwrap_err();
+    let counted = || (budget.succeeded.load(Ordering::Relaxed), budget.failed.load(Ordering::Relaxed));
+    assert_eq!((counted(), skip.take()), ((0, 1), vec![]), "it counts, and is not retried");
+    let silent = service_fn(|_: http::Request<hyper::body::Incoming>| {
+        std::future::pending::<Result<http::Response<Full<Bytes>>, Infallible>>()
+    });
+    let address = serve(silent).await;
+    let client = builder(address, &skip).retry(retry()).timeout(Duration::from_secs(1)).build();
+    let error = client.call(call("f")).await.unwrap_err();
+    assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
+    assert_eq!(counted(), (0, 2), "a service that is silent fails");
+}
+
+#[tokio::test]
+async fn refused_connections_are_retried() {
+    let skip = Skip::new();
+    let error = builder(SocketAddr::from(([127, 0, 0, 1], 1)), &skip).build().call(call("f")).await.unwrap_err();
+    assert!(matches!(error, CallError::Transport(_)), "{error}");
+    assert_eq!(skip.take().len(), 4, "no server has seen the call");
+    let texts: Vec<_> =
+        std::iter::successors(Some(&error as &dyn Error), |error| (*error).source()).map(ToString::to_string).collect();
+    assert_eq!(texts.iter().collect::<std::collections::BTreeSet<_>>().len(), texts.len(), "{texts:?} repeats nothing");
+}
+
+#[tokio::test]
+async fn deadline_of_the_policy_is_sent() {
+    let (address, asked) = answering(vec![answer(&json!([]), &json!({}))]).await;
+    let skip = Skip::new();
+    let deadline = Deadline::with_clock(Duration::from_secs(7), Arc::clone(&skip.clock));
+    let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1).deadline(deadline);
+    let client = ClientBuilder::sleeping_by(http(), format!("http://{address}/").parse().unwrap(), look_again as Timer)
+        .retry(retry)
+        .build();
+    client.call(call("f")).await.unwrap();
+    assert_eq!(asked.lock().unwrap()[0]["extensions"][0]["options"], seconds(7));
+    skip.clock.advance(Duration::from_secs(7));
+    let error = client.call(call("f")).await.unwrap_err();
+    assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
+    assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn malformed_meta_costs_no_result() {
+    let mut document = answer(&Value::Null, &json!({ "rate_limit": { "limit": "many" } }));
+    document["result"] = json!(7);
+    document["extensions"] = Value::Null;
+    let (address, _) = answering(vec![document]).await;
+    let answer = builder(address, &Skip::new()).build().call(call("f")).await.unwrap();
+    assert!(answer.meta_error().is_some_and(|error| error.to_string().starts_with("meta.rate_limit.limit: ")));
+    assert_eq!(answer.into_result().unwrap(), json!(7));
+}
+
+#[tokio::test]
 async fn deadline_sent_is_the_smallest_that_there_is() {
     let (address, asked) = answering(vec![answer(&json!([]), &json!({}))]).await;
     let skip = Skip::new();
@@ -286,8 +484,6 @@ async fn deadline_sent_is_the_smallest_that_there_is() {
 async fn each_attempt_sends_what_is_left_then() {
     let (address, asked) = answering(vec![refusal(seconds(2)), answer(&json!([]), &json!({}))]).await;
     let skip = Skip::new();
-    // Waits for the refusal, but not beside the call.
-    let client = builder(address, &skip).build();
     let clock = Arc::clone(&skip.clock);
     let moved =
         ClientBuilder::sleeping_by(http(), format!("http://{address}/").parse().unwrap(), move |wait: Duration| {
@@ -306,7 +502,6 @@ async fn each_attempt_sends_what_is_left_then() {
     let sent: Vec<Value> =
         asked.lock().unwrap().drain(..).map(|request| request["extensions"][0]["options"].clone()).collect();
     assert_eq!(sent, [seconds(30), seconds(28)]);
-    drop(client);
 }
 
 #[tokio::test]
@@ -320,13 +515,14 @@ async fn wait_beyond_the_deadline_ends_the_call_with_the_refusal() {
     assert_eq!(answer.rate_limited().unwrap().unwrap().retry_after.unwrap().to_string(), "45 second");
     assert_eq!(asked.lock().unwrap().len(), 1);
     // The refusal holds for others too: their calls cannot be made in time, and are not.
-    let error = client.call(call("f")).await.unwrap_err();
-    assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
+    let error = client.call(call("g")).await.unwrap_err();
+    assert!(matches!(error, CallError::Paced(_)) && is_refusal(&error), "{error}");
+    assert!(error.retry_after().is_some_and(|wait| wait >= Duration::from_secs(45)), "the error names the wait");
     assert_eq!(asked.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn answers_that_are_none_are_errors() {
+async fn non_mesh_responses_are_errors() {
     let client = |address: SocketAddr| Client::new(http(), format!("http://{address}/").parse().unwrap());
     let (address, _) = answering(vec![json!("hello")]).await;
     let error = client(address).call(call("f")).await.unwrap_err();
@@ -353,6 +549,21 @@ proptest! {
         let exact = backoff.jitter(0).wait(told, attempt, random);
         let formula = told.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(longest);
         prop_assert_eq!(exact, formula.max(Duration::from_millis(1)));
-        prop_assert!(wait <= exact);
+        let most = exact / 100 * jitter.min(100);
+        prop_assert!(wait <= exact + most && wait >= exact.saturating_sub(most));
+        prop_assert!(wait >= exact || exact >= longest, "shorter only at the longest wait");
+    }
+}
+
+#[test]
+fn waits_after_the_same_refusal_differ() {
+    let backoff = MeshBackoff::default();
+    for (told, attempt, shortest, longest) in
+        [(45, 0, 45.0, 49.5), (45, 1, 90.0, 99.0), (600, 0, 270.0, 300.0), (45, 9, 270.0, 300.0)]
+    {
+        let draw = |number: u64| backoff.wait(Duration::from_secs(told), attempt, number << 54).as_secs_f64();
+        let waits: Vec<f64> = (0..1_000).map(draw).collect();
+        assert!(waits.iter().all(|wait| (shortest..=longest).contains(wait)));
+        assert!(waits.is_sorted_by(|one, other| one < other), "all differ");
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 const RECEIVED: SystemTime = SystemTime::UNIX_EPOCH;
 
 fn instant(text: &str) -> SpecifiedDeadline {
-    SpecifiedDeadline::At(Iso8601::parse(text).unwrap())
+    SpecifiedDeadline::at(Iso8601::parse(text).unwrap())
 }
 
 #[test]
@@ -65,14 +65,22 @@ fn instant_in_the_past_has_expired_at_receipt() {
 #[test]
 fn more_than_an_hour_is_sent_as_an_instant() {
     let clock = ManualClock::new();
-    let hours = SpecifiedDeadline::After(MeshDuration::new(2, TimeUnit::Hour).unwrap());
+    let hours = SpecifiedDeadline::lasting(MeshDuration::new(2, TimeUnit::Hour).unwrap()).unwrap();
     let deadline = Receipt::dated(&clock, RECEIVED).deadline(hours);
     assert_eq!(deadline.downstream(), Some(instant("1970-01-01T02:00:00Z")));
     clock.advance(Duration::from_secs(1_800));
     assert_eq!(deadline.downstream(), Some(instant("1970-01-01T02:00:00Z")), "the end stays the same");
     clock.advance(Duration::from_secs(1_800));
-    let hour = SpecifiedDeadline::After(MeshDuration::new(1, TimeUnit::Hour).unwrap());
+    let hour = SpecifiedDeadline::lasting(MeshDuration::new(1, TimeUnit::Hour).unwrap()).unwrap();
     assert_eq!(deadline.downstream(), Some(hour), "an hour is not more than an hour");
+}
+
+#[test]
+fn deadline_of_no_time_cannot_be_written() {
+    assert_eq!(SpecifiedDeadline::lasting(MeshDuration::millis(0)), None);
+    assert_eq!(SpecifiedDeadline::after(Duration::ZERO).to_string(), "1 millisecond");
+    let minute = MeshDuration::new(1, TimeUnit::Minute).unwrap();
+    assert_eq!(SpecifiedDeadline::lasting(minute).unwrap().duration(), Some(minute));
 }
 
 #[test]
@@ -116,7 +124,7 @@ proptest! {
         } else {
             prop_assert_eq!(elapsed + remaining, Duration::from_millis(millis));
         }
-        if let Some(SpecifiedDeadline::After(sent)) = deadline.downstream() {
+        if let Some(sent) = deadline.downstream().and_then(|sent| sent.duration()) {
             prop_assert!(sent.duration() <= deadline.remaining() && deadline.remaining().saturating_sub(sent.duration()) < Duration::from_millis(1));
         }
     }

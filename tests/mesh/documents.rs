@@ -115,7 +115,7 @@ fn deadlines_are_the_protocols_documents() {
     assert_eq!(annual.deadline(), Ok(Some(thirty)));
 
     let instant = Iso8601::at(SystemTime::UNIX_EPOCH + Duration::from_secs(1_710_513_000)).unwrap();
-    let instant = SpecifiedDeadline::At(instant);
+    let instant = SpecifiedDeadline::at(instant);
     let quarterly = Request::new("req_124", "reports.generate", "1", json!({ "type": "quarterly" }));
     let quarterly = quarterly.with_deadline(&instant);
     assert_document!("deadline_request_absolute", quarterly, Request::from_json);

@@ -100,7 +100,7 @@ fn malformed_answers_are_errors_or_plain_refusals() {
         let duration = json!({ "value": 1, "unit": unit });
         json!({ "rate_limit": { "limit": 5, "used": used, "remaining": 5, "window": duration, "resets_in": duration } })
     };
-    let error = |meta| answer(json!([]), meta).unwrap_err().to_string();
+    let error = |meta| answer(json!([]), meta).unwrap().meta_error().unwrap().to_string();
     assert!(error(usage(json!(-1), "hour")).starts_with("meta.rate_limit.used: "));
     assert!(error(usage(json!(1e30), "hour")).starts_with("meta.rate_limit.used: "));
     let unit = error(usage(json!(1), "fortnight"));
@@ -112,4 +112,42 @@ fn malformed_answers_are_errors_or_plain_refusals() {
     assert!(answer.rate_limited().unwrap_err().to_string().starts_with("details.limit: "));
     assert_eq!(answer.failure(), Some(damper::retry::Failure::THROTTLED), "a refusal without a wait that can be read");
     assert_eq!(RateLimited::of(&MeshError::new("OTHER", "")), Ok(None));
+}
+
+#[test]
+fn null_is_as_good_as_absent() {
+    let answer = json!({
+        "protocol": { "name": "mesh", "version": "0.1.0" },
+        "id": "a", "result": 7, "errors": null, "meta": null, "extensions": null,
+    });
+    let answer = Response::from_json(answer.to_string().as_bytes()).unwrap();
+    assert_eq!(answer.meta_error(), None);
+    assert_eq!(answer.into_result().unwrap(), json!(7));
+    let answer = json!({
+        "protocol": { "name": "mesh", "version": "0.1.0" }, "id": "a", "meta": { "rate_limit": null, "rate_limits": null },
+    });
+    let answer = Response::from_json(answer.to_string().as_bytes()).unwrap();
+    assert_eq!(answer.meta_error(), None);
+    let request = json!({
+        "protocol": { "name": "mesh", "version": "0.1.0" },
+        "id": "a", "call": { "function": "mesh.capabilities", "version": "1" }, "extensions": null,
+    });
+    let request = Request::from_json(request.to_string().as_bytes()).unwrap();
+    assert_eq!((request.call.arguments.is_null(), request.extensions.len()), (true, 0));
+}
+
+#[test]
+fn wait_of_a_refusal_is_read_beside_malformed_details() {
+    let refusal = |scope: &str| {
+        let wait = json!({ "value": 45, "unit": "second" });
+        let details = json!({ "limit": 1, "used": 1, "window": wait, "retry_after": wait, "scope": scope });
+        Response::error(None, MeshError::new("RATE_LIMITED", "").retryable().details(details))
+    };
+    let limited = refusal("tenant").rate_limited().unwrap().unwrap();
+    assert_eq!((limited.scope, limited.retry_after.unwrap().value()), (None, 45), "a scope of a later version");
+    let mut refusal = refusal("user");
+    refusal.errors[0].details["limit"] = json!("many");
+    assert!(refusal.rate_limited().is_err());
+    let wait = std::time::Duration::from_secs(45);
+    assert_eq!(refusal.failure(), Some(damper::retry::Failure::THROTTLED.retry_after(Some(wait))));
 }

@@ -68,7 +68,7 @@ fn refusal_by_one_takes_nothing_from_the_others() {
 }
 
 #[test]
-fn longest_wait_of_all_that_refuse_is_named() {
+fn refusal_names_the_limit_with_the_longest_wait() {
     let clock = ManualClock::new();
     let scopes = Scopes::with_clock(&clock).user(Quota::per_second(1)).global(Quota::per_hour(1)).build().unwrap();
     scopes.check(CREATE).unwrap();
@@ -81,7 +81,10 @@ fn longest_wait_of_all_that_refuse_is_named() {
     assert!(denied.denied().exceeds_burst());
     assert_eq!(denied.scope(), Scope::User, "the first of those that no wait helps");
     let details = denied.rate_limited();
-    assert_eq!((details.retry_after, damper::mesh::MeshError::from(details).retryable), (None, false));
+    assert_eq!(details.retry_after, Some(damper::mesh::MeshDuration::NEVER), "every required member is there");
+    assert!(!damper::mesh::MeshError::from(details).retryable);
+    let usage = denied.meta().rate_limits.user.unwrap();
+    assert_eq!((usage.used, usage.remaining), (1, 0), "as the details say");
 }
 
 #[test]
@@ -94,6 +97,16 @@ fn refusal_reports_what_was_passed_and_what_refuses() {
     assert!(limits.user.is_some_and(|usage| usage.used == 0), "passed");
     assert!(limits.function.is_some_and(|usage| usage.remaining == 0), "refused");
     assert!(limits.service.is_none() && limits.global.is_none(), "not reached");
+}
+
+#[test]
+fn limit_that_refused_has_nothing_left() {
+    let clock = ManualClock::new();
+    let scopes = Scopes::with_clock(&clock).user(Quota::per_minute(10)).global(Quota::per_minute(20)).build().unwrap();
+    scopes.check_n(CREATE, 8).unwrap();
+    let limits = scopes.check_n(CREATE, 5).unwrap_err().meta();
+    let usage = limits.rate_limit.unwrap();
+    assert_eq!((usage.used, usage.remaining), (10, 0), "though 2 are left");
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! Services of Mesh over real sockets.
 
 use super::support::{SharedClock, Timer, http, look_again, post, serve, serve_mesh};
+use damper::deadline::SkewGuard;
 use damper::http::{DeadlineLayer, Headers, RateLimitLayer, TimeoutUnit};
 use damper::limit::FixedWindow;
-use damper::mesh::{IncomingCall, MeshError, MeshLayer, Request, Response, Scopes, SpecifiedDeadline, refusal_body};
-use damper::{ManualClock, Quota};
+use damper::mesh::{
+    CallError, IncomingCall, MeshError, MeshLayer, Request, Response, Scopes, SpecifiedDeadline, refusal_body,
+};
+use damper::retry::Failure;
+use damper::{Deadline, ManualClock, Quota};
 use http_body_util::Full;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -194,4 +198,173 @@ async fn rate_limit_layer_answers_with_the_document() {
     assert_eq!((answer.id.as_deref(), limited.limit, limited.scope), (Some("req_9"), 1, None));
     assert_eq!((limited.window.to_string(), usage.used), ("1 hour".to_owned(), 1));
     assert_eq!(limited.retry_after.map(|wait| wait.duration().as_secs()), Some(3_600));
+}
+
+#[tokio::test]
+async fn errors_of_a_function_are_200_whatever_their_code() {
+    let codes = ["RATE_LIMITED", "DEADLINE_EXCEEDED", "INVALID_REQUEST"];
+    let clock = clock();
+    let time = Arc::clone(&clock);
+    let scopes = Scopes::with_clock(clock).global(Quota::per_hour(50)).build().unwrap();
+    let address = serve_mesh(scopes, move |call: Call| {
+        time.advance(Duration::from_millis(7));
+        let wait = json!({ "value": 45, "unit": "second" });
+        let details = json!({ "limit": 1, "used": 1, "window": wait, "retry_after": wait, "scope": "user" });
+        std::future::ready(Err(MeshError::new(call.function().to_owned(), "").retryable().details(details)))
+    })
+    .await;
+    for code in codes {
+        let (status, retry_after, document) = post(address, request("req_1", code).to_json()).await;
+        assert_eq!((status.as_u16(), retry_after), (200, None), "{code}: the layer itself did nothing");
+        assert_eq!(document["meta"]["duration"], json!({ "value": 7, "unit": "millisecond" }));
+    }
+}
+
+#[test]
+fn errors_of_downstream_services_keep_their_meaning() {
+    let refusal = MeshError::new("RATE_LIMITED", "Rate limit exceeded").retryable().details(json!({ "limit": 5 }));
+    let error = MeshError::from_downstream(refusal);
+    assert_eq!((&*error.code, error.retryable, &error.details["limit"]), ("DOWNSTREAM_RATE_LIMITED", false, &json!(5)));
+    assert_eq!(Response::error(None, error).failure(), Some(Failure::FATAL), "the caller retries nothing");
+    let other = MeshError::new("SOLD_OUT", "Sold out").retryable();
+    assert_eq!(MeshError::from_downstream(other.clone()), other);
+
+    let exceeded = Deadline::with_clock(Duration::ZERO, clock()).check().unwrap_err();
+    let error = MeshError::from(CallError::DeadlineExceeded(exceeded));
+    assert_eq!((&*error.code, error.retryable), ("DEADLINE_EXCEEDED", true));
+    let error = MeshError::from(CallError::Paced(damper::Denied::after(Duration::from_secs(60))));
+    assert_eq!((&*error.code, error.retryable), ("DOWNSTREAM_RATE_LIMITED", false));
+    let secret = std::io::Error::other("connection to 10.0.0.7:80 refused");
+    let error = MeshError::from(CallError::Transport(secret.into()));
+    assert_eq!(error.to_string(), "DOWNSTREAM_FAILED: the HTTP client failed", "addresses stay inside");
+}
+
+/// Serves a request that has a deadline of HTTP.
+async fn served_within<B>(
+    scopes: &Arc<Scopes<SharedClock>>,
+    clock: &SharedClock,
+    within: Duration,
+    body: B,
+) -> (u16, Value)
+where
+    B: http_body::Body<Data = bytes::Bytes, Error = std::convert::Infallible> + Send + 'static,
+{
+    let time = Arc::clone(clock);
+    let mut service =
+        MeshLayer::sleeping_by("f", Arc::clone(scopes), look_again as Timer).layer(service_fn(move |_: Call| {
+            time.advance(Duration::from_secs(3));
+            std::future::ready(Ok::<_, MeshError>(json!("too late")))
+        }));
+    let mut posted = http::Request::post("/").body(body).unwrap();
+    posted.extensions_mut().insert(Deadline::with_clock(within, Arc::clone(clock)));
+    let response = tower::Service::call(&mut service, posted).await.unwrap();
+    let status = response.status().as_u16();
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+#[tokio::test]
+async fn deadline_of_http_is_not_reported_as_that_of_the_client() {
+    let clock = clock();
+    let scopes = Arc::new(Scopes::with_clock(Arc::clone(&clock)).global(Quota::per_hour(5)).build().unwrap());
+    let (two, hour) = (Duration::from_secs(2), json!({ "value": 1, "unit": "hour" }));
+    let sent = request("req_1", "f").with_deadline(&SpecifiedDeadline::after(Duration::from_secs(3_600)));
+    let (status, document) = served_within(&scopes, &clock, two, Full::new(sent.to_json())).await;
+    assert_eq!((status, &document["extensions"][0]["data"]["specified"]), (504, &hour));
+    let details = json!({ "deadline": hour, "elapsed": { "value": 3, "unit": "second" } });
+    assert_eq!(document["errors"][0]["details"], details);
+    let (status, document) = served_within(&scopes, &clock, two, Full::new(request("req_2", "f").to_json())).await;
+    assert_eq!((status, document.get("extensions")), (504, None), "the client sent no deadline");
+    assert_eq!(document["meta"]["rate_limit"]["used"], 2);
+}
+
+#[tokio::test]
+async fn expired_deadline_of_http_takes_no_token() {
+    let clock = clock();
+    let scopes = Arc::new(Scopes::with_clock(Arc::clone(&clock)).global(Quota::per_hour(5)).build().unwrap());
+    let body = || Full::new(request("req_1", "f").to_json());
+    let (status, document) = served_within(&scopes, &clock, Duration::ZERO, body()).await;
+    assert_eq!((status, document["errors"][0]["code"].as_str()), (504, Some("DEADLINE_EXCEEDED")));
+    let (_, document) = served_within(&scopes, &clock, Duration::from_secs(9), body()).await;
+    assert_eq!(document["meta"]["rate_limit"]["used"], 1);
+}
+
+#[tokio::test]
+async fn deadline_of_http_ends_the_reading_of_the_body() {
+    /// Takes its time, and never ends.
+    struct Slow(SharedClock);
+    impl http_body::Body for Slow {
+        type Data = bytes::Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
+            self.0.advance(Duration::from_secs(1));
+            std::task::Poll::Pending
+        }
+    }
+    let clock = clock();
+    let scopes = Arc::new(Scopes::with_clock(Arc::clone(&clock)).build().unwrap());
+    let served = served_within(&scopes, &clock, Duration::from_secs(2), Slow(Arc::clone(&clock)));
+    let (status, document) = tokio::time::timeout(Duration::from_secs(20), served).await.expect("it ends");
+    assert_eq!((status, &document["id"]), (504, &Value::Null));
+}
+
+#[tokio::test]
+async fn skew_guard_serves_instants_of_wrong_clocks() {
+    let clock = clock();
+    let guard = Arc::new(SkewGuard::with_clock(Arc::clone(&clock)));
+    let layer = MeshLayer::sleeping_by("f", Scopes::none_with_clock(clock), look_again as Timer);
+    let past = json!({ "value": "2024-03-15T14:30:00Z", "unit": "iso8601" });
+    let past = SpecifiedDeadline::from_value(&past).unwrap();
+    let mut refused = Vec::new();
+    for layer in [layer.clone(), layer.skew_guard(Arc::clone(&guard))] {
+        let mut service =
+            layer.layer(service_fn(|call: Call| async move { Ok::<_, MeshError>(json!(call.deadline().is_none())) }));
+        let mut statuses = Vec::new();
+        for _ in 0..60 {
+            let body = Full::new(request("req_1", "f").with_deadline(&past).to_json());
+            let posted = http::Request::post("/").body(body).unwrap();
+            let response = tower::Service::call(&mut service, posted).await.unwrap();
+            statuses.push(response.status().as_u16());
+        }
+        refused.push(statuses.iter().filter(|status| **status == 504).count());
+    }
+    assert_eq!(refused, [60, 49], "a few late requests are refused, but not all");
+    assert_eq!(guard.served_expired(), 11);
+}
+
+/// Moves by a millisecond with each reading.
+#[derive(Clone, Default)]
+struct Ticking(Arc<AtomicUsize>);
+
+impl damper::Clock for Ticking {
+    fn now(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) as u64
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+#[tokio::test]
+async fn result_is_reported_with_the_time_by_which_it_was_in_time() {
+    let mut statuses = [0, 0];
+    for millis in 1..30 {
+        let layer = MeshLayer::sleeping_by("f", Scopes::none_with_clock(Ticking::default()), look_again as Timer);
+        let mut service =
+            layer.layer(service_fn(|_: IncomingCall<Ticking>| std::future::ready(Ok::<_, MeshError>(json!("ok")))));
+        let sent = request("req_1", "f").with_deadline(&SpecifiedDeadline::after(Duration::from_millis(millis)));
+        let posted = http::Request::post("/").body(Full::new(sent.to_json())).unwrap();
+        let response = tower::Service::call(&mut service, posted).await.unwrap();
+        let is_ok = response.status().as_u16() == 200;
+        statuses[usize::from(is_ok)] += 1;
+        let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+        let report = Response::from_json(&body).unwrap().deadline().unwrap().unwrap();
+        assert_eq!(is_ok, report.remaining.value() > 0, "{millis} ms: {report:?}");
+    }
+    assert!(statuses.iter().all(|count| *count > 0), "{statuses:?}");
 }

@@ -129,3 +129,10 @@ pub fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
 ) -> Option<Denied> {
     limiter.refusal(key, n)
 }
+
+/// Returns whether a caller waits longer because of one refusal than because of another. Requests over the burst outlast quotas
+/// that never refill, and those every wait.
+#[must_use]
+pub fn outlasts(denied: &Denied, other: &Denied) -> bool {
+    denied.outlasts(other)
+}

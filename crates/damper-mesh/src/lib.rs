@@ -7,7 +7,7 @@
 //! | report a limiter's usage | [`RateLimitUsage::of`], [`Meta`], [`Warnings`] |
 //! | answer a refusal | [`RateLimited::by`], which is a [`MeshError`] by `From` |
 //! | limit all clients, services, functions and users in one decision | [`Scopes`] |
-//! | tell which limits there are | [`Scopes::capabilities`] |
+//! | publish the limits in force | [`Scopes::capabilities`] |
 //! | honour a deadline, and pass on what is left | [`Receipt`], [`ReceivedDeadline`], [`DeadlineReport`] |
 //! | do all of this in a server over HTTP | [`MeshLayer`] |
 //! | call such a server | [`Client`], which slows down before the limit and backs off after a refusal |
@@ -23,6 +23,12 @@
 //! | feature | adds |
 //! |---|---|
 //! | `tokio` | servers and clients that sleep by tokio's timer |
+
+/// For damper's own tests and fuzz targets. It is no part of the semver promise.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::client::pacer::{Next, Pacer, Sent, Turn};
+}
 
 mod client;
 mod deadline;

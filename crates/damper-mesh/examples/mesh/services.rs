@@ -18,6 +18,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tower::util::MapRequestLayer;
 use tower::{Layer, service_fn};
 
 /// The clock of all, which is moved by hand.
@@ -121,18 +122,25 @@ pub(crate) async fn orders(clock: &SharedClock, inventory: SocketAddr) -> Fallib
             }
         }
     });
-    let layer = MeshLayer::sleeping_by("orders-api", scopes, look_again as Timer).caller(|caller, head, _| {
-        let name = head.headers.get("x-service").and_then(|name| name.to_str().ok());
-        caller.service(name.unwrap_or_default())
+    let layer = MeshLayer::sleeping_by("orders-api", scopes, look_again as Timer)
+        .caller(|caller, head, _| caller.service(head.extensions.get::<Verified>().map_or("", |verified| verified.0)));
+    let authenticate = MapRequestLayer::new(|mut request: hyper::Request<hyper::body::Incoming>| {
+        // Stands for a check of a token or a client's certificate.
+        request.extensions_mut().insert(Verified("web"));
+        request
     });
-    serve(layer.layer(functions)).await
+    serve(authenticate.layer(layer.layer(functions))).await
 }
+
+/// The calling service, as authentication found it.
+#[derive(Clone)]
+struct Verified(&'static str);
 
 /// Asks inventory within what is left of the deadline.
 async fn reserve(call: &Call, inventory: &ClientBy<Timer>) -> Result<Value, MeshError> {
     let request = Request::new("req_downstream", "inventory.check", "1", json!({ "sku": "WIDGET-01" }));
     let answer = inventory.call_within(call.deadline(), request).await;
-    answer.map_err(|error| MeshError::new("INVENTORY_UNREACHABLE", error.to_string()))?.into_result()
+    answer?.into_result().map_err(MeshError::from_downstream)
 }
 
 /// Serves on a port of the system's choice, until the program ends.

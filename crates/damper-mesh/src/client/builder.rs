@@ -1,4 +1,4 @@
-//! How a client is set up.
+//! The settings of a client.
 
 use super::client::Settings;
 use super::pacer::Pacer;
@@ -20,6 +20,7 @@ pub struct ClientBuilder<S, Z, B = RetryBudget, C = DefaultClock> {
     retry: Retry<C, B>,
     backoff: MeshBackoff,
     pace_below: u32,
+    max_pacing_wait: Option<Duration>,
     timeout: Option<Duration>,
     max_response: usize,
     headers: HeaderMap,
@@ -48,6 +49,7 @@ impl<S, Z> ClientBuilder<S, Z> {
             retry: Retry::new(ATTEMPTS).budget(RetryBudget::DEFAULT),
             backoff: MeshBackoff::default(),
             pace_below: PACE_BELOW,
+            max_pacing_wait: None,
             timeout: None,
             max_response: MAX_RESPONSE,
             headers: HeaderMap::new(),
@@ -59,11 +61,14 @@ impl<S, Z> ClientBuilder<S, Z> {
 impl<S, Z, B, C> ClientBuilder<S, Z, B, C> {
     /// Sets how often a call is tried, by which budget and clock.
     ///
-    /// The backoff spaces the retries that no refusal spaces. Default: 5 attempts, within a [`RetryBudget`] of the
+    /// Its backoff spaces the retries that no refusal spaces. Default: 5 attempts, within a [`RetryBudget`] of the
     /// client's own.
+    ///
+    /// The waits after refusals are those of the [`backoff`](Self::backoff), so its longest wait takes the place of the policy's
+    /// [`max_hint`](Retry::max_hint). A deadline of the policy counts as a deadline of every call.
     pub fn retry<N: Budget, D: Clock + Clone>(self, retry: Retry<D, N>) -> ClientBuilder<S, Z, N, D> {
-        let Self { http, uri, backoff, pace_below, timeout, max_response, headers, sleep, .. } = self;
-        ClientBuilder { http, uri, retry, backoff, pace_below, timeout, max_response, headers, sleep }
+        let Self { http, uri, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep, .. } = self;
+        ClientBuilder { http, uri, retry, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep }
     }
 
     /// Sets how long to wait after a refusal.
@@ -78,9 +83,14 @@ impl<S, Z, B, C> ClientBuilder<S, Z, B, C> {
         Self { pace_below: percent, ..self }
     }
 
-    /// Sets the time that calls may take. Default: none.
-    ///
-    /// Calls pass on the deadlines that they are given.
+    /// Sets the longest wait of a call that is slowed down or paused. A call that would wait longer fails at once with
+    /// [`CallError::Paced`](crate::CallError::Paced). Default: until the call's deadline; without one, the longest wait of the
+    /// [`backoff`](Self::backoff).
+    pub fn max_pacing_wait(self, wait: Duration) -> Self {
+        Self { max_pacing_wait: Some(wait), ..self }
+    }
+
+    /// Sets the deadline of calls, after so much time. Default: none, and calls pass on the deadlines that they are given.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
     }
@@ -100,12 +110,13 @@ impl<S, Z, B, C> ClientBuilder<S, Z, B, C> {
 impl<S, Z, B: Budget, C: Clock + Clone> ClientBuilder<S, Z, B, C> {
     /// Builds the client.
     pub fn build(self) -> Client<S, Z, B, C> {
-        let Self { http, uri, retry, backoff, pace_below, timeout, max_response, headers, sleep } = self;
-        let pacer = Pacer::new(pace_below, backoff.longest(), retry.clock().clone());
-        // The waits of a refusal end at the longest wait, not the call.
-        let retry = retry.max_hint(backoff.longest());
+        let Self { http, uri, retry, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep } =
+            self;
         let seed = Seed::random();
-        let settings = Settings { uri, retry, backoff, timeout, max_response, headers, pacer, seed };
+        let pacer = Pacer::new(pace_below, backoff, seed, retry.clock().clone());
+        // A longer wait ends at the backoff's longest one; it does not end the call.
+        let retry = retry.max_hint(backoff.longest());
+        let settings = Settings { uri, retry, backoff, max_pacing_wait, timeout, max_response, headers, pacer, seed };
         Client::new_of(http, sleep, Arc::new(settings))
     }
 }
@@ -117,6 +128,7 @@ impl<S: fmt::Debug, Z, B, C> fmt::Debug for ClientBuilder<S, Z, B, C> {
             .field("uri", &self.uri)
             .field("backoff", &self.backoff)
             .field("pace_below", &self.pace_below)
+            .field("max_pacing_wait", &self.max_pacing_wait)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }

@@ -1,19 +1,21 @@
-//! One call on its way through its attempts.
+//! The calls of a service, with their attempts.
 
 #[cfg(feature = "tokio")]
 use super::ClientBuilder;
-use super::pacer::Pacer;
+use super::pacer::{Next, Pacer, Sent};
 use super::{CallError, MeshBackoff};
 use crate::deadline::{Receipt, ReceivedDeadline, SpecifiedDeadline, run_until};
 use crate::document::{Request, Response};
 use crate::refusal_body::JSON;
 use bytes::Bytes;
 use damper_core::deadline::Deadline;
-use damper_core::internal::exceeded;
-use damper_core::retry::{Attempts, Budget, Failure, Retry, RetryBudget};
+use damper_core::internal::{begin_within, exceeded};
+use damper_core::limit::Denied;
+use damper_core::retry::{Attempts, Budget, Failure, Retry, RetryBudget, Unlimited};
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
 use damper_core::time::{Clock, DefaultClock, Seed, Sleep};
+use damper_http::TransientFailures;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use http_body_util::{BodyExt, Full, Limited};
@@ -28,18 +30,21 @@ use std::time::Duration;
 ///
 /// | when | the client |
 /// |---|---|
-/// | less than 10 % of a limit is left, as the last answer said | waits `resets_in / remaining` before each call; at 0 it waits `resets_in` |
-/// | the service refuses with `RATE_LIMITED` | waits as [`MeshBackoff`] says, and tries again; other calls under that limit wait `retry_after` too |
+/// | less than 10 % of a limit is left | waits `resets_in / remaining` before each call; at 0 it waits `resets_in` |
+/// | the service refuses with `RATE_LIMITED` | waits as [`MeshBackoff`] says, and tries again; other calls under that limit wait too |
+/// | a wait is longer than the call's deadline or [`max_pacing_wait`](crate::ClientBuilder::max_pacing_wait) | fails at once with [`CallError::Paced`], and sends nothing |
 /// | it answers another error that may be retried | tries again, after the backoff of the [`Retry`] |
 /// | attempts, budget or time are used up | returns the last answer |
-/// | the HTTP client fails | returns the error, because the call may have been served |
+/// | no connection can be made | tries again, because no server has seen the call |
+/// | the HTTP client fails otherwise | returns the error, because the call may have been served |
 ///
-/// A call sends the rest of the earliest of three deadlines: that of the request that is being served, the client's own
+/// Calls that are slowed down are sent one by one; calls that waited for the end of a pause leave at slightly different times. A
+/// call sends the rest of the earliest of three deadlines: that of the request that is being served, the client's own
 /// [`timeout`](crate::ClientBuilder::timeout), and that of the request itself. Each attempt sends what is left then. Once it has passed, the
 /// attempt in flight is dropped, and the error is [`CallError::DeadlineExceeded`].
 ///
-/// Use one client for each service and user: limits of all functions, services and users count for all calls of the client, those
-/// of a function for that function. Clones share what they know of the limits, and the budget of retries.
+/// Use one client for each service and user. A function's limit slows down calls of that function. Every other limit, also one
+/// without a scope, slows down all calls. Clones share what they know of the limits, and the budget of retries.
 ///
 /// # Examples
 ///
@@ -65,11 +70,15 @@ pub struct Client<S, Z, B = RetryBudget, C = DefaultClock> {
     settings: Arc<Settings<B, C>>,
 }
 
+/// The shortest sleep between two looks at the clock.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
+
 /// The state that clones of a client share.
 pub(super) struct Settings<B, C> {
     pub(super) uri: Uri,
     pub(super) retry: Retry<C, B>,
     pub(super) backoff: MeshBackoff,
+    pub(super) max_pacing_wait: Option<Duration>,
     pub(super) timeout: Option<Duration>,
     pub(super) max_response: usize,
     pub(super) headers: HeaderMap,
@@ -108,6 +117,7 @@ impl<S, Z, B, C, R> Client<S, Z, B, C>
 where
     S: tower_service::Service<http::Request<Full<Bytes>>, Response = http::Response<R>> + Clone,
     R: http_body::Body,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
     R::Error: Into<Box<dyn Error + Send + Sync>>,
     Z: Sleep,
     B: Budget,
@@ -122,8 +132,9 @@ where
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped drops the attempt in flight, which the service may have served.
-    pub async fn call(&self, request: Request) -> Result<Response, CallError<S::Error>> {
+    /// A future that is dropped drops the attempt in flight, which the service may have served. One that is dropped while it waits
+    /// to be sent delays no other call.
+    pub async fn call(&self, request: Request) -> Result<Response, CallError> {
         self.call_within(None, request).await
     }
 
@@ -140,36 +151,66 @@ where
         &self,
         deadline: Option<&ReceivedDeadline<C>>,
         request: Request,
-    ) -> Result<Response, CallError<S::Error>> {
+    ) -> Result<Response, CallError> {
         let Settings { retry, pacer, .. } = &*self.settings;
+        let function = &*request.call.function;
         let deadline = self.earliest(deadline, &request).map_err(CallError::Deadline)?;
         let rest = deadline.as_ref().map_or_else(|| Deadline::never(retry.clock().clone()), ReceivedDeadline::deadline);
-        let wait = pacer.wait(&request.call.function);
-        if !wait.is_zero() {
-            if wait >= rest.remaining() {
-                return Err(CallError::DeadlineExceeded(exceeded(&rest)));
-            }
-            self.sleep_for(wait).await;
+        let exceeded = || CallError::DeadlineExceeded(exceeded(&rest));
+        if rest.is_expired() {
+            return Err(exceeded());
         }
+        let mut sent = self.paced(function, &rest).await.map_err(CallError::Paced)?;
         let mut attempts = retry.begin_by(rest.clone());
         let mut refusals = 0;
         loop {
-            let Some(sent) = with_rest(request.clone(), deadline.as_ref()) else {
-                return Err(CallError::DeadlineExceeded(exceeded(&rest)));
+            let request = with_rest(request.clone(), deadline.as_ref()).ok_or_else(exceeded)?;
+            let in_time = run_until(self.send(request), deadline.as_ref(), &self.sleep).await;
+            let Ok((outcome, _)) = in_time else {
+                // It counts for the budget, which ends retries while the service fails.
+                let _ = attempts.failed(retry, Failure::TRANSIENT.declined());
+                return Err(exceeded());
             };
-            let answer = match run_until(self.send(sent), deadline.as_ref(), &self.sleep).await {
-                Ok(answer) => answer?,
-                Err(_) => return Err(CallError::DeadlineExceeded(exceeded(&rest))),
+            let failure = match &outcome {
+                Err(error) => failure_of(error),
+                Ok(answer) => {
+                    pacer.note(sent, function, answer);
+                    let Some(failure) = answer.failure() else {
+                        attempts.succeeded(retry);
+                        return outcome;
+                    };
+                    self.spaced(failure, answer, &mut refusals, &attempts)
+                }
             };
-            pacer.note(&request.call.function, &answer);
-            let Some(failure) = answer.failure() else {
-                attempts.succeeded(retry);
-                return Ok(answer);
-            };
-            let failure = self.spaced(failure, &answer, &mut refusals, &attempts);
             // The service's own word is the answer, whatever ended the call.
-            let Ok(wait) = attempts.failed(retry, failure) else { return Ok(answer) };
+            let Ok(wait) = attempts.failed(retry, failure) else { return outcome };
             self.sleep_for(wait).await;
+            sent = match self.paced(function, &rest).await {
+                Ok(sent) => sent,
+                Err(_) => return outcome,
+            };
+        }
+    }
+
+    /// Waits until the limits of the service allow the call, and asks again after each wait.
+    async fn paced(&self, function: &str, rest: &Deadline<C>) -> Result<Sent, Denied> {
+        let Settings { retry, pacer, backoff, max_pacing_wait, .. } = &*self.settings;
+        let within = |wait| Deadline::with_clock(wait, retry.clock().clone());
+        let patience = match max_pacing_wait {
+            Some(wait) => Some(within(*wait)),
+            None if rest.is_never() => Some(within(backoff.longest())),
+            None => None,
+        };
+        let mut turn = pacer.turn(function);
+        loop {
+            // What ends with the deadline cannot be sent any more.
+            let left = rest.remaining().saturating_sub(Duration::from_nanos(1));
+            let longest = patience.as_ref().map_or(left, |patience| left.min(patience.remaining()));
+            match turn.ask(longest) {
+                Next::Send(sent) => return Ok(sent),
+                Next::Wait(wait) => self.sleep_for(wait).await,
+                Next::GiveUp(wait) => return Err(Denied::after(wait)),
+            }
         }
     }
 
@@ -182,14 +223,18 @@ where
         let begun = Receipt::with_clock(self.settings.retry.clock().clone());
         let of = |specified| begun.deadline(specified);
         let own = self.settings.timeout.map(|timeout| of(SpecifiedDeadline::after(timeout)));
-        let deadlines = [served.cloned(), own, request.deadline()?.map(of)];
+        let policy = begin_within(&self.settings.retry, &Unlimited, None).deadline().clone();
+        let policy = (!policy.is_never()).then(|| begun.within(policy.remaining()));
+        let deadlines = [served.cloned(), own, policy, request.deadline()?.map(of)];
         Ok(deadlines.into_iter().flatten().reduce(ReceivedDeadline::earlier))
     }
 
     /// The same failure, with the exact wait after a refusal that names one.
     fn spaced(&self, failure: Failure, answer: &Response, refusals: &mut u32, attempts: &Attempts<C>) -> Failure {
-        let Ok(Some(limited)) = answer.rate_limited() else { return failure };
-        let Some(wait) = limited.retry_after.filter(|_| failure.may_retry()) else { return failure };
+        let Some((_, Some(wait))) = answer.refusal() else { return failure };
+        if !failure.may_retry() {
+            return failure;
+        }
         let random = self.settings.seed.hash_one((answer.id.as_deref(), attempts.number()));
         let wait = self.settings.backoff.wait(wait.duration(), *refusals, random);
         *refusals = refusals.saturating_add(1);
@@ -198,17 +243,21 @@ where
 
     async fn sleep_for(&self, wait: Duration) {
         let over = Deadline::with_clock(wait, self.settings.retry.clock().clone());
-        // A sleep may end early.
-        while !over.is_expired() {
-            self.sleep.sleep(over.remaining()).await;
+        loop {
+            // A wait below the clock's tick is over at once on that clock, but must not become a loop without a pause.
+            self.sleep.sleep(over.remaining().max(SHORTEST_SLEEP)).await;
+            // A sleep may end early.
+            if over.is_expired() {
+                return;
+            }
         }
     }
 
     /// Makes an attempt.
-    async fn send(&self, request: Request) -> Result<Response, CallError<S::Error>> {
+    async fn send(&self, request: Request) -> Result<Response, CallError> {
         let mut http = self.http.clone();
-        poll_fn(|context| http.poll_ready(context)).await.map_err(CallError::Transport)?;
-        let (head, body) = http.call(self.posted(&request)).await.map_err(CallError::Transport)?.into_parts();
+        poll_fn(|context| http.poll_ready(context)).await.map_err(transport)?;
+        let (head, body) = http.call(self.posted(&request)).await.map_err(transport)?.into_parts();
         let body = Limited::new(body, self.settings.max_response).collect().await.map_err(CallError::Body)?.to_bytes();
         let answer =
             Response::from_json(&body).map_err(|error| CallError::Unreadable { status: head.status, error })?;
@@ -226,6 +275,19 @@ where
         posted.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         posted.headers_mut().extend(headers.clone());
         posted
+    }
+}
+
+fn transport(error: impl Into<Box<dyn Error + Send + Sync>>) -> CallError {
+    CallError::Transport(error.into())
+}
+
+/// What a call without an answer means for another attempt. Where the service may have served it there is none, but it counts.
+fn failure_of(error: &CallError) -> Failure {
+    let CallError::Transport(error) = error else { return Failure::TRANSIENT.declined() };
+    match TransientFailures::judge(Err(&**error)) {
+        Some(failure) if failure.is_unprocessed() || !failure.may_retry() => failure,
+        _ => Failure::TRANSIENT.declined(),
     }
 }
 

@@ -1,18 +1,20 @@
-//! Why there is no answer.
+//! Errors of a call.
 
 use crate::deadline::DeadlineError;
 use crate::document::ReadError;
 use damper_core::deadline::DeadlineExceeded;
+use damper_core::limit::Denied;
 use http::StatusCode;
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
-/// Why a call got no answer of Mesh. `E` is the error of the HTTP client.
+/// Why a call has no response of Mesh.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum CallError<E> {
+pub enum CallError {
     /// The HTTP client failed.
-    Transport(E),
+    Transport(Box<dyn Error + Send + Sync>),
     /// The body of the response broke off, or was larger than the client reads.
     Body(Box<dyn Error + Send + Sync>),
     /// The response is no document of Mesh.
@@ -29,32 +31,49 @@ pub enum CallError<E> {
     },
     /// The request's own deadline is malformed.
     Deadline(DeadlineError),
-    /// The deadline has passed, or will before the limits of the service allow the call.
+    /// The deadline has passed.
     DeadlineExceeded(DeadlineExceeded),
+    /// Nothing was sent, because the limits of the service ask for a longer wait than the call accepts: `retry_after` of the
+    /// refusal.
+    ///
+    /// It is a refusal of damper's own: [`is_refusal`](damper_core::is_refusal).
+    Paced(Denied),
 }
 
-impl<E: fmt::Display> fmt::Display for CallError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl CallError {
+    /// Returns the wait after which the limits of the service allow the call, if it was not sent because of them.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Transport(error) => error.fmt(f),
-            Self::Body(error) => write!(f, "the response broke off: {error}"),
-            Self::Unreadable { status, error } => write!(f, "the response with status {status} is unreadable: {error}"),
-            Self::WrongId { id } => write!(f, "the response answers the request {id:?}"),
-            Self::Deadline(error) => error.fmt(f),
-            Self::DeadlineExceeded(error) => error.fmt(f),
+            Self::Paced(denied) => denied.retry_after(),
+            _ => None,
         }
     }
 }
 
-impl<E: Error + 'static> Error for CallError<E> {
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transport(_) => f.write_str("the HTTP client failed"),
+            Self::Body(_) => f.write_str("the body of the response could not be read"),
+            Self::Unreadable { status, .. } => write!(f, "the response with status {status} is unreadable"),
+            Self::WrongId { id } => write!(f, "the response answers the request {id:?}"),
+            Self::Deadline(_) => f.write_str("the deadline of the request is malformed"),
+            Self::DeadlineExceeded(_) => f.write_str("the call did not end in time"),
+            Self::Paced(_) => f.write_str("the limits of the service do not allow the call in time"),
+        }
+    }
+}
+
+impl Error for CallError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Transport(error) => Some(error),
-            Self::Body(error) => Some(&**error),
+            Self::Transport(error) | Self::Body(error) => Some(&**error),
             Self::Unreadable { error, .. } => Some(error),
             Self::WrongId { .. } => None,
             Self::Deadline(error) => Some(error),
             Self::DeadlineExceeded(error) => Some(error),
+            Self::Paced(denied) => Some(denied),
         }
     }
 }

@@ -1,10 +1,14 @@
-//! How long to wait after a refusal.
+//! The wait after a refusal.
 
+use super::pacer::drawn;
 use std::time::Duration;
 
 /// The wait after a refusal: the server's `retry_after`, doubled with each further attempt.
 ///
-/// A wait is at least 1 ms, and at most the longest wait.
+/// It is at least 1 ms, and at most the longest wait.
+///
+/// Jitter spreads clients that were told the same wait. It makes waits longer, up to the longest one; there it makes them shorter.
+/// No wait is shorter than a `retry_after` that is within the longest wait.
 ///
 /// # Examples
 ///
@@ -33,15 +37,13 @@ impl Default for MeshBackoff {
 }
 
 impl MeshBackoff {
-    /// Sets the longest wait, also before a call that is slowed down. Default: 5 minutes.
+    /// Sets the longest wait after a refusal. Default: 5 minutes.
     #[must_use]
     pub const fn max_wait(self, max_wait: Duration) -> Self {
         Self { max_wait, ..self }
     }
 
-    /// Sets by how many percent at most a wait is shortened by chance. Default: 10.
-    ///
-    /// It never becomes shorter than `retry_after`, where that is below the longest wait. 0 is the exact formula.
+    /// Sets by how many percent a wait is changed at most. Default: 10. 0 is the exact formula.
     #[must_use]
     pub const fn jitter(self, percent: u32) -> Self {
         Self { jitter: if percent > 100 { 100 } else { percent }, ..self }
@@ -53,17 +55,26 @@ impl MeshBackoff {
         if self.max_wait.as_nanos() < SHORTEST.as_nanos() { SHORTEST } else { self.max_wait }
     }
 
-    /// Returns the wait before the next attempt, after so many refused ones before this one.
-    ///
-    /// Any random number does for `random`.
+    /// Returns the wait before the next attempt. `attempt` counts earlier refusals from 0; `random` is any uniformly random number.
     #[must_use]
     pub fn wait(&self, retry_after: Duration, attempt: u32, random: u64) -> Duration {
-        let doubled = retry_after.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX));
-        let wait = doubled.clamp(SHORTEST, self.longest());
-        let shortest = wait.saturating_sub(wait / 100 * self.jitter).max(retry_after.min(wait));
-        let room = u64::try_from(wait.saturating_sub(shortest).as_nanos()).unwrap_or(u64::MAX);
-        // The upper half of the product is uniform up to `room`.
-        let drawn = (u128::from(random) * (u128::from(room) + 1)) >> 64;
-        wait.saturating_sub(Duration::from_nanos(drawn as u64))
+        let (shortest, longest) = self.bounds(retry_after, attempt);
+        shortest.saturating_add(drawn(longest.saturating_sub(shortest), random))
+    }
+
+    /// The shortest and the longest wait that jitter may choose.
+    pub(super) fn bounds(&self, retry_after: Duration, attempt: u32) -> (Duration, Duration) {
+        let most = self.longest();
+        let exact = retry_after.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX)).max(SHORTEST);
+        if exact < most {
+            return (exact, exact.saturating_add(self.part_of(exact)).min(most));
+        }
+        let least = if retry_after <= most { retry_after } else { Duration::ZERO };
+        (most.saturating_sub(self.part_of(most)).max(least).max(SHORTEST), most)
+    }
+
+    /// The largest change of a wait.
+    pub(super) fn part_of(&self, wait: Duration) -> Duration {
+        (wait / 100).saturating_mul(self.jitter)
     }
 }

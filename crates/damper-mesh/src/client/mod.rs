@@ -2,17 +2,17 @@
 
 // | file | idea |
 // |---|---|
-// | `client` | one call on its way through its attempts |
-// | `builder` | how a client is set up |
-// | `mesh_backoff` | how long to wait after a refusal |
-// | `pacer` | slows calls down before the limit is reached |
-// | `error` | why there is no answer |
+// | `client` | the calls of a service, with their attempts |
+// | `builder` | the settings of a client |
+// | `mesh_backoff` | the wait after a refusal |
+// | `pacer` | paces calls by the usage in recent responses |
+// | `error` | errors of a call |
 
 mod builder;
 mod client;
 mod error;
 mod mesh_backoff;
-mod pacer;
+pub(crate) mod pacer;
 
 pub use builder::ClientBuilder;
 pub use client::Client;

@@ -1,113 +1,340 @@
-//! Slows calls down before the limit is reached.
+//! Paces calls by the usage in recent responses.
 
-use crate::document::{Meta, RateLimitUsage, Response, Scope, ScopedUsages};
+use super::MeshBackoff;
+use crate::document::{MeshDuration, RateLimitUsage, Response, Scope};
 use damper_core::deadline::Deadline;
-use damper_core::store::LruStore;
-use damper_core::time::Clock;
-use std::sync::{Arc, Mutex, PoisonError};
+use damper_core::time::{Clock, Seed};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::BuildHasher;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// When the next call may be made, by what answers said last.
+/// Decides when calls are sent, by the usage and the refusals in recent responses.
 ///
-/// The usage of one function is kept apart, so that a function which is over its limit slows no other down. A usage
-/// without a scope counts for the function that was called.
-pub(super) struct Pacer<C> {
-    all: Lane<C>,
-    /// There is one for every capacity that is not 0.
-    functions: Option<LruStore<String, Lane<C>>>,
+/// Each limit has a pace of its own: the global limit, that of the service, that of the user, a limit without a scope, and that of
+/// each function. A call waits for all that count it, and only a function's limit counts only calls of that function.
+///
+/// - A call that waits has a place, which it gives back when it is dropped or gives up. Only a call that is sent moves the pace.
+///   Calls that wake in time are sent in the order in which they came; one that wakes late delays no other.
+/// - After its wait a call asks again, so a pause that began meanwhile holds it too.
+/// - The pause after a refusal ends with time alone. The spacing by usage follows the newest response; a response to an older
+///   request can only make it slower.
+pub struct Pacer<C> {
+    state: Mutex<State>,
+    /// A deadline that passed at the beginning. All times count from there.
+    began: Deadline<C>,
     /// The percentage of a limit below which calls are slowed down.
     threshold: u32,
-    longest: Duration,
-    clock: C,
+    backoff: MeshBackoff,
+    seed: Seed,
 }
 
-/// The functions whose usage is remembered.
+impl<C: Clock> fmt::Debug for Pacer<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pacer").field("threshold", &self.threshold).finish_non_exhaustive()
+    }
+}
+
+/// Locked for a few steps per call, and per waiting call ahead of it.
+#[derive(Default)]
+struct State {
+    shared: [Pace; SHARED],
+    functions: HashMap<String, Pace>,
+    waiting: BTreeMap<u64, Waiting>,
+    /// The number of the last call that joined the waiting ones.
+    joined: u64,
+    /// The number of the last call that was sent.
+    sent: u64,
+}
+
+/// The limits that count calls of all functions: global, service, user, and without a scope.
+const SHARED: usize = 4;
+
+/// The most functions whose pace is remembered.
 const FUNCTIONS: usize = 256;
 
-/// The calls that one report is about. The lock is held for a few instructions.
-struct Lane<C>(Mutex<Pace<C>>);
-
-/// By what the next call is spaced.
-struct Pace<C> {
-    /// The interval between calls.
-    interval: Duration,
-    /// When the next call may be made: a deadline that passes then.
-    next: Deadline<C>,
-    /// When the limit is unused again, so that no call has to wait.
-    ends: Deadline<C>,
+/// A call that waits.
+struct Waiting {
+    function: Box<str>,
+    due: Duration,
 }
 
-impl<C: Clock + Clone> Lane<C> {
-    fn new(clock: &C) -> Self {
-        let now = Deadline::with_clock(Duration::ZERO, clock.clone());
-        Self(Mutex::new(Pace { interval: Duration::ZERO, next: now.clone(), ends: now }))
+/// The pace of a limit.
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    /// No call is sent before, because the service refused one.
+    paused_until: Duration,
+    /// By how much calls are spread after that.
+    pause_spread: Duration,
+    /// The interval between calls until `ends`.
+    interval: Duration,
+    /// No call is sent before, unless `ends` comes earlier.
+    next: Duration,
+    /// When the limit is unused again, so that calls need no spacing.
+    ends: Duration,
+    /// By how much calls are spread after that.
+    ends_spread: Duration,
+    /// The newest request whose response reported usage.
+    newest: u64,
+}
+
+/// When a call may be sent, and by how much it is delayed at most so that not all leave at once.
+#[derive(Clone, Copy)]
+struct Place {
+    at: Duration,
+    spread: Duration,
+}
+
+/// A request that was sent: the number orders the responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sent(u64);
+
+/// What a call does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Sends its request now.
+    Send(Sent),
+    /// Waits so long, and asks again.
+    Wait(Duration),
+    /// Gives up, because the wait is longer than it accepts.
+    GiveUp(Duration),
+}
+
+impl Pace {
+    /// The first place from `place` on, after the earlier calls that wait for these times.
+    fn place(&self, mut place: Place, dues: &[Duration]) -> Place {
+        if self.paused_until > place.at {
+            place = Place { at: self.paused_until, spread: self.pause_spread };
+        }
+        if place.at >= self.ends {
+            return place;
+        }
+        let mut slot = self.next.max(self.paused_until);
+        for due in dues {
+            if *due > slot.max(place.at) {
+                break;
+            }
+            slot = slot.max(*due).saturating_add(self.interval);
+        }
+        if slot >= self.ends {
+            return Place { at: self.ends, spread: self.ends_spread };
+        }
+        if slot > place.at {
+            place = Place { at: slot, spread: Duration::ZERO };
+        }
+        place
     }
 
-    /// Takes a place among the calls, and returns the wait until it is due.
-    fn take(&self, clock: &C) -> Duration {
-        let mut pace = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = pace.next.remaining().min(pace.ends.remaining());
-        pace.next = Deadline::with_clock(wait.saturating_add(pace.interval), clock.clone());
-        wait
+    fn send(&mut self, now: Duration) {
+        self.next = now.saturating_add(self.interval);
     }
 
-    /// Spaces calls by `interval` until the limit is unused again, and lets the next one wait for so long.
-    fn space(&self, interval: Duration, next_in: Duration, ends_in: Duration, clock: &C) {
-        let deadline = |duration| Deadline::with_clock(duration, clock.clone());
-        let mut pace = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Calls that have a place already keep it.
-        let taken = pace.next.remaining().min(pace.ends.remaining());
-        *pace = Pace { interval, next: deadline(taken.max(next_in)), ends: deadline(ends_in) };
+    fn pause(&mut self, until: Duration, spread: Duration) {
+        if until > self.paused_until {
+            (self.paused_until, self.pause_spread) = (until, spread);
+        }
+    }
+
+    /// Spaces calls by `interval` until `ends`.
+    fn report(&mut self, Sent(number): Sent, now: Duration, interval: Duration, ends: Duration, spread: Duration) {
+        let is_older = number < self.newest;
+        self.newest = self.newest.max(number);
+        let is_spacing = now < self.ends;
+        if is_older && (interval.is_zero() || (is_spacing && interval <= self.interval)) {
+            return;
+        }
+        let least = if is_older && is_spacing { (self.next, self.ends) } else { (Duration::ZERO, Duration::ZERO) };
+        self.interval = interval;
+        self.next = now.saturating_add(interval).max(least.0);
+        self.ends = ends.max(least.1);
+        self.ends_spread = spread;
+    }
+
+    fn is_free_at(&self, now: Duration) -> bool {
+        self.free_at() <= now
+    }
+
+    fn free_at(&self) -> Duration {
+        self.paused_until.max(self.ends)
+    }
+}
+
+impl State {
+    /// The pace of a function, which is made if there is none.
+    fn function(&mut self, function: &str, now: Duration) -> &mut Pace {
+        if self.functions.len() >= FUNCTIONS && !self.functions.contains_key(function) {
+            self.functions.retain(|_, pace| !pace.is_free_at(now));
+            if self.functions.len() >= FUNCTIONS {
+                let soonest = self.functions.iter().min_by_key(|(_, pace)| pace.free_at());
+                let soonest = soonest.map(|(name, _)| name.clone());
+                soonest.map(|name| self.functions.remove(&name));
+            }
+        }
+        self.functions.entry(function.to_owned()).or_default()
+    }
+
+    /// The first place of a call that joined as number `joined`.
+    fn place(&self, joined: u64, function: &str, now: Duration) -> Place {
+        let dues = |of: Option<&str>| {
+            let earlier = self.waiting.range(..joined).map(|(_, waiting)| waiting);
+            let counted = earlier.filter(|waiting| of.is_none_or(|function| *waiting.function == *function));
+            let mut dues: Vec<_> = counted.map(|waiting| waiting.due).collect();
+            dues.sort_unstable();
+            dues
+        };
+        let own = self.functions.get(function).map(|pace| (pace, dues(Some(function))));
+        let all = dues(None);
+        let mut place = Place { at: now, spread: Duration::ZERO };
+        loop {
+            let before = place.at;
+            place = self.shared.iter().fold(place, |place, pace| pace.place(place, &all));
+            place = own.iter().fold(place, |place, (pace, dues)| pace.place(place, dues));
+            // A later place may be one that another limit does not allow.
+            if place.at == before {
+                return place;
+            }
+        }
+    }
+
+    fn send(&mut self, function: &str, now: Duration) -> Sent {
+        self.shared.iter_mut().chain(self.functions.get_mut(function)).for_each(|pace| pace.send(now));
+        self.sent += 1;
+        Sent(self.sent)
     }
 }
 
 impl<C: Clock + Clone> Pacer<C> {
-    pub(super) fn new(threshold: u32, longest: Duration, clock: C) -> Self {
-        let functions = LruStore::new(FUNCTIONS).ok();
-        Self { all: Lane::new(&clock), functions, threshold, longest, clock }
+    /// Creates a pacer that slows calls down once less than `threshold` percent of a limit is left.
+    pub fn new(threshold: u32, backoff: MeshBackoff, seed: Seed, clock: C) -> Self {
+        let began = Deadline::with_clock(Duration::ZERO, clock);
+        Self { state: Mutex::default(), began, threshold, backoff, seed }
     }
 
-    fn lane(&self, function: &str) -> Option<Arc<Lane<C>>> {
-        self.functions.as_ref().map(|functions| functions.get_or_insert_with(function, || Lane::new(&self.clock)))
+    /// Begins a call.
+    pub fn turn<'a>(&'a self, function: &'a str) -> Turn<'a, C> {
+        Turn { pacer: self, function, joined: None }
     }
 
-    /// Returns how long a call of this function waits.
-    pub(super) fn wait(&self, function: &str) -> Duration {
-        let known = self.functions.as_ref().and_then(|functions| functions.get(function));
-        let own = known.map_or(Duration::ZERO, |lane| lane.take(&self.clock));
-        own.max(self.all.take(&self.clock)).min(self.longest)
-    }
-
-    /// Notes what an answer to a call of this function says of its limits.
-    pub(super) fn note(&self, function: &str, answer: &Response) {
-        // A refusal names its wait. How long the limit takes until nothing of it is used does not matter then.
-        if let Ok(Some(limited)) = answer.rate_limited() {
-            let wait = limited.retry_after.map_or(Duration::ZERO, |wait| wait.duration());
-            let pause = |lane: &Lane<C>| lane.space(Duration::ZERO, wait, wait, &self.clock);
-            match limited.scope {
-                Some(Scope::Global | Scope::Service | Scope::User) => pause(&self.all),
-                Some(Scope::Function) | None => _ = self.lane(function).map(|lane| pause(&lane)),
-            }
+    /// Records what the response to a request says of the limits.
+    pub fn note(&self, sent: Sent, function: &str, answer: &Response) {
+        let now = self.now();
+        if let Some((scope, retry_after)) = answer.refusal() {
+            // Such a limit counts in the time until a call passes. When nothing of it is used any more does not matter then.
+            let Some(wait) = retry_after.filter(|wait| *wait != MeshDuration::NEVER) else { return };
+            let (shortest, longest) = self.backoff.bounds(wait.duration(), 0);
+            let mut state = self.lock();
+            let pace = match shared(scope) {
+                Some(index) => &mut state.shared[index],
+                None => state.function(function, now),
+            };
+            pace.pause(now.saturating_add(shortest), longest.saturating_sub(shortest));
             return;
         }
-        let Meta { rate_limit, rate_limits: ScopedUsages { global, service, function: own, user }, .. } = &answer.meta;
-        if (rate_limit.is_some() || own.is_some())
-            && let Some(lane) = self.lane(function)
-        {
-            self.slow(&lane, [rate_limit, own]);
+        let meta = &answer.meta;
+        let scopes = &meta.rate_limits;
+        let usages = [
+            (None, &meta.rate_limit),
+            (Some(Scope::Global), &scopes.global),
+            (Some(Scope::Service), &scopes.service),
+            (Some(Scope::User), &scopes.user),
+            (Some(Scope::Function), &scopes.function),
+        ];
+        if usages.iter().all(|(_, usage)| usage.is_none()) {
+            return;
         }
-        if global.is_some() || service.is_some() || user.is_some() {
-            self.slow(&self.all, [global, service, user]);
+        let mut state = self.lock();
+        for (scope, usage) in usages {
+            let Some(usage) = usage else { continue };
+            let (interval, ends, spread) = self.spacing(usage, now);
+            let pace = match shared(scope) {
+                Some(index) => &mut state.shared[index],
+                // Functions that have enough left need no memory.
+                None if interval.is_zero() && !state.functions.contains_key(function) => continue,
+                None => state.function(function, now),
+            };
+            pace.report(sent, now, interval, ends, spread);
         }
     }
 
-    /// Spaces calls as the tightest of the limits asks for, or not at all where all have enough left.
-    fn slow<const N: usize>(&self, lane: &Lane<C>, usages: [&Option<RateLimitUsage>; N]) {
-        let paces = usages.into_iter().flatten().filter_map(|usage| Some((usage.pace(self.threshold)?, usage)));
-        let (interval, ends_in) = paces.max_by_key(|(interval, _)| *interval).map_or_else(
-            || (Duration::ZERO, Duration::ZERO),
-            |(interval, usage)| (interval.min(self.longest), usage.resets_in.duration()),
-        );
-        lane.space(interval, interval, ends_in, &self.clock);
+    /// The interval, the end and the spread that a usage asks for; all zero where enough is left.
+    fn spacing(&self, usage: &RateLimitUsage, now: Duration) -> (Duration, Duration, Duration) {
+        let resets_in = usage.resets_in.duration();
+        match usage.pace(self.threshold) {
+            None => (Duration::ZERO, Duration::ZERO, Duration::ZERO),
+            Some(interval) => (interval, now.saturating_add(resets_in), self.backoff.part_of(resets_in)),
+        }
+    }
+
+    /// The time since the beginning.
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The pace that counts calls of all functions; `None` of a function's limit.
+fn shared(scope: Option<Scope>) -> Option<usize> {
+    match scope {
+        None => Some(0),
+        Some(Scope::Global) => Some(1),
+        Some(Scope::Service) => Some(2),
+        Some(Scope::User) => Some(3),
+        Some(Scope::Function) => None,
+    }
+}
+
+/// A call on its way to being sent. Dropped before that, it gives its place back.
+pub struct Turn<'a, C> {
+    pacer: &'a Pacer<C>,
+    function: &'a str,
+    /// The number of the call among those that wait.
+    joined: Option<u64>,
+}
+
+impl<C: Clock + Clone> Turn<'_, C> {
+    /// Asks what to do now, with a wait of at most `longest`.
+    pub fn ask(&mut self, longest: Duration) -> Next {
+        let Self { pacer, function, joined } = self;
+        let now = pacer.now();
+        let mut state = pacer.lock();
+        let place = state.place(joined.unwrap_or(u64::MAX), function, now);
+        let wait = place.at.saturating_sub(now);
+        if wait.is_zero() || wait > longest {
+            joined.take().map(|joined| state.waiting.remove(&joined));
+            return if wait.is_zero() { Next::Send(state.send(function, now)) } else { Next::GiveUp(wait) };
+        }
+        let number = *joined.get_or_insert_with(|| {
+            state.joined += 1;
+            state.joined
+        });
+        let room = place.spread.min(longest.saturating_sub(wait));
+        let due = place.at.saturating_add(drawn(room, pacer.seed.hash_one((number, now))));
+        state.waiting.insert(number, Waiting { function: (*function).into(), due });
+        Next::Wait(due.saturating_sub(now))
+    }
+}
+
+/// A part of `room`.
+pub(super) fn drawn(room: Duration, random: u64) -> Duration {
+    let room = u64::try_from(room.as_nanos()).unwrap_or(u64::MAX);
+    // The upper half of the product is uniform up to `room`.
+    Duration::from_nanos(((u128::from(random) * (u128::from(room) + 1)) >> 64) as u64)
+}
+
+impl<C> fmt::Debug for Turn<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn").field("function", &self.function).field("joined", &self.joined).finish_non_exhaustive()
+    }
+}
+
+impl<C> Drop for Turn<'_, C> {
+    fn drop(&mut self) {
+        if let Some(joined) = self.joined.take() {
+            self.pacer.state.lock().unwrap_or_else(PoisonError::into_inner).waiting.remove(&joined);
+        }
     }
 }

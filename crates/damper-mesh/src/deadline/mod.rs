@@ -6,7 +6,7 @@
 // | `error` | why one could not be read |
 // | `receipt` | when a request was received, from which its deadline counts |
 // | `received` | the deadline of a request that was received, and what of it goes downstream |
-// | `report` | what an answer says of it |
+// | `report` | the deadline report of an answer |
 // | `run` | work that a deadline ends |
 
 mod error;
@@ -22,7 +22,7 @@ pub use received::ReceivedDeadline;
 pub use report::DeadlineReport;
 pub use specified::{Iso8601, SpecifiedDeadline};
 
-pub(crate) use run::run_until;
+pub(crate) use run::{Expired, run_until};
 
 /// The extension that carries deadlines.
 pub const DEADLINE_URN: &str = "urn:mesh:ext:deadline";

@@ -57,7 +57,7 @@ impl<C: Clock + Clone> Receipt<C> {
         self.began.elapsed()
     }
 
-    /// Returns the date of the receipt, and how long ago it was.
+    /// Returns the present date.
     pub(super) fn date_now(&self) -> SystemTime {
         self.date.checked_add(self.elapsed()).unwrap_or(self.date)
     }
@@ -69,11 +69,13 @@ impl<C: Clock + Clone> Receipt<C> {
     /// Returns the deadline of the request that was received.
     #[must_use]
     pub fn deadline(&self, specified: SpecifiedDeadline) -> ReceivedDeadline<C> {
-        let budget = match &specified {
-            SpecifiedDeadline::After(duration) => duration.duration(),
-            SpecifiedDeadline::At(instant) => instant.time_left(self.date),
-        };
+        let budget = specified.budget(self.date);
         ReceivedDeadline::new(specified, budget, self.clone())
+    }
+
+    /// The deadline after so much time, which may be none.
+    pub(crate) fn within(&self, budget: Duration) -> ReceivedDeadline<C> {
+        ReceivedDeadline::new(SpecifiedDeadline::after(budget), budget, self.clone())
     }
 }
 

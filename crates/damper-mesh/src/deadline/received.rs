@@ -1,7 +1,6 @@
 //! The deadline of a request that was received.
 
-use super::{DeadlineReport, Iso8601, Receipt, SpecifiedDeadline};
-use crate::document::MeshDuration;
+use super::{DeadlineReport, Expired, Iso8601, Receipt, SpecifiedDeadline};
 use damper_core::deadline::Deadline;
 use damper_core::time::{Clock, DefaultClock};
 use std::fmt;
@@ -47,16 +46,27 @@ impl<C: Clock + Clone> ReceivedDeadline<C> {
         self.remaining().is_zero()
     }
 
+    /// Returns the elapsed time, unless the deadline has passed: both by one reading of the clock.
+    pub(crate) fn check(&self) -> Result<Duration, Expired> {
+        let elapsed = self.elapsed();
+        if elapsed < self.budget { Ok(elapsed) } else { Err(Expired { report: self.report_after(elapsed), elapsed }) }
+    }
+
     /// Returns the rest of the time as a deadline of damper, which was set now.
     #[must_use]
     pub fn deadline(&self) -> Deadline<C> {
         Deadline::with_clock(self.remaining(), self.receipt.clock().clone())
     }
 
-    /// Returns what an answer says now.
+    /// Returns the deadline report of an answer now.
     #[must_use]
     pub fn report(&self) -> DeadlineReport {
-        DeadlineReport::new(self.specified.clone(), self.budget, self.elapsed())
+        self.report_after(self.elapsed())
+    }
+
+    /// The report at a moment that another decision was made on.
+    pub(crate) fn report_after(&self, elapsed: Duration) -> DeadlineReport {
+        DeadlineReport::new(self.specified.clone(), self.budget, elapsed)
     }
 
     /// Returns whichever passes first.
@@ -76,15 +86,15 @@ impl<C: Clock + Clone> ReceivedDeadline<C> {
         if left < Duration::from_millis(1) {
             return None;
         }
-        if let SpecifiedDeadline::At(_) = &self.specified {
+        if self.specified.instant().is_some() {
             return Some(self.specified.clone());
         }
-        let rest = SpecifiedDeadline::After(MeshDuration::rounded_down(left));
+        let rest = SpecifiedDeadline::after(left);
         if left <= LONGEST_DURATION_SENT {
             return Some(rest);
         }
         let end = self.receipt.date_now().checked_add(left).and_then(Iso8601::at);
-        Some(end.map_or(rest, SpecifiedDeadline::At))
+        Some(end.map_or(rest, SpecifiedDeadline::at))
     }
 }
 

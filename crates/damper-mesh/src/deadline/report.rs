@@ -1,4 +1,4 @@
-//! What an answer says of a deadline.
+//! The deadline report of an answer.
 
 use super::SpecifiedDeadline;
 use crate::document::MeshDuration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
-/// What an answer says of a deadline.
+/// The deadline report of an answer.
 ///
 /// # Examples
 ///

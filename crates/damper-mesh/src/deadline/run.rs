@@ -5,30 +5,30 @@ use damper_core::time::{Clock, Sleep};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Poll, ready};
+use std::time::Duration;
 
 /// The deadline has passed, and the work was dropped.
 pub(crate) struct Expired {
     pub(crate) report: DeadlineReport,
+    /// The time since the receipt.
+    pub(crate) elapsed: Duration,
 }
 
-/// Runs work until the deadline passes. No result follows that.
+/// Runs work until the deadline passes. No result follows that. Beside a result there is the elapsed time by which it was in time.
 pub(crate) async fn run_until<F: Future, C: Clock + Clone>(
     work: F,
     deadline: Option<&ReceivedDeadline<C>>,
     sleep: &impl Sleep,
-) -> Result<F::Output, Expired> {
-    let Some(deadline) = deadline else { return Ok(work.await) };
+) -> Result<(F::Output, Option<Duration>), Expired> {
+    let Some(deadline) = deadline else { return Ok((work.await, None)) };
     let mut work = pin!(work);
-    // There from the first time that something waits, so that what is ready at once needs no timer.
+    // Created on the first pending poll, so that work that is ready at once needs no timer.
     let mut sleeping = pin!(None);
     poll_fn(|context| {
         loop {
-            let expired = || deadline.is_expired().then(|| Expired { report: deadline.report() });
-            if let Some(expired) = expired() {
-                return Poll::Ready(Err(expired));
-            }
+            deadline.check()?;
             if let Poll::Ready(output) = work.as_mut().poll(context) {
-                return Poll::Ready(expired().map_or(Ok(output), Err));
+                return Poll::Ready(deadline.check().map(|elapsed| (output, Some(elapsed))));
             }
             if sleeping.is_none() {
                 sleeping.set(Some(sleep.sleep(deadline.remaining())));

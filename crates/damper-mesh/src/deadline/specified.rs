@@ -8,12 +8,14 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// A deadline as it is written: a duration of at least 1, or an instant. It stays as it came.
+/// A deadline as it is written: a duration of at least 1 of its unit, or an instant. It stays as it came.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum SpecifiedDeadline {
-    /// So long after the request was received.
+pub struct SpecifiedDeadline(Form);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Form {
+    /// After the receipt of the request. It is not zero, which no reader takes.
     After(MeshDuration),
-    /// At an instant.
     At(Iso8601),
 }
 
@@ -66,7 +68,45 @@ impl SpecifiedDeadline {
     /// Creates the deadline that is so long after the receipt: rounded down to milliseconds, but at least 1.
     #[must_use]
     pub fn after(duration: Duration) -> Self {
-        Self::After(MeshDuration::rounded_down(duration.max(Duration::from_millis(1))))
+        Self(Form::After(MeshDuration::rounded_down(duration.max(Duration::from_millis(1)))))
+    }
+
+    /// Creates the deadline that is so long after the receipt, written as it is here; `None` of a duration of zero.
+    #[must_use]
+    pub fn lasting(duration: MeshDuration) -> Option<Self> {
+        (duration.value() > 0).then_some(Self(Form::After(duration)))
+    }
+
+    /// Creates the deadline at an instant.
+    #[must_use]
+    pub const fn at(instant: Iso8601) -> Self {
+        Self(Form::At(instant))
+    }
+
+    /// Returns the duration; `None` of an instant.
+    #[must_use]
+    pub const fn duration(&self) -> Option<MeshDuration> {
+        match &self.0 {
+            Form::After(duration) => Some(*duration),
+            Form::At(_) => None,
+        }
+    }
+
+    /// Returns the instant; `None` of a duration.
+    #[must_use]
+    pub const fn instant(&self) -> Option<&Iso8601> {
+        match &self.0 {
+            Form::After(_) => None,
+            Form::At(instant) => Some(instant),
+        }
+    }
+
+    /// The time that it leaves to a request that was received at this date.
+    pub(super) fn budget(&self, received: SystemTime) -> Duration {
+        match &self.0 {
+            Form::After(duration) => duration.duration(),
+            Form::At(instant) => instant.time_left(received),
+        }
     }
 
     /// Reads the options of the extension.
@@ -79,22 +119,22 @@ impl SpecifiedDeadline {
         let (value, unit) = (member("value")?, member("unit")?);
         if unit == ISO8601 {
             let instant = value.as_str().and_then(Iso8601::parse);
-            return instant.map(Self::At).ok_or_else(|| DeadlineError::Instant { value: shown(value) });
+            return instant.map(Self::at).ok_or_else(|| DeadlineError::Instant { value: shown(value) });
         }
         let unit = TimeUnit::ALL.into_iter().find(|known| unit == known.name());
         let unit = unit.ok_or_else(|| DeadlineError::Unit { unit: shown(&options["unit"]) })?;
         let number = value.as_u64().filter(|number| *number > 0);
         let number = number.ok_or_else(|| DeadlineError::Value { value: shown(value) })?;
         let too_long = DeadlineError::TooLong { value: number, most: unit.largest_value() };
-        MeshDuration::new(number, unit).map(Self::After).ok_or(too_long)
+        MeshDuration::new(number, unit).and_then(Self::lasting).ok_or(too_long)
     }
 
     /// Returns it as the options of the extension.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        match self {
-            Self::After(duration) => json!(duration),
-            Self::At(instant) => json!({ "value": instant.text, "unit": ISO8601 }),
+        match &self.0 {
+            Form::After(duration) => json!(duration),
+            Form::At(instant) => json!({ "value": instant.text, "unit": ISO8601 }),
         }
     }
 }
@@ -119,9 +159,9 @@ impl<'de> Deserialize<'de> for SpecifiedDeadline {
 /// `30 second`, or the text of an instant.
 impl fmt::Display for SpecifiedDeadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::After(duration) => duration.fmt(f),
-            Self::At(instant) => f.write_str(&instant.text),
+        match &self.0 {
+            Form::After(duration) => duration.fmt(f),
+            Form::At(instant) => f.write_str(&instant.text),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The limits that a service tells of.
+//! The limits that a service publishes.
 
 use super::{MeshDuration, Scope};
 use damper_core::limit::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The limits that a service tells of: the result of `mesh.capabilities`.
+/// The limits that a service publishes: the result of `mesh.capabilities`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Capabilities {
@@ -27,9 +27,9 @@ pub struct LimitsCapability {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LimitCapability {
-    /// Whom it counts.
+    /// The scope.
     pub scope: Scope,
-    /// The function, if that is whom it counts.
+    /// The function, for a function limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     /// The tokens that the window allows; for a token bucket the burst.
@@ -58,7 +58,7 @@ impl Capabilities {
 }
 
 impl LimitCapability {
-    /// Of a limit; `None` of an unlimited quota.
+    /// The entry of a limit; `None` of an unlimited quota.
     pub(crate) fn of(scope: Scope, function: Option<&str>, usage: &Usage) -> Option<Self> {
         if usage.quota().is_unlimited() {
             return None;

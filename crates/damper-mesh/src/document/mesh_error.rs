@@ -1,8 +1,10 @@
 //! An error in an answer.
 
+use crate::client::CallError;
 use crate::deadline::{DeadlineReport, SpecifiedDeadline};
 use crate::document::{MeshDuration, RateLimited};
 use damper_core::deadline::DeadlineExceeded;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -46,6 +48,12 @@ impl MeshError {
     /// The code of a request that could not be read.
     pub const INVALID_REQUEST: &str = "INVALID_REQUEST";
 
+    /// The code of a refusal by a limit of another service, which this service called.
+    pub const DOWNSTREAM_RATE_LIMITED: &str = "DOWNSTREAM_RATE_LIMITED";
+
+    /// The code of a call to another service that got no answer.
+    pub const DOWNSTREAM_FAILED: &str = "DOWNSTREAM_FAILED";
+
     /// Creates an error that another attempt does not help, without details.
     #[must_use]
     pub fn new(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
@@ -64,6 +72,38 @@ impl MeshError {
         Self { details, ..self }
     }
 
+    /// Converts an error that another service answered into one of this service.
+    ///
+    /// `RATE_LIMITED` becomes [`DOWNSTREAM_RATE_LIMITED`](Self::DOWNSTREAM_RATE_LIMITED), which is not retryable. Otherwise clients
+    /// would take it for a limit of this service: they would slow down all of their calls, and retry what was retried already.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+    /// use damper::mesh::{MeshError, Response};
+    /// use serde_json::Value;
+    ///
+    /// fn stock(answer: Response) -> Result<Value, MeshError> {
+    ///     answer.into_result().map_err(MeshError::from_downstream)
+    /// }
+    ///
+    /// let refused = Response::error(None, MeshError::new("RATE_LIMITED", "Rate limit exceeded").retryable());
+    /// assert_eq!(stock(refused).unwrap_err().code, "DOWNSTREAM_RATE_LIMITED");
+    /// ```
+    #[must_use]
+    pub fn from_downstream(error: Self) -> Self {
+        if error.code != Self::RATE_LIMITED {
+            return error;
+        }
+        Self { code: Cow::Borrowed(Self::DOWNSTREAM_RATE_LIMITED), retryable: false, ..error }
+    }
+
+    /// A member of the details, if it can be read.
+    pub(crate) fn detail<T: DeserializeOwned>(&self, member: &str) -> Option<T> {
+        T::deserialize(self.details.get(member)?).ok()
+    }
+
     /// Creates the error of a call whose deadline, as it was specified, passed after so much time.
     #[must_use]
     pub fn deadline_exceeded(deadline: &SpecifiedDeadline, elapsed: MeshDuration) -> Self {
@@ -79,7 +119,7 @@ impl From<RateLimited> for MeshError {
             None => "Rate limit exceeded".to_owned(),
         };
         // If no wait helps, neither does another attempt.
-        let retryable = limited.retry_after.is_some();
+        let retryable = limited.retry_after.is_some_and(|wait| wait != MeshDuration::NEVER);
         Self { code: Cow::Borrowed(Self::RATE_LIMITED), message, retryable, details: super::details_of(&limited) }
     }
 }
@@ -87,6 +127,17 @@ impl From<RateLimited> for MeshError {
 impl From<&DeadlineReport> for MeshError {
     fn from(report: &DeadlineReport) -> Self {
         Self::deadline_exceeded(&report.specified, report.elapsed)
+    }
+}
+
+/// Keeps `DEADLINE_EXCEEDED`. The other errors are `DOWNSTREAM_RATE_LIMITED` or `DOWNSTREAM_FAILED`, and do not name addresses.
+impl From<CallError> for MeshError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::DeadlineExceeded(exceeded) => exceeded.into(),
+            CallError::Paced(_) => Self::new(Self::DOWNSTREAM_RATE_LIMITED, error.to_string()),
+            _ => Self::new(Self::DOWNSTREAM_FAILED, error.to_string()),
+        }
     }
 }
 

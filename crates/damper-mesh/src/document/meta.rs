@@ -1,6 +1,6 @@
 //! What an answer says beside its result.
 
-use super::{MeshDuration, RateLimitUsage, ReadError, Scope, read};
+use super::{MeshDuration, RateLimitUsage, ReadError, Scope, null_as_default, read};
 use serde::{Deserialize, Serialize};
 
 /// What an answer says beside its result.
@@ -14,7 +14,7 @@ pub struct Meta {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimitUsage>,
     /// The usage of each of several limits.
-    #[serde(default, skip_serializing_if = "ScopedUsages::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "ScopedUsages::is_empty")]
     pub rate_limits: ScopedUsages,
 }
 

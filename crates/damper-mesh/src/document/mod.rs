@@ -9,8 +9,8 @@
 // | `rate_limit_usage` | how much of a limit is used |
 // | `warnings` | when to warn that a limit is nearly used up |
 // | `rate_limited` | the details of a refusal |
-// | `scope` | whom a limit counts |
-// | `capabilities` | the limits that a service tells of |
+// | `scope` | the scope of a limit |
+// | `capabilities` | the limits that a service publishes |
 // | `mesh_duration` | a whole number of a unit of time |
 // | `read_error` | why a document could not be read |
 
@@ -41,4 +41,4 @@ pub use scope::Scope;
 pub use warnings::Warnings;
 
 pub(crate) use rate_limited::details_of;
-pub(crate) use read_error::{read, shortened};
+pub(crate) use read_error::{null_as_default, read, shortened};

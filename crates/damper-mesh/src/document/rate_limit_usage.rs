@@ -76,6 +76,11 @@ impl RateLimitUsage {
         }
     }
 
+    /// The same limit with nothing left.
+    pub(crate) fn exhausted(self) -> Self {
+        Self { used: self.limit, remaining: 0, ..self }
+    }
+
     /// Adds the warning, if one is due.
     #[must_use]
     pub fn warned_by(self, warnings: &Warnings) -> Self {

@@ -4,7 +4,7 @@ use super::read_error::read_part;
 use super::{MeshDuration, MeshError, ReadError, Scope};
 use damper_core::limit::{Denied, Usage};
 use damper_http::Limited;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -34,13 +34,16 @@ pub struct RateLimited {
     pub used: u64,
     /// The window; for a token bucket the time in which all of it is refilled.
     pub window: MeshDuration,
-    /// The shortest wait after which the call could pass; `None` if no wait helps.
+    /// The shortest wait after which the call could pass.
+    ///
+    /// Where no wait helps, damper writes [`MeshDuration::NEVER`], and the error is not retryable. Mesh itself knows only refusals
+    /// that end, and always asks for a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<MeshDuration>,
-    /// Whom the limit counts, if it says so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The scope; `None` of a scope that is unknown here.
+    #[serde(default, deserialize_with = "known_scope", skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
-    /// The function, if that is whom the limit counts.
+    /// The function, for a function limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
 }
@@ -64,13 +67,13 @@ impl RateLimited {
             limit: limit.into(),
             used: limit.into(),
             window: window.map_or(MeshDuration::NEVER, MeshDuration::rounded_up),
-            retry_after: retry_after.map(MeshDuration::wait),
+            retry_after: Some(retry_after.map_or(MeshDuration::NEVER, MeshDuration::wait)),
             scope: None,
             function: None,
         }
     }
 
-    /// Names whom the limit counts.
+    /// Names the scope of the limit.
     #[must_use]
     pub fn scope(self, scope: Scope) -> Self {
         Self { scope: Some(scope), ..self }
@@ -93,6 +96,12 @@ impl RateLimited {
         }
         read_part("details", &error.details).map(Some)
     }
+}
+
+/// Reads a scope, or nothing where another version of Mesh has more of them.
+fn known_scope<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Scope>, D::Error> {
+    let scope = Option::<String>::deserialize(deserializer)?;
+    Ok(scope.and_then(|scope| Scope::deserialize(Value::from(scope)).ok()))
 }
 
 /// The details as a JSON value.

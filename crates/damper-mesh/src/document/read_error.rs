@@ -1,6 +1,6 @@
 //! Why a document could not be read.
 
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use std::error::Error;
 use std::fmt;
 
@@ -71,6 +71,15 @@ pub(crate) fn read_part<T: DeserializeOwned>(member: &str, value: &serde_json::V
         let path = if path == "." { member.to_owned() } else { format!("{member}.{path}") };
         ReadError::of(&path, error.inner())
     })
+}
+
+/// Reads a member that may be null in place of being absent.
+pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl fmt::Display for ReadError {

@@ -1,6 +1,6 @@
 //! The envelope of a call.
 
-use super::{Protocol, ReadError, read};
+use super::{Protocol, ReadError, null_as_default, read};
 use crate::deadline::{DEADLINE_URN, DeadlineError, SpecifiedDeadline};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ pub struct Request {
     /// The function to call.
     pub call: Call,
     /// The extensions that the client asks for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<RequestExtension>,
 }
 
@@ -44,7 +44,8 @@ pub struct Call {
     pub function: String,
     /// Its version.
     pub version: String,
-    /// Its arguments.
+    /// Its arguments; null if there are none.
+    #[serde(default)]
     pub arguments: Value,
 }
 

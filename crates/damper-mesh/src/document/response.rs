@@ -1,16 +1,18 @@
 //! The envelope of an answer.
 
 use super::read_error::read_part;
-use super::{Capabilities, MeshError, Meta, Protocol, RateLimited, ReadError, read};
+use super::{
+    Capabilities, MeshDuration, MeshError, Meta, Protocol, RateLimited, ReadError, Scope, null_as_default, read,
+};
 use crate::deadline::{DEADLINE_URN, DeadlineReport};
 use bytes::Bytes;
 use damper_core::retry::Failure;
-use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The envelope of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Received")]
 #[non_exhaustive]
 pub struct Response {
     /// The protocol.
@@ -18,17 +20,46 @@ pub struct Response {
     /// That of the request; null if it could not be read.
     pub id: Option<String>,
     /// The function's result; null beside errors.
-    #[serde(default)]
     pub result: Value,
     /// Why there is no result.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<MeshError>,
-    /// The rest of the answer: usage and warnings of limits.
-    #[serde(default, skip_serializing_if = "Meta::is_empty")]
+    /// The usage and the warnings of limits; empty if it was [malformed](Self::meta_error).
+    #[serde(skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
-    /// The answers of the extensions that the request named.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Extension data.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<ResponseExtension>,
+    #[serde(skip)]
+    meta_error: Option<ReadError>,
+}
+
+/// An answer as it came: a malformed `meta` must not cost the caller a result.
+#[derive(Deserialize)]
+struct Received {
+    protocol: Protocol,
+    id: Option<String>,
+    #[serde(default)]
+    result: Value,
+    #[serde(default, deserialize_with = "null_as_default")]
+    errors: Vec<MeshError>,
+    #[serde(default)]
+    meta: Value,
+    #[serde(default, deserialize_with = "null_as_default")]
+    extensions: Vec<ResponseExtension>,
+}
+
+impl From<Received> for Response {
+    fn from(Received { protocol, id, result, errors, meta, extensions }: Received) -> Self {
+        let (meta, meta_error) = match meta {
+            Value::Null => (Meta::default(), None),
+            meta => match read_part("meta", &meta) {
+                Ok(meta) => (meta, None),
+                Err(error) => (Meta::default(), Some(error)),
+            },
+        };
+        Self { protocol, id, result, errors, meta, extensions, meta_error }
+    }
 }
 
 /// An extension of an answer.
@@ -56,7 +87,8 @@ impl Response {
     }
 
     fn new(id: Option<String>, result: Value, errors: Vec<MeshError>) -> Self {
-        Self { protocol: Protocol::MESH, id, result, errors, meta: Meta::default(), extensions: Vec::new() }
+        let (meta, extensions, meta_error) = (Meta::default(), Vec::new(), None);
+        Self { protocol: Protocol::MESH, id, result, errors, meta, extensions, meta_error }
     }
 
     /// Sets what the answer says beside its result.
@@ -65,14 +97,20 @@ impl Response {
         Self { meta, ..self }
     }
 
-    /// Adds what came of the deadline.
+    /// Returns what was wrong with the `meta` that was read, which then is empty.
+    #[must_use]
+    pub fn meta_error(&self) -> Option<&ReadError> {
+        self.meta_error.as_ref()
+    }
+
+    /// Adds the deadline report.
     #[must_use]
     pub fn with_deadline(mut self, report: &DeadlineReport) -> Self {
         self.extensions.push(ResponseExtension { urn: DEADLINE_URN.to_owned(), data: report.to_value() });
         self
     }
 
-    /// Returns what came of the deadline, if the answer says so.
+    /// Returns the deadline report, if there is one.
     ///
     /// # Errors
     ///
@@ -88,13 +126,19 @@ impl Response {
     ///
     /// [`ReadError`], which names the member that is malformed.
     pub fn rate_limited(&self) -> Result<Option<RateLimited>, ReadError> {
-        match self.errors.iter().find(|error| error.code == MeshError::RATE_LIMITED) {
-            Some(error) => RateLimited::of(error),
-            None => Ok(None),
-        }
+        self.refusing_error().map_or(Ok(None), RateLimited::of)
     }
 
-    /// Returns what a service tells of its limits: the result of `mesh.capabilities`.
+    fn refusing_error(&self) -> Option<&MeshError> {
+        self.errors.iter().find(|error| error.code == MeshError::RATE_LIMITED)
+    }
+
+    /// The scope and the wait of the refusal, if the answer is one: each as far as it can be read, whatever the other details are.
+    pub(crate) fn refusal(&self) -> Option<(Option<Scope>, Option<MeshDuration>)> {
+        self.refusing_error().map(|error| (error.detail("scope"), error.detail("retry_after")))
+    }
+
+    /// Returns the limits that a service publishes: the result of `mesh.capabilities`.
     ///
     /// # Errors
     ///
@@ -125,12 +169,10 @@ impl Response {
         if !self.errors.iter().all(|error| error.retryable) {
             return Some(Failure::FATAL);
         }
-        if !self.errors.iter().any(|error| error.code == MeshError::RATE_LIMITED) {
-            return Some(Failure::TRANSIENT);
-        }
-        // Without a wait that can be read it is a refusal all the same.
-        let wait = self.rate_limited().ok().flatten().and_then(|limited| limited.retry_after);
-        Some(Failure::THROTTLED.retry_after(wait.map(|wait| wait.duration())))
+        Some(match self.refusal() {
+            None => Failure::TRANSIENT,
+            Some((_, wait)) => Failure::THROTTLED.retry_after(wait.map(|wait| wait.duration())),
+        })
     }
 
     /// Returns the result, or the first of the errors.
@@ -142,20 +184,8 @@ impl Response {
         self.errors.into_iter().next().map_or(Ok(self.result), Err)
     }
 
-    /// Returns the status of the answer over HTTP.
-    ///
-    /// 429 for `RATE_LIMITED`, 504 for `DEADLINE_EXCEEDED`, 400 for `INVALID_REQUEST`, else 200.
-    #[must_use]
-    pub fn status(&self) -> StatusCode {
-        match self.errors.first().map(|error| &*error.code) {
-            Some(MeshError::RATE_LIMITED) => StatusCode::TOO_MANY_REQUESTS,
-            Some(MeshError::DEADLINE_EXCEEDED) => StatusCode::GATEWAY_TIMEOUT,
-            Some(MeshError::INVALID_REQUEST) => StatusCode::BAD_REQUEST,
-            _ => StatusCode::OK,
-        }
-    }
-
-    /// Reads an answer of Mesh. Members that are unknown are ignored.
+    /// Reads an answer of Mesh. Members that are unknown are ignored, and a malformed `meta` is an
+    /// [error of its own](Self::meta_error).
     ///
     /// # Errors
     ///

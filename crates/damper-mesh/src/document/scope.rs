@@ -1,9 +1,9 @@
-//! Whom a limit counts.
+//! The scope of a limit.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Whom a limit counts.
+/// The scope of a limit: which calls it counts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {

@@ -55,7 +55,7 @@ pub struct ScopesDenied {
 }
 
 impl ScopesDenied {
-    /// Returns whom the limit counts that refused.
+    /// Returns the scope of the limit that refused.
     #[must_use]
     pub fn scope(&self) -> Scope {
         self.scope
@@ -88,7 +88,11 @@ impl ScopesDenied {
     /// Returns what the answer reports: the limits that the request had passed, and those that refuse it.
     #[must_use]
     pub fn meta(&self) -> Meta {
-        Meta::reporting(reports(&self.usages))
+        // Tokens may have come back since the refusal.
+        let exhausted = |(scope, usage): (Scope, RateLimitUsage)| {
+            (scope, if scope == self.scope { usage.exhausted() } else { usage })
+        };
+        Meta::reporting(reports(&self.usages).map(exhausted))
     }
 }
 

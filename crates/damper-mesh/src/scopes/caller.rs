@@ -1,6 +1,6 @@
-//! Whose request it is.
+//! The caller of a request.
 
-/// Whose request it is: the function that it calls, the service that calls, and the user it calls for.
+/// The caller of a request: the function that it calls, the service that calls, and the user it calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Caller<'a> {
     function: &'a str,

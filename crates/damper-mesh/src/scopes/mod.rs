@@ -4,7 +4,7 @@
 // |---|---|
 // | `scopes` | the limits, and the decision |
 // | `builder` | how they are built |
-// | `caller` | whose request it is |
+// | `caller` | the caller of a request |
 // | `answer` | what a decision returns |
 
 mod answer;

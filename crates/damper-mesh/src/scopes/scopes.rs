@@ -2,13 +2,12 @@
 
 use super::{Caller, ScopesAllowed, ScopesBuilder, ScopesDenied};
 use crate::document::{Capabilities, LimitCapability, Scope, Warnings};
-use damper_core::internal::{Receipt, refusal, revoke, take_revocably};
+use damper_core::internal::{Receipt, outlasts, refusal, revoke, take_revocably};
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{Denied, KeyedAlgorithm, TokenBucket, Usage};
 use damper_core::time::{Clock, DefaultClock, Seed};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 /// The limit of a scope, per service or user, or of the one key that a scope has otherwise.
 pub(super) type Limit<C, A> = KeyedLimiter<str, C, Seed, A>;
@@ -98,6 +97,16 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
     ///
     /// [`ScopesDenied`], which names the refusing limit with the longest wait.
     pub fn check_n(&self, caller: Caller<'_>, n: u32) -> Result<ScopesAllowed<'_>, ScopesDenied> {
+        Ok(self.allowed(&self.take(caller, n)?))
+    }
+
+    /// As [`check`](Self::check), without a look at what is left.
+    pub(crate) fn admit(&self, caller: Caller<'_>) -> Result<(), ScopesDenied> {
+        self.take(caller, 1).map(|_| ())
+    }
+
+    /// Takes of each limit, and returns them.
+    fn take<'a>(&'a self, caller: Caller<'a>, n: u32) -> Result<CountingAll<'a, C, A>, ScopesDenied> {
         let counting = self.counting(caller);
         let mut taken: [Option<Receipt>; 4] = [const { None }; 4];
         for (index, limit) in counting.iter().enumerate().filter_map(numbered) {
@@ -113,7 +122,7 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
                 }
             }
         }
-        Ok(self.allowed(&counting))
+        Ok(counting)
     }
 
     /// Returns how much of each limit is used that counts such a request, and takes nothing.
@@ -146,7 +155,7 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
         self.functions.get(function)
     }
 
-    /// Returns what a service of this name tells of the limits in force now.
+    /// Returns the limits in force now, as a service of this name publishes them.
     #[must_use]
     pub fn capabilities(&self, service: &str) -> Capabilities {
         let of = |scope, function, limit: &Limit<C, A>| LimitCapability::of(scope, function, &limit.peek(ALL));
@@ -195,25 +204,22 @@ fn refused<C: Clock, A: KeyedAlgorithm>(
     caller: Caller<'_>,
 ) -> ScopesDenied {
     let mut usages = [None; 4];
-    for (index, limit) in counting.iter().enumerate().take(first + 1).filter_map(numbered) {
+    for (index, limit) in counting.iter().enumerate().take(first).filter_map(numbered) {
         usages[index] = Some(usage_of(limit));
     }
-    let ((mut scope, mut usage), mut longest) = (usage_of(limit), denied);
+    let (mut scope, mut usage) = usage_of(limit);
+    let mut longest = denied;
+    usages[first] = Some((scope, usage));
     for (index, limit) in counting.iter().enumerate().skip(first + 1).filter_map(numbered) {
         let Some(later) = refusal(limit.1, limit.2, n) else { continue };
-        usages[index] = Some(usage_of(limit));
-        if wait(&later) > wait(&longest) {
-            ((scope, usage), longest) = (usage_of(limit), later);
+        let later_usage = usage_of(limit);
+        usages[index] = Some(later_usage);
+        if outlasts(&later, &longest) {
+            ((scope, usage), longest) = (later_usage, later);
         }
     }
     let function = (scope == Scope::Function).then(|| caller.names().0.to_owned());
     ScopesDenied { scope, function, denied: longest, usage, usages: Box::new(usages) }
-}
-
-/// How long a refusal lasts. What exceeds the burst outlasts a quota that refills nothing, and that every wait.
-fn wait(denied: &Denied) -> (bool, bool, Option<Duration>) {
-    let wait = denied.retry_after();
-    (denied.exceeds_burst(), wait.is_none(), wait)
 }
 
 impl<C: fmt::Debug, A> fmt::Debug for Scopes<C, A> {

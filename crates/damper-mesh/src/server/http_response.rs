@@ -4,20 +4,37 @@ use crate::document::Response;
 use crate::refusal_body::JSON;
 use bytes::Bytes;
 use damper_http::wire;
-use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
 use http_body_util::Full;
+use std::time::Duration;
+
+/// What the layer did with a request. It decides the status, whatever codes the errors of a function have.
+#[derive(Clone, Copy)]
+pub(super) enum Outcome {
+    /// The function was called, or the layer answered in its place.
+    Served,
+    /// The request could not be read.
+    Unreadable,
+    /// A limit of the layer refused the request; the wait, if one helps.
+    Limited(Option<Duration>),
+    /// The deadline passed.
+    Expired,
+}
 
 /// Writes an answer, with the status and the headers that it has over HTTP. Caches must not store it.
-pub(super) fn http_response(answer: &Response) -> http::Response<Full<Bytes>> {
+pub(super) fn http_response(answer: &Response, outcome: Outcome) -> http::Response<Full<Bytes>> {
     let mut response = http::Response::new(Full::new(answer.to_json()));
-    *response.status_mut() = answer.status();
+    *response.status_mut() = match outcome {
+        Outcome::Served => StatusCode::OK,
+        Outcome::Unreadable => StatusCode::BAD_REQUEST,
+        Outcome::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
+        Outcome::Expired => StatusCode::GATEWAY_TIMEOUT,
+    };
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Ok(Some(limited)) = answer.rate_limited()
-        && let Some(wait) = limited.retry_after
-    {
-        response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait.duration()));
+    if let Outcome::Limited(Some(wait)) = outcome {
+        response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
     }
     response
 }

@@ -1,8 +1,9 @@
-//! The limits of a service, and whose request it is.
+//! The limits of a service, and its callers.
 
 use super::MeshService;
 use crate::document::Request;
 use crate::scopes::{Caller, Scopes};
+use damper_core::deadline::SkewGuard;
 use damper_core::limit::TokenBucket;
 use damper_core::time::DefaultClock;
 #[cfg(feature = "tokio")]
@@ -21,12 +22,15 @@ use std::sync::Arc;
 /// | whose deadline has passed on arrival, or passes while it is served | `DEADLINE_EXCEEDED`, 504; the service's future is dropped |
 /// | for `mesh.capabilities` | the limits in force; it is not limited itself |
 /// | over a limit of its scopes | `RATE_LIMITED`, 429 with `Retry-After`; the service is not called |
-/// | else | the service's result or error, 200 |
+/// | else | the service's result or error, 200 whatever its code |
 ///
-/// Every other answer reports the usage of the limits that the request met. A result also says how long the call took. An
-/// answer to a request with a deadline says what came of it. The deadline counts from the moment at which the head of the HTTP
-/// request arrived. A [`Deadline`](damper_core::Deadline) in the HTTP request's extensions, as a
-/// [`DeadlineLayer`](damper_http::DeadlineLayer) puts it there, counts too if it passes earlier.
+/// Answers of the service and refusals report the usage of the limits that the request met. Answers of the service also say how long
+/// the call took. An answer to a request with a deadline has a report of it. The deadline counts from the moment at which the head of
+/// the HTTP request arrived. A [`Deadline`](damper_core::Deadline) in the HTTP request's extensions, as a
+/// [`DeadlineLayer`](damper_http::DeadlineLayer) puts it there, counts too if it passes earlier, but reports show the request's own.
+///
+/// Errors that other services answered go through [`MeshError::from_downstream`](crate::MeshError::from_downstream). Otherwise clients
+/// take their limits for those of this service.
 ///
 /// Clones of a layer and all its services share the limits.
 ///
@@ -52,9 +56,13 @@ use std::sync::Arc;
 ///     .service(Quota::per_minute(1_000))
 ///     .function("orders.create", Quota::per_minute(100))
 ///     .build()?;
+///
+/// /// The service that an authentication layer outside of this one verified, and put into the request's extensions.
+/// #[derive(Clone)]
+/// struct Verified(String);
+///
 /// let layer = MeshLayer::new("orders-api", scopes).caller(|caller, head, _| {
-///     let name = head.headers.get("x-service").and_then(|name| name.to_str().ok());
-///     caller.service(name.unwrap_or_default())
+///     caller.service(head.extensions.get::<Verified>().map_or("", |verified| &verified.0))
 /// });
 /// let service = ServiceBuilder::new().layer(layer).service(service_fn(orders));
 /// # let _ = service;
@@ -65,7 +73,7 @@ pub struct MeshLayer<Z, C = DefaultClock, A = TokenBucket> {
     pub(super) sleep: Z,
 }
 
-/// Says whose request it is.
+/// Names the caller of a request.
 pub(super) type CallerOf = Arc<dyn for<'a> Fn(Caller<'a>, &Head<'a>, &'a Request) -> Caller<'a> + Send + Sync>;
 
 /// The part that all services of a layer share.
@@ -74,6 +82,7 @@ pub(super) struct Settings<C, A> {
     pub(super) scopes: Arc<Scopes<C, A>>,
     pub(super) caller: CallerOf,
     pub(super) max_request: usize,
+    pub(super) skew_guard: Option<Arc<SkewGuard<C>>>,
 }
 
 const MAX_REQUEST: usize = 1 << 20;
@@ -95,7 +104,8 @@ impl<Z, C, A> MeshLayer<Z, C, A> {
     #[must_use]
     pub fn sleeping_by(name: impl Into<String>, scopes: impl Into<Arc<Scopes<C, A>>>, sleep: Z) -> Self {
         let caller: CallerOf = Arc::new(|caller, _, _| caller);
-        let settings = Settings { name: name.into(), scopes: scopes.into(), caller, max_request: MAX_REQUEST };
+        let (name, scopes) = (name.into(), scopes.into());
+        let settings = Settings { name, scopes, caller, max_request: MAX_REQUEST, skew_guard: None };
         Self { settings: Arc::new(settings), sleep }
     }
 
@@ -103,7 +113,8 @@ impl<Z, C, A> MeshLayer<Z, C, A> {
     ///
     /// Default: both are unnamed, so all calls share one limit.
     ///
-    /// A client that can choose these names evades the limit, so take them from what checks who calls.
+    /// A client that can choose these names evades the limit. Take them from an extension that an authentication layer set, not from
+    /// a header that the client writes.
     #[must_use]
     pub fn caller(
         self,
@@ -118,10 +129,29 @@ impl<Z, C, A> MeshLayer<Z, C, A> {
         self.with(|settings| settings.max_request = bytes)
     }
 
+    /// Serves requests whose deadlines are instants that have passed on arrival, where too many of them are: the clocks then differ. Such
+    /// a request is served as if it had no deadline. Default: each is refused.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+    /// use damper::deadline::SkewGuard;
+    /// use damper::mesh::{MeshLayer, Scopes};
+    ///
+    /// let layer = MeshLayer::new("orders-api", Scopes::none()).skew_guard(SkewGuard::new());
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn skew_guard(self, guard: impl Into<Arc<SkewGuard<C>>>) -> Self {
+        self.with(|settings| settings.skew_guard = Some(guard.into()))
+    }
+
     fn with(self, set: impl FnOnce(&mut Settings<C, A>)) -> Self {
-        let Settings { name, scopes, caller, max_request } = &*self.settings;
+        let Settings { name, scopes, caller, max_request, skew_guard } = &*self.settings;
         let (name, scopes, caller) = (name.clone(), Arc::clone(scopes), Arc::clone(caller));
-        let mut settings = Settings { name, scopes, caller, max_request: *max_request };
+        let mut settings = Settings { name, scopes, caller, max_request: *max_request, skew_guard: skew_guard.clone() };
         set(&mut settings);
         Self { settings: Arc::new(settings), sleep: self.sleep }
     }

@@ -2,7 +2,7 @@
 
 // | file | idea |
 // |---|---|
-// | `layer` | the limits of a service, and whose request it is |
+// | `layer` | the limits of a service, and its callers |
 // | `service` | reads the envelope, limits, honours the deadline, writes the answer |
 // | `incoming_call` | what a function gets |
 // | `http_response` | a document as a response of HTTP |

@@ -1,13 +1,13 @@
 //! Reads the envelope, limits, honours the deadline, writes the answer.
 
-use super::http_response::http_response;
+use super::http_response::{Outcome, http_response};
 use super::layer::Settings;
 use super::{IncomingCall, MeshLayer};
-use crate::deadline::{DeadlineReport, Receipt, ReceivedDeadline, SpecifiedDeadline, run_until};
+use crate::deadline::{Expired, Receipt, ReceivedDeadline, run_until};
 use crate::document::{Capabilities, MeshError, Meta, Request, Response};
 use crate::scopes::Caller;
 use bytes::Bytes;
-use damper_core::deadline::Deadline;
+use damper_core::deadline::{Arrival, Deadline};
 use damper_core::limit::{KeyedAlgorithm, TokenBucket};
 use damper_core::time::{Clock, DefaultClock, Sleep};
 use damper_http::Head;
@@ -21,6 +21,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// A service of functions, as a [`MeshLayer`] serves it over HTTP.
 ///
@@ -68,7 +69,7 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
-    /// Always ready: a service that is not makes its own requests wait, and refusals do not wait for it.
+    /// Always ready: an inner service that is not ready delays only its own requests, and no refusal.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -80,11 +81,19 @@ where
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let http = http::Request::from_parts(head, ());
-            let answer = match read(body, settings.max_request).await {
-                Ok(request) => serve(service, &settings, &sleep, &receipt, http, request).await,
-                Err((id, error)) => Response::error(id, MeshError::new(MeshError::INVALID_REQUEST, error)),
+            // That of HTTP counts from the receipt, as the request's own does.
+            let found = http.extensions().get::<Deadline<C>>().filter(|deadline| !deadline.is_never());
+            let found = found.map(|found| receipt.within(found.remaining().saturating_add(receipt.elapsed())));
+            let (answer, outcome) = match run_until(read(body, settings.max_request), found.as_ref(), &sleep).await {
+                Ok((Ok(request), _)) => {
+                    Received { settings: &settings, receipt, found, request, http }.serve(service, &sleep).await
+                }
+                Ok((Err((id, error)), _)) => {
+                    (Response::error(id, MeshError::new(MeshError::INVALID_REQUEST, error)), Outcome::Unreadable)
+                }
+                Err(Expired { report, .. }) => (Response::error(None, &report), Outcome::Expired),
             };
-            Ok(http_response(&answer))
+            Ok(http_response(&answer, outcome))
         })
     }
 }
@@ -111,71 +120,80 @@ fn id_in(bytes: &[u8]) -> Option<String> {
     serde_json::from_slice(bytes).ok().map(|Identified { id }| id)
 }
 
-/// Answers a request that could be read.
-async fn serve<S, C, A>(
-    service: S,
-    settings: &Settings<C, A>,
-    sleep: &impl Sleep,
-    receipt: &Receipt<C>,
-    http: http::Request<()>,
+/// A request that could be read.
+struct Received<'a, C, A> {
+    settings: &'a Settings<C, A>,
+    receipt: Receipt<C>,
+    /// The deadline that a layer of HTTP found.
+    found: Option<ReceivedDeadline<C>>,
     request: Request,
-) -> Response
+    http: http::Request<()>,
+}
+
+impl<C, A> Received<'_, C, A>
 where
-    S: tower_service::Service<IncomingCall<C>, Response = Value, Error = MeshError>,
     C: Clock + Clone + Send + Sync + 'static,
     A: KeyedAlgorithm,
 {
-    let id = request.id.clone();
-    let specified = match request.deadline() {
-        Ok(specified) => specified,
-        Err(error) => {
-            return Response::error(Some(id), MeshError::new(MeshError::INVALID_REQUEST, error.to_string()));
+    /// Answers the request.
+    async fn serve<S>(self, service: S, sleep: &impl Sleep) -> (Response, Outcome)
+    where
+        S: tower_service::Service<IncomingCall<C>, Response = Value, Error = MeshError>,
+    {
+        let Self { settings, receipt, found, request, http } = self;
+        let id = request.id.clone();
+        let specified = match request.deadline() {
+            Ok(specified) => specified,
+            Err(error) => {
+                let error = MeshError::new(MeshError::INVALID_REQUEST, error.to_string());
+                return (Response::error(Some(id), error), Outcome::Unreadable);
+            }
+        };
+        let own = specified.map(|specified| receipt.deadline(specified)).filter(|own| is_believed(own, settings));
+        let deadline = match (&own, found) {
+            (Some(own), Some(found)) => Some(own.clone().earlier(found)),
+            (own, found) => own.clone().or(found),
+        };
+        let expired = |Expired { report, elapsed }, meta| {
+            // The client's deadline is reported as it was specified, also where that of HTTP was earlier.
+            let report = own.as_ref().map_or(report, |own| own.report_after(elapsed));
+            let answer = Response::error(Some(id.clone()), &report).with_meta(meta);
+            (reported(answer, own.as_ref(), elapsed), Outcome::Expired)
+        };
+        let elapsed = match deadline.as_ref().map_or_else(|| Ok(receipt.elapsed()), ReceivedDeadline::check) {
+            Ok(elapsed) => elapsed,
+            Err(over) => return expired(over, Meta::default()),
+        };
+        if request.call.function == Capabilities::FUNCTION && request.call.version == Capabilities::VERSION {
+            let answer = Response::ok(id, settings.scopes.capabilities(&settings.name).to_value());
+            return (reported(answer, own.as_ref(), elapsed), Outcome::Served);
         }
-    };
-    let own = specified.map(|specified| receipt.deadline(specified));
-    let deadline = earliest(own.clone(), &http, receipt);
-    if let Some(deadline) = deadline.as_ref().filter(|deadline| deadline.is_expired()) {
-        return exceeded(id, &deadline.report(), Meta::default());
-    }
-    if request.call.function == Capabilities::FUNCTION && request.call.version == Capabilities::VERSION {
-        let answer = Response::ok(id, settings.scopes.capabilities(&settings.name).to_value());
-        return reported(answer, own.as_ref());
-    }
-    let caller = (settings.caller)(Caller::of(&request.call.function), &Head::of(&http), &request);
-    if let Err(denied) = settings.scopes.check(caller) {
-        let answer = Response::error(Some(id), denied.rate_limited()).with_meta(denied.meta());
-        return reported(answer, own.as_ref());
-    }
-    let caller = caller.to_owned();
-    let call = IncomingCall { request, http, deadline: deadline.clone() };
-    let outcome = run_until(called(service, call), deadline.as_ref(), sleep).await;
-    // The usage is that of now: the function may have taken its time.
-    let usage = settings.scopes.peek(caller.borrowed());
-    match outcome {
-        Ok(Ok(result)) => {
-            let meta = usage.meta().took(receipt.elapsed());
-            reported(Response::ok(id, result).with_meta(meta), own.as_ref())
+        let caller = (settings.caller)(Caller::of(&request.call.function), &Head::of(&http), &request);
+        if let Err(denied) = settings.scopes.admit(caller) {
+            let answer = Response::error(Some(id), denied.rate_limited()).with_meta(denied.meta());
+            return (reported(answer, own.as_ref(), elapsed), Outcome::Limited(denied.retry_after()));
         }
-        Ok(Err(error)) => reported(Response::error(Some(id), error).with_meta(usage.meta_beside_error()), own.as_ref()),
-        Err(expired) => exceeded(id, &expired.report, usage.meta_beside_error()),
+        let caller = caller.to_owned();
+        let call = IncomingCall { request, http, deadline: deadline.clone() };
+        let outcome = run_until(called(service, call), deadline.as_ref(), sleep).await;
+        // The usage is that of now: the function may have taken its time.
+        let usage = settings.scopes.peek(caller.borrowed());
+        let (result, elapsed) = match outcome {
+            Ok((result, elapsed)) => (result, elapsed.unwrap_or_else(|| receipt.elapsed())),
+            Err(over) => return expired(over, usage.meta_beside_error()),
+        };
+        let answer = match result {
+            Ok(result) => Response::ok(id, result).with_meta(usage.meta().took(elapsed)),
+            Err(error) => Response::error(Some(id), error).with_meta(usage.meta_beside_error().took(elapsed)),
+        };
+        (reported(answer, own.as_ref(), elapsed), Outcome::Served)
     }
 }
 
-/// The earlier of the request's deadline and the one that a layer of HTTP found.
-fn earliest<C: Clock + Clone + Send + Sync + 'static>(
-    own: Option<ReceivedDeadline<C>>,
-    http: &http::Request<()>,
-    receipt: &Receipt<C>,
-) -> Option<ReceivedDeadline<C>> {
-    let found = http.extensions().get::<Deadline<C>>().filter(|deadline| !deadline.is_never());
-    // It is counted from the receipt, as the other is.
-    let found = found.map(|deadline| {
-        receipt.deadline(SpecifiedDeadline::after(deadline.remaining().saturating_add(receipt.elapsed())))
-    });
-    match (own, found) {
-        (Some(own), Some(found)) => Some(own.earlier(found)),
-        (own, found) => own.or(found),
-    }
+/// Returns whether a deadline counts: an instant of a client whose clock seems to be wrong does not.
+fn is_believed<C: Clock + Clone, A>(deadline: &ReceivedDeadline<C>, settings: &Settings<C, A>) -> bool {
+    let guard = settings.skew_guard.as_ref().filter(|_| deadline.specified().instant().is_some());
+    guard.is_none_or(|guard| guard.arrived(&deadline.deadline()) != Arrival::Skewed)
 }
 
 /// Calls a service once it is ready.
@@ -187,14 +205,10 @@ where
     service.call(call).await
 }
 
-/// Adds what came of the deadline that the request has.
-fn reported<C: Clock + Clone>(answer: Response, deadline: Option<&ReceivedDeadline<C>>) -> Response {
-    match deadline {
-        Some(deadline) => answer.with_deadline(&deadline.report()),
+/// Adds the report of the deadline that the request has.
+fn reported<C: Clock + Clone>(answer: Response, own: Option<&ReceivedDeadline<C>>, elapsed: Duration) -> Response {
+    match own {
+        Some(own) => answer.with_deadline(&own.report_after(elapsed)),
         None => answer,
     }
-}
-
-fn exceeded(id: String, report: &DeadlineReport, meta: Meta) -> Response {
-    Response::error(Some(id), report).with_meta(meta).with_deadline(report)
 }
