@@ -1,0 +1,189 @@
+//! Puts the members of sources into settings, and collects what is wrong.
+
+use crate::problem::{ConfigError, Problem, ProblemCause};
+use crate::section::{Conflict, ConflictKind, Key, Section, Tree, joined};
+use crate::value::{Member, Origin, Value, cut, shortened};
+use serde::de::{Deserialize, Deserializer, Error};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Longer names are compared with no known one.
+const LONGEST_COMPARED: usize = 100;
+
+/// Reasons may repeat a part of the value, so they are cut after so many characters.
+const LONGEST_WHY: usize = 200;
+
+/// The settings that sources have given, with what was wrong. A bad value was left out.
+pub(crate) struct Bound<T> {
+    pub(crate) settings: T,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Binds the members of each source; those of later sources count.
+pub(crate) fn bind<T: Tree + Default>(sources: Vec<Vec<Member>>) -> Bound<T> {
+    let mut binder = Binder {
+        settings: T::default(),
+        names: Names::of(&T::default()),
+        given: BTreeMap::new(),
+        source: 0,
+        problems: Vec::new(),
+    };
+    for source in sources {
+        let before = binder.problems.len();
+        binder.table("", source, &mut BTreeSet::new());
+        // Tables of TOML are sorted by name.
+        binder.problems[before..].sort_by_key(|problem| problem.origin.position());
+        binder.source += 1;
+    }
+    binder.resolve_conflicts();
+    let Binder { settings, problems, .. } = binder;
+    Bound { settings, problems }
+}
+
+/// Reads settings that another crate has parsed.
+pub(crate) fn deserialize<'de, T: Tree + Default, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Table(members) => {
+            let Bound { settings, problems } = bind(vec![members]);
+            if problems.is_empty() { Ok(settings) } else { Err(D::Error::custom(ConfigError::new(problems))) }
+        }
+        other => Err(D::Error::custom(format_args!("expected a table of settings, found {other}"))),
+    }
+}
+
+/// Which names there are.
+struct Names {
+    keys: BTreeMap<String, (String, &'static Key)>,
+    tables: BTreeSet<String>,
+    /// All of them in the order of the reference.
+    all: Vec<String>,
+}
+
+impl Names {
+    fn of(tree: &impl Tree) -> Self {
+        let mut sections = Vec::new();
+        tree.sections("", &mut sections);
+        let (mut keys, mut tables, mut all) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        for (path, section) in sections {
+            let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
+            for table in ends.map(|end| &path[..end]) {
+                if tables.insert(table.to_owned()) {
+                    all.push(table.to_owned());
+                }
+            }
+            for key in section.keys() {
+                let name = joined(&path, key.name);
+                all.push(name.clone());
+                keys.insert(name, (path.clone(), key));
+            }
+        }
+        Self { keys, tables, all }
+    }
+
+    /// Returns the known name that an unknown one may be meant for.
+    fn nearest(&self, unknown: &str) -> Option<String> {
+        if unknown.len() > LONGEST_COMPARED {
+            return None;
+        }
+        let last = unknown.rsplit('.').next().unwrap_or_default();
+        let farthest = (last.chars().count() / 3).max(2);
+        let near = (self.all.iter())
+            .map(|name| (strsim::osa_distance(name, unknown), name))
+            .filter(|(distance, _)| *distance <= farthest)
+            .min_by_key(|(distance, _)| *distance);
+        // Else its section may be wrong, or missing.
+        let elsewhere = || self.all.iter().find(|name| name.rsplit('.').next() == Some(last));
+        near.map(|(_, name)| name).or_else(elsewhere).cloned()
+    }
+}
+
+struct Binder<T> {
+    settings: T,
+    names: Names,
+    /// Where each key was given last, and by which source.
+    given: BTreeMap<String, (usize, Origin)>,
+    source: usize,
+    problems: Vec<Problem>,
+}
+
+impl<T: Tree> Binder<T> {
+    fn table(&mut self, path: &str, members: Vec<Member>, seen: &mut BTreeSet<String>) {
+        for Member { key, value, origin } in members {
+            let path = joined(path, &key);
+            if let Some((section, key)) = self.names.keys.get(&path).cloned() {
+                if seen.insert(path.clone()) {
+                    self.set(&section, key, path, &value, origin);
+                } else {
+                    self.problems.push(Problem::new(origin, path, ProblemCause::Repeated));
+                }
+            } else if self.names.tables.contains(&path) {
+                match value {
+                    Value::Table(members) => self.table(&path, members, seen),
+                    // An empty section of YAML.
+                    Value::Null => {}
+                    other => self.invalid(origin, path, &other, "a table of settings".to_owned(), None),
+                }
+            } else {
+                let nearest = self.names.nearest(&path);
+                self.problems.push(Problem::new(origin, shortened(&path), ProblemCause::Unknown { nearest }));
+            }
+        }
+    }
+
+    fn set(&mut self, table: &str, key: &Key, path: String, value: &Value, origin: Origin) {
+        let Some(section) = self.settings.section_mut(table) else { return };
+        match section.set(key, value) {
+            Ok(()) => {
+                let is_earlier = |other: &str| {
+                    self.given.get(&joined(table, other)).is_some_and(|(source, _)| *source < self.source)
+                };
+                let instead = section.conflict(&|other| other == key.name || is_earlier(other));
+                if let Some(Conflict { kind: ConflictKind::Instead, keys: [first, others @ ..], .. }) = instead
+                    && *first == key.name
+                {
+                    for other in others.iter().filter(|other| is_earlier(other)).copied().collect::<Vec<_>>() {
+                        section.reset(other);
+                        self.given.remove(&joined(table, other));
+                    }
+                }
+                self.given.insert(path, (self.source, origin));
+            }
+            Err(why) => self.invalid(origin, path, value, key.kind.to_string(), why),
+        }
+    }
+
+    fn invalid(&mut self, origin: Origin, path: String, value: &Value, expected: String, why: Option<String>) {
+        let cause =
+            ProblemCause::Invalid { value: value.to_string(), expected, why: why.map(|why| cut(&why, LONGEST_WHY)) };
+        self.problems.push(Problem::new(origin, path, cause));
+    }
+
+    /// Reports keys that do not fit each other, and puts their defaults, which do.
+    fn resolve_conflicts(&mut self) {
+        let mut found = Vec::new();
+        self.settings.sections("", &mut found);
+        let paths: Vec<_> = found.into_iter().map(|(path, _)| path).collect();
+        for path in paths {
+            let Some(section) = self.settings.section_mut(&path) else { continue };
+            // Each round takes at least one key back; a section has fewer than a hundred.
+            for _ in 0..100 {
+                let given = |key: &str| self.given.contains_key(&joined(&path, key));
+                let Some(conflict) = section.conflict(&given) else { break };
+                let origins: Vec<_> =
+                    conflict.keys.iter().filter_map(|key| self.given.remove(&joined(&path, key))).collect();
+                reset(section, conflict.keys);
+                let Some((_, origin)) = origins.into_iter().next() else { break };
+                self.problems.push(Problem::new(
+                    origin,
+                    path.clone(),
+                    ProblemCause::Conflict { expected: conflict.expected },
+                ));
+            }
+        }
+    }
+}
+
+fn reset(section: &mut dyn Section, keys: &[&str]) {
+    for key in keys {
+        section.reset(key);
+    }
+}

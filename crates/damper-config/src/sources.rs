@@ -1,0 +1,181 @@
+//! Where settings come from, and the two ways to read them.
+
+use crate::bind::{Bound, bind};
+use crate::document::{Format, SyntaxError, environment};
+use crate::problem::{ConfigError, Problem, ProblemCause};
+use crate::settings::Settings;
+use crate::value::{Member, Origin, Value};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Files, texts and variables that settings are read from, in this order: a later source overrides an earlier one.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
+/// use damper::config::Sources;
+///
+/// let sources = Sources::new()
+///     .toml("defaults of the program", "server.http.ratelimit.burst = 20")
+///     .environment("APP"); // APP__SERVER__HTTP__RATELIMIT__BURST=40
+/// let settings = sources.load()?;
+/// assert_eq!(settings.server.http.ratelimit.burst(), 20);
+///
+/// let error = Sources::new().toml("app.toml", "server.http.ratelimit.burst = 0").load().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "app.toml:1:23: server.http.ratelimit.burst is 0, it must be a whole number from 1 to 10000000",
+/// );
+/// # Ok::<(), damper_config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct Sources {
+    sources: Vec<Source>,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    File(PathBuf),
+    Text { name: Arc<str>, format: Format, text: String },
+    Environment { prefix: String },
+    Value { key: String, value: String },
+}
+
+impl Sources {
+    /// Starts without any source, which gives the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a file. Its extension says the format: `toml`, `json`, `yaml` or `yml`.
+    pub fn file(self, path: impl Into<PathBuf>) -> Self {
+        self.with(Source::File(path.into()))
+    }
+
+    /// Adds a text of TOML; messages show the name.
+    pub fn toml(self, name: &str, text: &str) -> Self {
+        self.text(name, Format::Toml, text)
+    }
+
+    /// Adds a text of any format; messages show the name.
+    pub fn text(self, name: &str, format: Format, text: &str) -> Self {
+        self.with(Source::Text { name: name.into(), format, text: text.to_owned() })
+    }
+
+    /// Adds the environment variables that begin with the prefix and two underscores. Each dot of a key is two underscores:
+    /// `APP__SERVER__HTTP__RATELIMIT__BURST`. A list has commas between its values.
+    pub fn environment(self, prefix: &str) -> Self {
+        self.with(Source::Environment { prefix: prefix.to_owned() })
+    }
+
+    /// Adds the value of one key, such as an option of the command line.
+    pub fn value(self, key: &str, value: &str) -> Self {
+        self.with(Source::Value { key: key.to_owned(), value: value.to_owned() })
+    }
+
+    fn with(mut self, source: Source) -> Self {
+        self.sources.push(source);
+        self
+    }
+
+    /// Reads the settings, and accepts no mistake.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`], which lists all mistakes.
+    pub fn load(&self) -> Result<Settings, ConfigError> {
+        let Bound { settings, problems } = self.bound();
+        if problems.is_empty() { Ok(settings) } else { Err(ConfigError::new(problems)) }
+    }
+
+    /// Reads the settings, leaves out each bad value, and reports it: the value of an earlier source stays, or the default. So a
+    /// mistake can turn no protection off. Log what it returns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
+    /// use damper::config::Sources;
+    ///
+    /// let (settings, problems) = Sources::new().toml("app.toml", "server.http.ratelimit.burst = -5").normalized();
+    /// assert_eq!(settings.server.http.ratelimit.burst(), 100);
+    /// assert!(problems[0].to_string().ends_with("; 100 is used instead"));
+    /// ```
+    pub fn normalized(&self) -> (Settings, Vec<Problem>) {
+        let Bound { mut settings, mut problems } = self.bound();
+        for problem in &mut problems {
+            problem.instead = Some(match &problem.cause {
+                ProblemCause::Unreadable { .. } | ProblemCause::Syntax { .. } => "the file is ignored".to_owned(),
+                ProblemCause::Unknown { .. } => "it is ignored".to_owned(),
+                ProblemCause::Conflict { .. } => "the defaults are used instead".to_owned(),
+                ProblemCause::Invalid { .. } | ProblemCause::Repeated => {
+                    let (section, key) = problem.key.rsplit_once('.').unwrap_or_default();
+                    match settings.section_at(section) {
+                        Some(section) => format!("{} is used instead", section.written(key).shown()),
+                        None => "it is ignored".to_owned(),
+                    }
+                }
+            });
+        }
+        (settings, problems)
+    }
+
+    fn bound(&self) -> Bound<Settings> {
+        let mut failures = Vec::new();
+        let mut tables = Vec::new();
+        for source in &self.sources {
+            match source.read() {
+                Ok(members) => tables.push(members),
+                Err(problem) => failures.push(problem),
+            }
+        }
+        let mut bound = bind(tables);
+        bound.problems.splice(0..0, failures);
+        bound
+    }
+
+    /// Returns what the files contain, to see whether one has changed; `None` for one that cannot be read.
+    pub(crate) fn contents(&self) -> Vec<Option<Vec<u8>>> {
+        let files = self.sources.iter().filter_map(|source| match source {
+            Source::File(path) => Some(path),
+            _ => None,
+        });
+        files.map(|path| std::fs::read(path).ok()).collect()
+    }
+}
+
+impl Source {
+    fn read(&self) -> Result<Vec<Member>, Problem> {
+        match self {
+            Self::File(path) => read_file(path),
+            Self::Text { name, format, text } => parse(*format, text, &Origin::new(name)),
+            Self::Environment { prefix } => {
+                // A variable that is no Unicode is no setting of any key.
+                let variables = std::env::vars_os()
+                    .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
+                Ok(environment(prefix, variables))
+            }
+            Self::Value { key, value } => {
+                let origin = Origin::new(&"value of the program".into());
+                Ok(vec![Member { key: key.clone(), value: Value::Untyped(value.clone()), origin }])
+            }
+        }
+    }
+}
+
+fn read_file(path: &Path) -> Result<Vec<Member>, Problem> {
+    let origin = Origin::new(&path.display().to_string().into());
+    let unreadable = |why| Problem::new(origin.clone(), "", ProblemCause::Unreadable { why });
+    let format = Format::of_path(path).ok_or_else(|| {
+        unreadable("the format is unknown, the name must end with .toml, .json, .yaml or .yml".to_owned())
+    })?;
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(format!("cannot read the file: {error}")))?;
+    parse(format, &text, &origin)
+}
+
+fn parse(format: Format, text: &str, origin: &Origin) -> Result<Vec<Member>, Problem> {
+    let problem = |SyntaxError { origin, why }| Problem::new(origin, "", ProblemCause::Syntax { why });
+    format.parse(text, origin).map_err(problem)
+}
