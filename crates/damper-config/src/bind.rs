@@ -20,13 +20,7 @@ pub(crate) struct Bound<T> {
 
 /// Binds the members of each source; those of later sources count.
 pub(crate) fn bind<T: Tree + Default>(sources: Vec<Vec<Member>>) -> Bound<T> {
-    let mut binder = Binder {
-        settings: T::default(),
-        names: Names::of(&T::default()),
-        given: BTreeMap::new(),
-        source: 0,
-        problems: Vec::new(),
-    };
+    let mut binder = Binder { settings: T::default(), given: BTreeMap::new(), source: 0, problems: Vec::new() };
     for source in sources {
         let before = binder.problems.len();
         binder.table("", source, &mut BTreeSet::new());
@@ -50,55 +44,42 @@ pub(crate) fn deserialize<'de, T: Tree + Default, D: Deserializer<'de>>(deserial
     }
 }
 
-/// Which names there are.
-struct Names {
-    keys: BTreeMap<String, (String, &'static Key)>,
-    tables: BTreeSet<String>,
-    /// All of them in the order of the reference.
-    all: Vec<String>,
+/// Returns the known name that an unknown one may be meant for.
+fn nearest(tree: &impl Tree, unknown: &str) -> Option<String> {
+    if unknown.len() > LONGEST_COMPARED {
+        return None;
+    }
+    let mut sections = Vec::new();
+    tree.sections("", &mut sections);
+    let mut known: Vec<String> = Vec::new();
+    for (path, section) in sections {
+        let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
+        known.extend(ends.map(|end| path[..end].to_owned()));
+        known.extend(section.keys().iter().map(|key| joined(&path, key.name)));
+    }
+    let last = unknown.rsplit('.').next().unwrap_or_default();
+    let farthest = (last.chars().count() / 3).max(2);
+    let near = (known.iter())
+        .map(|name| (strsim::osa_distance(name, unknown), name))
+        .filter(|(distance, _)| *distance <= farthest)
+        .min_by_key(|(distance, _)| *distance);
+    // Else its section may be wrong, or missing.
+    let elsewhere = || known.iter().find(|name| name.rsplit('.').next() == Some(last));
+    near.map(|(_, name)| name).or_else(elsewhere).cloned()
 }
 
-impl Names {
-    fn of(tree: &impl Tree) -> Self {
-        let mut sections = Vec::new();
-        tree.sections("", &mut sections);
-        let (mut keys, mut tables, mut all) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-        for (path, section) in sections {
-            let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
-            for table in ends.map(|end| &path[..end]) {
-                if tables.insert(table.to_owned()) {
-                    all.push(table.to_owned());
-                }
-            }
-            for key in section.keys() {
-                let name = joined(&path, key.name);
-                all.push(name.clone());
-                keys.insert(name, (path.clone(), key));
-            }
-        }
-        Self { keys, tables, all }
-    }
+/// Returns whether no part of a path is empty.
+fn is_path(path: &str) -> bool {
+    !path.split('.').any(str::is_empty)
+}
 
-    /// Returns the known name that an unknown one may be meant for.
-    fn nearest(&self, unknown: &str) -> Option<String> {
-        if unknown.len() > LONGEST_COMPARED {
-            return None;
-        }
-        let last = unknown.rsplit('.').next().unwrap_or_default();
-        let farthest = (last.chars().count() / 3).max(2);
-        let near = (self.all.iter())
-            .map(|name| (strsim::osa_distance(name, unknown), name))
-            .filter(|(distance, _)| *distance <= farthest)
-            .min_by_key(|(distance, _)| *distance);
-        // Else its section may be wrong, or missing.
-        let elsewhere = || self.all.iter().find(|name| name.rsplit('.').next() == Some(last));
-        near.map(|(_, name)| name).or_else(elsewhere).cloned()
-    }
+/// Returns the path of the section of a key, and its name.
+fn parts(path: &str) -> (&str, &str) {
+    path.rsplit_once('.').unwrap_or(("", path))
 }
 
 struct Binder<T> {
     settings: T,
-    names: Names,
     /// Where each key was given last, and by which source.
     given: BTreeMap<String, (usize, Origin)>,
     source: usize,
@@ -109,13 +90,13 @@ impl<T: Tree> Binder<T> {
     fn table(&mut self, path: &str, members: Vec<Member>, seen: &mut BTreeSet<String>) {
         for Member { key, value, origin } in members {
             let path = joined(path, &key);
-            if let Some((section, key)) = self.names.keys.get(&path).cloned() {
+            if let Some(key) = self.key(&path) {
                 if seen.insert(path.clone()) {
-                    self.set(&section, key, path, &value, origin);
+                    self.set(key, path, &value, origin);
                 } else {
                     self.problems.push(Problem::new(origin, path, ProblemCause::Repeated));
                 }
-            } else if self.names.tables.contains(&path) {
+            } else if is_path(&path) && self.settings.has_table(&path) {
                 match value {
                     Value::Table(members) => self.table(&path, members, seen),
                     // An empty section of YAML.
@@ -123,13 +104,22 @@ impl<T: Tree> Binder<T> {
                     other => self.invalid(origin, path, &other, "a table of settings".to_owned(), None),
                 }
             } else {
-                let nearest = self.names.nearest(&path);
+                let nearest = nearest(&self.settings, &path);
                 self.problems.push(Problem::new(origin, shortened(&path), ProblemCause::Unknown { nearest }));
             }
         }
     }
 
-    fn set(&mut self, table: &str, key: &Key, path: String, value: &Value, origin: Origin) {
+    fn key(&mut self, path: &str) -> Option<&'static Key> {
+        let (section, name) = parts(path);
+        if !is_path(path) {
+            return None;
+        }
+        self.settings.section_mut(section)?.keys().iter().find(|key| key.name == name)
+    }
+
+    fn set(&mut self, key: &Key, path: String, value: &Value, origin: Origin) {
+        let (table, _) = parts(&path);
         let Some(section) = self.settings.section_mut(table) else { return };
         match section.set(key, value) {
             Ok(()) => {
@@ -159,10 +149,8 @@ impl<T: Tree> Binder<T> {
 
     /// Reports keys that do not fit each other, and puts their defaults, which do.
     fn resolve_conflicts(&mut self) {
-        let mut found = Vec::new();
-        self.settings.sections("", &mut found);
-        let paths: Vec<_> = found.into_iter().map(|(path, _)| path).collect();
-        for path in paths {
+        let sections: BTreeSet<String> = self.given.keys().map(|path| parts(path).0.to_owned()).collect();
+        for path in sections {
             let Some(section) = self.settings.section_mut(&path) else { continue };
             // Each round takes at least one key back; a section has fewer than a hundred.
             for _ in 0..100 {

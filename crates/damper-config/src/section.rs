@@ -203,6 +203,15 @@ macro_rules! group {
                 $($crate::section::Tree::sections(&self.$field, &$crate::section::joined(path, stringify!($field)), found);)+
             }
 
+            fn has_table(&self, path: &str) -> bool {
+                let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+                match first {
+                    "" => true,
+                    $(stringify!($field) => $crate::section::Tree::has_table(&self.$field, rest),)+
+                    _ => false,
+                }
+            }
+
             fn section_mut(&mut self, path: &str) -> Option<&mut dyn $crate::section::Section> {
                 let (first, rest) = path.split_once('.').unwrap_or((path, ""));
                 match first {
@@ -221,12 +230,20 @@ pub(crate) trait Tree {
     /// Appends all sections with their paths.
     fn sections<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn Section)>);
 
+    /// Returns whether the path is that of a section or group. No part of it may be empty.
+    fn has_table(&self, path: &str) -> bool;
+
+    /// Returns the section of a path. No part of it may be empty.
     fn section_mut(&mut self, path: &str) -> Option<&mut dyn Section>;
 }
 
 impl<S: Section> Tree for S {
     fn sections<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn Section)>) {
         found.push((path.to_owned(), self));
+    }
+
+    fn has_table(&self, path: &str) -> bool {
+        path.is_empty()
     }
 
     fn section_mut(&mut self, path: &str) -> Option<&mut dyn Section> {

@@ -25,7 +25,7 @@ fn the_sample_is_what_the_keys_say_and_has_the_defaults() {
     let all: String = sample()
         .lines()
         .map(|line| if line.starts_with("# ") && line.contains(" = ") { &line[2..] } else { line })
-        .filter(|line| !line.starts_with("requests_per_second") && !line.starts_with("burst"))
+        .filter(|line| !["requests_per_second", "burst", "window_calls"].iter().any(|key| line.starts_with(key)))
         .flat_map(|line| [line, "\n"])
         .collect();
     let all = all.replace("cooldown = \"30s\"", "cooldown = \"1s\"");

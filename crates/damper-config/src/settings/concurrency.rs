@@ -2,7 +2,10 @@
 
 use crate::kind::Kind;
 use crate::section::{Conflict, ConflictKind, section};
-use damper_core::concurrency::{AdaptiveLimit, Admission, Bulkhead, FixedLimit, LimitBounds};
+use damper_core::CapacityError;
+use damper_core::concurrency::{AdaptiveLimit, Admission, Bulkhead, FixedLimit, KeyedBulkhead, LimitBounds};
+use std::hash::Hash;
+use std::time::Duration;
 
 const LIMIT: Kind = Kind::Count { min: 1, max: LimitBounds::HIGHEST };
 const PLACES: Kind = Kind::Count { min: 0, max: 32_767 };
@@ -14,6 +17,12 @@ section! {
         limit: u32 = 64, LIMIT, Live;
         /// How many calls may wait for a slot. 0: none waits.
         queue: u32 = 0, PLACES, Restart;
+        /// Whether the call that came last is served first.
+        newest_first: bool = false, Kind::Flag, Restart;
+        /// How long a call waits for a slot, where there is a queue.
+        max_wait: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Restart;
+        /// For how many keys or hosts bulkheads are kept, where each has one.
+        max_keys: u32 = 1024, Kind::Count { min: 1, max: 1 << 24 }, Restart;
     }
     check |_, _| None
 }
@@ -23,11 +32,31 @@ impl BulkheadSettings {
     #[must_use]
     pub fn bulkhead(&self) -> Bulkhead {
         let bulkhead = Bulkhead::new(self.limit);
-        match self.queue {
-            0 => bulkhead,
-            places => bulkhead.queue(u16::try_from(places).unwrap_or(u16::MAX)),
+        match (self.queue, self.newest_first) {
+            (0, _) => bulkhead,
+            (places, false) => bulkhead.queue(place_count(places)),
+            (places, true) => bulkhead.queue(place_count(places)).newest_first(),
         }
     }
+
+    /// Builds a bulkhead for each key, such as a host.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`], never with settings in their ranges.
+    pub fn per_key<K: Hash + Eq>(&self) -> Result<KeyedBulkhead<K>, CapacityError> {
+        let bulkheads = KeyedBulkhead::new(self.limit, self.max_keys as usize)?;
+        Ok(match (self.queue, self.newest_first) {
+            (0, _) => bulkheads,
+            (places, false) => bulkheads.queue(place_count(places)),
+            (places, true) => bulkheads.queue(place_count(places)).newest_first(),
+        })
+    }
+}
+
+/// Their range ends below 2^15.
+fn place_count(places: u32) -> u16 {
+    u16::try_from(places).unwrap_or(u16::MAX)
 }
 
 section! {
@@ -82,17 +111,13 @@ impl AdmissionSettings {
     /// Builds an adaptive gate.
     #[must_use]
     pub fn adaptive(&self) -> Admission {
-        Admission::new(bounds(self.min_limit, self.max_limit, self.initial_limit)).queue(self.places())
+        Admission::new(bounds(self.min_limit, self.max_limit, self.initial_limit)).queue(place_count(self.queue))
     }
 
     /// Builds a gate of a fixed limit.
     #[must_use]
     pub fn fixed(&self) -> Admission<FixedLimit> {
-        Admission::fixed(self.fixed_limit).queue(self.places())
-    }
-
-    fn places(&self) -> u16 {
-        u16::try_from(self.queue).unwrap_or(u16::MAX)
+        Admission::fixed(self.fixed_limit).queue(place_count(self.queue))
     }
 }
 

@@ -21,6 +21,8 @@ section! {
         max_delay: Duration = Duration::from_secs(20), DELAY, Restart;
         /// How much of a delay is left to chance.
         jitter: Jitter = Jitter::Full, Kind::Choice(&["full", "equal", "decorrelated", "proportional", "none"]), Restart;
+        /// The first delay after a server said that a limit was reached, if the backoff has a shorter one.
+        throttled_base: Duration = Duration::from_secs(1), DELAY, Restart;
         /// The longest wait that a server's `Retry-After` can ask for.
         max_hint: Duration = Duration::from_secs(300), Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
     }
@@ -34,7 +36,10 @@ section! {
 impl RetrySettings {
     /// Builds the policy of retries. Give it the [budget](RetryBudgetSettings::budget) that calls share.
     pub fn retry(&self) -> Retry {
-        Retry::new(self.max_attempts).backoff(self.backoff()).max_hint(self.max_hint)
+        Retry::new(self.max_attempts)
+            .backoff(self.backoff())
+            .throttled_base(self.throttled_base)
+            .max_hint(self.max_hint)
     }
 
     /// Builds the delays between attempts.
