@@ -11,6 +11,7 @@
 //! | [`keys`] | one limit per key: how large, and what a key should be |
 //! | [`full_table`] | what happens when the table of a keyed limiter is full |
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
+//! | `configuration` | settings from files and the environment, checked, and changed live (feature `config`) |
 //! | `mesh` | limits of several scopes, refusals and deadlines in the protocol Mesh (feature `mesh`) |
 //!
 //! The examples move a [`ManualClock`](crate::ManualClock) by hand. Leave it out, with `RateLimiter::new`, and real
@@ -19,6 +20,8 @@
 pub mod algorithms;
 pub mod breakers;
 pub mod concurrency;
+#[cfg(feature = "config")]
+pub mod configuration;
 pub mod full_table;
 #[cfg(feature = "http")]
 pub mod http;

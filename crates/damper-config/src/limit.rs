@@ -1,14 +1,14 @@
-//! The limit of a server by its settings, for a layer of HTTP.
+//! Limits and breakers by their settings, for layers of HTTP.
 
 use crate::live::{Reload, check_quota, set_quota};
 use crate::section::{Change, Key};
-use crate::settings::{LimitKey, RateLimitSettings};
-use damper_core::Quota;
+use crate::settings::{CircuitBreakerSettings, LimitKey, RateLimitSettings};
 use damper_core::keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError};
 use damper_core::limit::RateLimiter;
+use damper_core::{CapacityError, Quota};
 use damper_http::wire::TrustedProxies;
 use damper_http::{
-    Answer, ByHeader, Decision, Detail, Head, KeyedLimit, KeyedStatus, Limit, MissingPeer, RateLimitLayer,
+    Answer, ByHeader, Decision, Detail, Head, KeyedLimit, KeyedStatus, Limit, MissingPeer, PerHost, RateLimitLayer,
 };
 use http::HeaderName;
 use std::future::Ready;
@@ -132,5 +132,16 @@ impl Reload<RateLimitSettings> for ConfiguredLimit {
             Per::Client { limits, .. } => set_quota(|| limits.set_quota(new.effective_quota())),
             Per::Header(_, limits) => set_quota(|| limits.set_quota(new.effective_quota())),
         }
+    }
+}
+
+impl CircuitBreakerSettings {
+    /// Builds a breaker for each host, for `CircuitBreakerLayer::new`.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`], never with settings in their ranges.
+    pub fn breakers(&self) -> Result<PerHost, CapacityError> {
+        PerHost::builder(self.config()).capacity(self.max_hosts as usize).build()
     }
 }
