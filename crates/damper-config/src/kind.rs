@@ -91,9 +91,8 @@ impl fmt::Display for Kind {
             Self::Duration { .. } => write!(f, "a duration from {range}, such as \"30s\""),
             Self::Quota => write!(f, "a quota such as \"100/s burst 200\", {range}"),
             Self::Quotas { max } => write!(f, "a list of at most {max} quotas such as \"100/s burst 200\""),
-            Self::Flag => f.write_str(&range),
             Self::Choice(_) => write!(f, "one of {range}"),
-            Self::LimitKey => f.write_str(&range),
+            Self::Flag | Self::LimitKey => f.write_str(&range),
             Self::Networks => f.write_str("a list of networks such as \"10.0.0.0/8\", of 1 bit or more"),
         }
     }

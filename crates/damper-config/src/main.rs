@@ -40,7 +40,7 @@ fn is_list(files: &[&str]) -> bool {
 }
 
 fn sources(files: &[&str]) -> Sources {
-    files.iter().fold(Sources::new(), |sources, file| sources.file(file))
+    files.iter().fold(Sources::new(), Sources::file)
 }
 
 fn check(files: &[&str]) -> ExitCode {

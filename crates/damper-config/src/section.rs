@@ -97,6 +97,8 @@ macro_rules! section {
         check $check:expr
     ) => {
         $(#[doc = $about])+
+        // The names are those of the keys.
+        #[allow(clippy::struct_field_names)]
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
             $(pub(crate) $key: $type,)+

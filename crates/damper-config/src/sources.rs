@@ -103,6 +103,7 @@ impl Sources {
     /// assert_eq!(settings.server.http.ratelimit.burst(), 100);
     /// assert!(problems[0].to_string().ends_with("; 100 is used instead"));
     /// ```
+    #[must_use]
     pub fn normalized(&self) -> (Settings, Vec<Problem>) {
         let Bound { mut settings, mut problems } = self.bound();
         for problem in &mut problems {
@@ -128,7 +129,7 @@ impl Sources {
         for source in &self.sources {
             match source.read() {
                 Ok(members) => tables.push(members),
-                Err(problem) => failures.push(problem),
+                Err(problem) => failures.push(*problem),
             }
         }
         let mut bound = bind(tables);
@@ -147,7 +148,7 @@ impl Sources {
 }
 
 impl Source {
-    fn read(&self) -> Result<Vec<Member>, Problem> {
+    fn read(&self) -> Result<Vec<Member>, Box<Problem>> {
         match self {
             Self::File(path) => read_file(path),
             Self::Text { name, format, text } => parse(*format, text, &Origin::new(name)),
@@ -165,9 +166,9 @@ impl Source {
     }
 }
 
-fn read_file(path: &Path) -> Result<Vec<Member>, Problem> {
+fn read_file(path: &Path) -> Result<Vec<Member>, Box<Problem>> {
     let origin = Origin::new(&path.display().to_string().into());
-    let unreadable = |why| Problem::new(origin.clone(), "", ProblemCause::Unreadable { why });
+    let unreadable = |why| Box::new(Problem::new(origin.clone(), "", ProblemCause::Unreadable { why }));
     let format = Format::of_path(path).ok_or_else(|| {
         unreadable("the format is unknown, the name must end with .toml, .json, .yaml or .yml".to_owned())
     })?;
@@ -175,7 +176,7 @@ fn read_file(path: &Path) -> Result<Vec<Member>, Problem> {
     parse(format, &text, &origin)
 }
 
-fn parse(format: Format, text: &str, origin: &Origin) -> Result<Vec<Member>, Problem> {
-    let problem = |SyntaxError { origin, why }| Problem::new(origin, "", ProblemCause::Syntax { why });
+fn parse(format: Format, text: &str, origin: &Origin) -> Result<Vec<Member>, Box<Problem>> {
+    let problem = |SyntaxError { origin, why }| Box::new(Problem::new(origin, "", ProblemCause::Syntax { why }));
     format.parse(text, origin).map_err(problem)
 }

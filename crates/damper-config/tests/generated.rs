@@ -39,7 +39,7 @@ fn the_schema_is_what_the_keys_say_and_has_every_key() {
     let schema = read(&json_schema());
     assert_eq!(read(&assert_written("schema.json", &json_schema())), schema, "run with DAMPER_WRITE=1");
     for key in Settings::keys() {
-        let pointer: String = key.path.split('.').map(|name| format!("/properties/{name}")).collect();
+        let pointer = format!("/properties/{}", key.path.replace('.', "/properties/"));
         let property = schema.pointer(&pointer).unwrap_or_else(|| panic!("{} is in no schema", key.path));
         assert_eq!(property["description"], key.key.doc());
         let default = key.default.map(|text| read(&text)).unwrap_or_default();

@@ -165,7 +165,7 @@ impl Watched {
 
     /// Waits for the next reload; a minute is for slow machines.
     fn next(&self) -> Reloaded {
-        self.reloads.recv_timeout(Duration::from_secs(60)).expect("the change is seen")
+        self.reloads.recv_timeout(Duration::from_mins(1)).expect("the change is seen")
     }
 
     fn next_burst(&self) -> u32 {
@@ -232,8 +232,8 @@ fn a_watch_follows_the_symbolic_links_of_kubernetes() {
 fn a_watch_ends_when_it_is_dropped() {
     let file = folder("dropped").join("app.toml");
     fs::write(&file, burst(1)).unwrap();
-    let Watched { limits, reloads, _watch } = Watched::start(&file);
-    drop(_watch);
+    let Watched { limits, reloads, _watch: watch } = Watched::start(&file);
+    drop(watch);
     fs::write(&file, burst(2)).unwrap();
     // The thread owned the sender.
     assert!(reloads.recv().is_err());

@@ -7,7 +7,7 @@ use damper_core::breaker::{BreakerConfig, Window};
 use std::time::Duration;
 
 const PERCENT: Kind = Kind::Count { min: 1, max: 100 };
-const COOLDOWN: Kind = Kind::Duration { min: Duration::from_micros(1), max: Duration::from_secs(100 * 24 * 60 * 60) };
+const COOLDOWN: Kind = Kind::Duration { min: Duration::from_micros(1), max: Duration::from_hours(100 * 24) };
 const PROBES: Kind = Kind::Count { min: 1, max: 1023 };
 
 section! {
@@ -36,7 +36,7 @@ section! {
         /// By what part the cooldown may be shorter, by chance, in percent.
         cooldown_jitter: u32 = 0, Kind::Count { min: 0, max: 100 }, Restart;
         /// The most that a server's `Retry-After` extends the cooldown to.
-        max_retry_after: Duration = Duration::from_secs(300), Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
+        max_retry_after: Duration = Duration::from_mins(5), Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
         /// How many probes may be in flight while the breaker is half-open.
         half_open_max_requests: u32 = 1, PROBES, Restart;
         /// How many probes must succeed to close the breaker.

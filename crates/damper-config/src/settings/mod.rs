@@ -26,9 +26,10 @@ pub use throttle::ThrottleSettings;
 
 use crate::section::{Key, Section, Tree, group};
 use crate::setting::Written;
+use std::fmt::Write as _;
 use std::time::Duration;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 group! {
     /// All settings: a value of each key that is in its range.
@@ -148,14 +149,14 @@ impl Settings {
         let mut text = String::new();
         for (path, section) in self.all_sections() {
             let separator = if text.is_empty() { "" } else { "\n" };
-            text.push_str(&format!("{separator}[{path}]\n"));
+            _ = writeln!(text, "{separator}[{path}]");
             // A key that stands instead of others is written without them.
             let is_set = |key: &str| section.written(key) != Written::Unset;
             let conflict = section.conflict(&is_set);
             let instead = conflict.and_then(|conflict| conflict.keys.get(1..)).unwrap_or_default();
             for key in section.keys().iter().filter(|key| !instead.contains(&key.name)) {
                 if let Some(literal) = section.written(key.name).literal() {
-                    text.push_str(&format!("{} = {literal}\n", key.name));
+                    _ = writeln!(text, "{} = {literal}", key.name);
                 }
             }
         }

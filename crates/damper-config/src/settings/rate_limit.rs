@@ -124,7 +124,6 @@ impl RateLimitSettings {
     }
 
     /// Starts a limiter per key, for [tiers](damper_core::keyed::KeyedLimiterBuilder::tiers) and other settings of the program.
-    #[must_use]
     pub fn keyed_builder<K: ?Sized>(&self) -> damper_core::keyed::KeyedLimiterBuilder<K> {
         damper_core::keyed::KeyedLimiter::builder(self.effective_quota()).capacity(self.max_keys as usize)
     }
