@@ -105,7 +105,11 @@ impl<T: Tree> Binder<T> {
                 }
             } else {
                 let nearest = nearest(&self.settings, &path);
-                self.problems.push(Problem::new(origin, shortened(&path), ProblemCause::Unknown { nearest }));
+                self.problems.push(Problem::new(
+                    origin,
+                    shortened(&path.escape_debug().to_string()),
+                    ProblemCause::Unknown { nearest },
+                ));
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::settings::Settings;
 use crate::value::{Member, Origin, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{env, fs};
 
 /// Files, texts and variables that settings are read from, in this order: a later source overrides an earlier one.
 ///
@@ -86,8 +87,7 @@ impl Sources {
     ///
     /// [`ConfigError`], which lists all mistakes.
     pub fn load(&self) -> Result<Settings, ConfigError> {
-        let Bound { settings, problems } = self.bound();
-        if problems.is_empty() { Ok(settings) } else { Err(ConfigError::new(problems)) }
+        self.load_contents(&self.contents())
     }
 
     /// Reads the settings, leaves out each bad value, and reports it: the value of an earlier source stays, or the default. So a
@@ -105,7 +105,7 @@ impl Sources {
     /// ```
     #[must_use]
     pub fn normalized(&self) -> (Settings, Vec<Problem>) {
-        let Bound { mut settings, mut problems } = self.bound();
+        let Bound { mut settings, mut problems } = self.bound_by(&self.contents());
         for problem in &mut problems {
             problem.instead = Some(match &problem.cause {
                 ProblemCause::Unreadable { .. } | ProblemCause::Syntax { .. } => "the file is ignored".to_owned(),
@@ -123,11 +123,27 @@ impl Sources {
         (settings, problems)
     }
 
-    fn bound(&self) -> Bound<Settings> {
+    /// Reads the settings strictly, of these contents of the files.
+    pub(crate) fn load_contents(&self, contents: &[Contents]) -> Result<Settings, ConfigError> {
+        let Bound { settings, problems } = self.bound_by(contents);
+        if problems.is_empty() { Ok(settings) } else { Err(ConfigError::new(problems)) }
+    }
+
+    fn bound_by(&self, contents: &[Contents]) -> Bound<Settings> {
         let mut failures = Vec::new();
         let mut tables = Vec::new();
+        let mut contents = contents.iter();
         for source in &self.sources {
-            match source.read() {
+            let members = match source {
+                Source::File(path) => parse_file(path, contents.next()),
+                Source::Text { name, format, text } => parse(*format, text, &Origin::new(name)),
+                Source::Environment { prefix } => Ok(environment(prefix, variables())),
+                Source::Value { key, value } => {
+                    let origin = Origin::new(&"value of the program".into());
+                    Ok(vec![Member { key: key.clone(), value: Value::Untyped(value.clone()), origin }])
+                }
+            };
+            match members {
                 Ok(members) => tables.push(members),
                 Err(problem) => failures.push(*problem),
             }
@@ -137,46 +153,47 @@ impl Sources {
         bound
     }
 
-    /// Returns what the files contain, to see whether one has changed; `None` for one that cannot be read.
-    pub(crate) fn contents(&self) -> Vec<Option<Vec<u8>>> {
+    /// Reads the files.
+    pub(crate) fn contents(&self) -> Vec<Contents> {
         let files = self.sources.iter().filter_map(|source| match source {
             Source::File(path) => Some(path),
             _ => None,
         });
-        files.map(|path| std::fs::read(path).ok()).collect()
+        files.map(|path| fs::read(path).map_err(|error| error.to_string())).collect()
     }
 }
 
-impl Source {
-    fn read(&self) -> Result<Vec<Member>, Box<Problem>> {
-        match self {
-            Self::File(path) => read_file(path),
-            Self::Text { name, format, text } => parse(*format, text, &Origin::new(name)),
-            Self::Environment { prefix } => {
-                // A variable that is no Unicode is no setting of any key.
-                let variables = std::env::vars_os()
-                    .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
-                Ok(environment(prefix, variables))
-            }
-            Self::Value { key, value } => {
-                let origin = Origin::new(&"value of the program".into());
-                Ok(vec![Member { key: key.clone(), value: Value::Untyped(value.clone()), origin }])
-            }
-        }
-    }
+/// What a file contains, or why it cannot be read.
+pub(crate) type Contents = Result<Vec<u8>, String>;
+
+/// A larger text is no file of settings. Positions are counted from its beginning each time.
+const LARGEST: usize = 1 << 20;
+
+/// Returns the environment; a variable whose name is no Unicode is no setting of any key.
+fn variables() -> impl Iterator<Item = (String, String)> {
+    env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
 }
 
-fn read_file(path: &Path) -> Result<Vec<Member>, Box<Problem>> {
+fn parse_file(path: &Path, contents: Option<&Contents>) -> Result<Vec<Member>, Box<Problem>> {
     let origin = Origin::new(&path.display().to_string().into());
     let unreadable = |why| Box::new(Problem::new(origin.clone(), "", ProblemCause::Unreadable { why }));
     let format = Format::of_path(path).ok_or_else(|| {
         unreadable("the format is unknown, the name must end with .toml, .json, .yaml or .yml".to_owned())
     })?;
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(format!("cannot read the file: {error}")))?;
-    parse(format, &text, &origin)
+    let bytes = match contents {
+        Some(Ok(bytes)) => bytes,
+        Some(Err(why)) => return Err(unreadable(format!("cannot read the file: {why}"))),
+        None => return Err(unreadable("cannot read the file".to_owned())),
+    };
+    let text = str::from_utf8(bytes).map_err(|error| unreadable(format!("the file is not UTF-8: {error}")))?;
+    parse(format, text, &origin)
 }
 
 fn parse(format: Format, text: &str, origin: &Origin) -> Result<Vec<Member>, Box<Problem>> {
+    if text.len() > LARGEST {
+        let why = format!("{} bytes exceed the maximum {LARGEST}", text.len());
+        return Err(Box::new(Problem::new(origin.clone(), "", ProblemCause::Unreadable { why })));
+    }
     let problem = |SyntaxError { origin, why }| Box::new(Problem::new(origin, "", ProblemCause::Syntax { why }));
     format.parse(text, origin).map_err(problem)
 }

@@ -204,6 +204,21 @@ fn a_missing_file_and_an_unknown_format_are_errors() {
     );
 }
 
+#[test]
+fn a_text_that_is_too_large_and_one_that_is_no_text_are_errors() {
+    let large = Sources::new().toml("large", &" ".repeat((1 << 20) + 1)).load().unwrap_err();
+    assert_eq!(large.to_string(), "large: 1048577 bytes exceed the maximum 1048576");
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bytes.yaml");
+    std::fs::write(&file, [b'a', 0xFF]).unwrap();
+    assert!(Sources::new().file(&file).load().unwrap_err().to_string().contains("bytes.yaml: the file is not UTF-8: "));
+}
+
+#[test]
+fn a_key_cannot_write_lines_of_its_own_into_a_log() {
+    let error = Sources::new().toml("app", "\"a\\nb\" = 1").load().unwrap_err();
+    assert_eq!(error.to_string(), "app:1:1: a\\nb is no known key");
+}
+
 /// Builds what guards, and tries it. The broken texts ask for no more than the defaults allow.
 fn assert_protects(settings: &Settings, text: &str) {
     let limits = &settings.server.http.ratelimit;

@@ -20,7 +20,7 @@ pub use watch::Watch;
 use crate::problem::ConfigError;
 use crate::section::{Key, Section};
 use crate::settings::Settings;
-use crate::sources::Sources;
+use crate::sources::{Contents, Sources};
 use std::any::TypeId;
 use std::fmt;
 use std::ptr;
@@ -133,9 +133,14 @@ impl Reloader {
     ///
     /// [`ReloadError`], and nothing has changed.
     pub fn reload(&self) -> Result<Vec<SettingChange>, ReloadError> {
+        self.reload_contents(&self.sources.contents())
+    }
+
+    /// Reloads with these contents of the files.
+    fn reload_contents(&self, contents: &[Contents]) -> Result<Vec<SettingChange>, ReloadError> {
         // Two reloads at once would apply their settings in different orders.
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = self.sources.load().map_err(ReloadError::Invalid)?;
+        let new = self.sources.load_contents(contents).map_err(ReloadError::Invalid)?;
         let changes = changes(&current, &new);
         let restart: Vec<_> = changes.iter().filter(|change| !self.takes(change)).cloned().collect();
         if !restart.is_empty() {
@@ -164,10 +169,6 @@ impl Reloader {
     fn takes(&self, change: &SettingChange) -> bool {
         let mut bound = self.bindings.iter().filter(|binding| binding.section == change.section()).peekable();
         bound.peek().is_some() && bound.all(|binding| (binding.takes)(&change.key))
-    }
-
-    pub(crate) fn sources(&self) -> &Sources {
-        &self.sources
     }
 }
 

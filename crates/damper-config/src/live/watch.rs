@@ -36,15 +36,15 @@ impl Reloader {
         // An interval of zero would keep a core busy.
         let interval = interval.max(Duration::from_millis(1));
         let thread = Builder::new().name("damper-config".to_owned()).spawn(move || {
-            let mut seen = reloader.sources().contents();
+            let mut seen = reloader.sources.contents();
             // The file may have changed between the first reading and this one.
             let mut applied = None;
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                let contents = reloader.sources().contents();
+                let contents = reloader.sources.contents();
                 let is_stable = contents == seen;
                 if is_stable && applied.as_ref() != Some(&contents) {
                     let is_first = applied.is_none();
-                    let result = reloader.reload();
+                    let result = reloader.reload_contents(&contents);
                     if !(is_first && result.as_ref().is_ok_and(Vec::is_empty)) {
                         on_reload(result);
                     }
