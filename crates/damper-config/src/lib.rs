@@ -89,3 +89,8 @@ use std::path::PathBuf;
 pub fn load(path: impl Into<PathBuf>) -> Result<Settings, ConfigError> {
     Sources::new().file(path).load()
 }
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
