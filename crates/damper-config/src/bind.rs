@@ -1,5 +1,6 @@
 //! Puts the members of sources into settings, and collects what is wrong.
 
+use crate::document::letters;
 use crate::problem::{ConfigError, Problem, ProblemCause};
 use crate::section::{Conflict, ConflictKind, Key, Section, Tree, joined};
 use crate::value::{Member, Origin, Value, cut, shortened};
@@ -56,6 +57,11 @@ fn nearest(tree: &impl Tree, unknown: &str) -> Option<String> {
         let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
         known.extend(ends.map(|end| path[..end].to_owned()));
         known.extend(section.keys().iter().map(|key| joined(&path, key.name)));
+    }
+    // `rateLimit` and `rate_limit` are more than two changes away from each other.
+    let unknown_letters = letters(unknown);
+    if let Some(same) = known.iter().find(|name| letters(name) == unknown_letters) {
+        return Some(same.clone());
     }
     let last = unknown.rsplit('.').next().unwrap_or_default();
     let farthest = (last.chars().count() / 3).max(2);

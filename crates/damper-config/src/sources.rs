@@ -1,7 +1,7 @@
 //! Where settings come from, and the two ways to read them.
 
 use crate::bind::{Bound, bind};
-use crate::document::{Format, SyntaxError, environment};
+use crate::document::{Format, SyntaxError, environment, letters};
 use crate::problem::{ConfigError, Problem, ProblemCause};
 use crate::settings::Settings;
 use crate::value::{Member, Origin, Value};
@@ -137,7 +137,7 @@ impl Sources {
             let members = match source {
                 Source::File(path) => parse_file(path, contents.next()),
                 Source::Text { name, format, text } => parse(*format, text, &Origin::new(name)),
-                Source::Environment { prefix } => Ok(environment(prefix, variables())),
+                Source::Environment { prefix } => Ok(environment(prefix, variables(), is_known)),
                 Source::Value { key, value } => {
                     let origin = Origin::new(&"value of the program".into());
                     Ok(vec![Member { key: key.clone(), value: Value::Untyped(value.clone()), origin }])
@@ -168,6 +168,11 @@ pub(crate) type Contents = Result<Vec<u8>, String>;
 
 /// A larger text is no file of settings. Positions are counted from its beginning each time.
 const LARGEST: usize = 1 << 20;
+
+/// Returns whether a name without its punctuation is a key.
+fn is_known(name: &str) -> bool {
+    Settings::keys().iter().any(|key| letters(&key.path) == name)
+}
 
 /// Returns the environment; a variable whose name is no Unicode is no setting of any key.
 fn variables() -> impl Iterator<Item = (String, String)> {

@@ -4,7 +4,11 @@ use damper_config::{Format, Settings, Sources};
 use damper_core::breaker::CircuitBreaker;
 
 /// A text, and its messages as `app.toml`.
-const BROKEN: [(&str, &[&str]); 27] = [
+const BROKEN: [(&str, &[&str]); 28] = [
+    (
+        "[client.http.circuitBreaker]\ncooldown = '1s'",
+        &["app.toml:1:14: client.http.circuitBreaker is no known key, did you mean client.http.circuit_breaker?"],
+    ),
     (
         "[server.http.ratelimit]\nburst = 0",
         &["app.toml:2:1: server.http.ratelimit.burst is 0, it must be a whole number from 1 to 10000000"],

@@ -150,3 +150,37 @@ fn settings_are_read_by_the_crate_config_with_the_same_checks() {
     let expected = "server.http.ratelimit.burst is 0, it must be a whole number from 1 to 10000000";
     assert!(error.to_string().contains(expected), "{error}");
 }
+
+#[test]
+fn variables_override_files_and_their_mistakes_are_named() {
+    const CHILD: &str = "DAMPER_CONFIG_TEST_CHILD";
+    let name = "variables_override_files_and_their_mistakes_are_named";
+    let sources = Sources::new().toml("file", "server.http.ratelimit.burst = 7").environment("APP");
+    if std::env::var_os(CHILD).is_some() {
+        match sources.load() {
+            Ok(settings) => println!("burst {}", settings.server.http.ratelimit.burst()),
+            Err(error) => println!("{error}"),
+        }
+        return;
+    }
+    // The environment of this process is shared by all tests, so another process has the variables.
+    let output = |variables: &[(&str, &str)]| {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", name, "--nocapture"]).env(CHILD, "1").envs(variables.iter().copied());
+        String::from_utf8(child.output().unwrap().stdout).unwrap()
+    };
+    let good = output(&[("APP__SERVER__HTTP__RATELIMIT__BURST", "9"), ("APP_HOME", "/srv"), ("OTHER__SERVER", "1")]);
+    assert!(good.contains("burst 9\n"), "{good}");
+    let bad = output(&[
+        ("APP__SERVER__HTTP__RATELIMIT__BURST", "many"),
+        ("APP__SERVER__HTTP__RATELIMITS__BURST", "9"),
+        ("APP_CLIENT_HTTP_CIRCUIT_BREAKER_COOLDOWN", "1s"),
+    ]);
+    for expected in [
+        "environment variable APP__SERVER__HTTP__RATELIMIT__BURST: server.http.ratelimit.burst is \"many\", it must be a whole number from 1 to 10000000\n",
+        "environment variable APP__SERVER__HTTP__RATELIMITS__BURST: server.http.ratelimits.burst is no known key, did you mean server.http.ratelimit.burst?\n",
+        "environment variable APP_CLIENT_HTTP_CIRCUIT_BREAKER_COOLDOWN: client_http_circuit_breaker_cooldown is no known key, did you mean client.http.circuit_breaker.cooldown?\n",
+    ] {
+        assert!(bad.contains(expected), "{bad}");
+    }
+}

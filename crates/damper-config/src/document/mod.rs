@@ -15,7 +15,7 @@ mod json;
 mod toml;
 mod yaml;
 
-pub(crate) use environment::environment;
+pub(crate) use environment::{environment, letters};
 
 use crate::value::{Member, Origin, Value};
 use std::path::Path;
