@@ -21,7 +21,8 @@ pub(crate) struct Bound<T> {
 
 /// Binds the members of each source; those of later sources count.
 pub(crate) fn bind<T: Tree + Default>(sources: Vec<Vec<Member>>) -> Bound<T> {
-    let mut binder = Binder { settings: T::default(), given: BTreeMap::new(), source: 0, problems: Vec::new() };
+    let mut binder =
+        Binder { settings: T::default(), known: None, given: BTreeMap::new(), source: 0, problems: Vec::new() };
     for source in sources {
         let before = binder.problems.len();
         binder.table("", source, &mut BTreeSet::new());
@@ -45,33 +46,49 @@ pub(crate) fn deserialize<'de, T: Tree + Default, D: Deserializer<'de>>(deserial
     }
 }
 
-/// Returns the known name that an unknown one may be meant for.
-fn nearest(tree: &impl Tree, unknown: &str) -> Option<String> {
-    if unknown.len() > LONGEST_COMPARED {
-        return None;
+/// The names of all sections and keys, in the order of the reference.
+struct KnownNames(Vec<KnownName>);
+
+struct KnownName {
+    name: String,
+    letters: String,
+}
+
+impl KnownNames {
+    fn of(tree: &impl Tree) -> Self {
+        let mut sections = Vec::new();
+        tree.sections("", &mut sections);
+        let mut names = Vec::new();
+        for (path, section) in sections {
+            let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
+            names.extend(ends.map(|end| path[..end].to_owned()));
+            names.extend(section.keys().iter().map(|key| joined(&path, key.name)));
+        }
+        Self(names.into_iter().map(|name| KnownName { letters: letters(&name), name }).collect())
     }
-    let mut sections = Vec::new();
-    tree.sections("", &mut sections);
-    let mut known: Vec<String> = Vec::new();
-    for (path, section) in sections {
-        let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
-        known.extend(ends.map(|end| path[..end].to_owned()));
-        known.extend(section.keys().iter().map(|key| joined(&path, key.name)));
+
+    /// Returns the known name that an unknown one may be meant for.
+    fn nearest(&self, unknown: &str) -> Option<String> {
+        if unknown.len() > LONGEST_COMPARED {
+            return None;
+        }
+        // `rateLimit` and `rate_limit` are more than two changes away from each other.
+        let unknown_letters = letters(unknown);
+        let last = unknown.rsplit('.').next().unwrap_or_default();
+        let farthest = (last.chars().count() / 3).max(2);
+        let same = || self.0.iter().find(|known| known.letters == unknown_letters);
+        let near = || {
+            (self.0.iter())
+                .filter(|known| known.name.len().abs_diff(unknown.len()) <= farthest)
+                .map(|known| (strsim::osa_distance(&known.name, unknown), known))
+                .filter(|(distance, _)| *distance <= farthest)
+                .min_by_key(|(distance, _)| *distance)
+                .map(|(_, known)| known)
+        };
+        // Else its section may be wrong, or missing.
+        let elsewhere = || self.0.iter().find(|known| known.name.rsplit('.').next() == Some(last));
+        same().or_else(near).or_else(elsewhere).map(|known| known.name.clone())
     }
-    // `rateLimit` and `rate_limit` are more than two changes away from each other.
-    let unknown_letters = letters(unknown);
-    if let Some(same) = known.iter().find(|name| letters(name) == unknown_letters) {
-        return Some(same.clone());
-    }
-    let last = unknown.rsplit('.').next().unwrap_or_default();
-    let farthest = (last.chars().count() / 3).max(2);
-    let near = (known.iter())
-        .map(|name| (strsim::osa_distance(name, unknown), name))
-        .filter(|(distance, _)| *distance <= farthest)
-        .min_by_key(|(distance, _)| *distance);
-    // Else its section may be wrong, or missing.
-    let elsewhere = || known.iter().find(|name| name.rsplit('.').next() == Some(last));
-    near.map(|(_, name)| name).or_else(elsewhere).cloned()
 }
 
 /// Returns whether no part of a path is empty.
@@ -86,6 +103,8 @@ fn parts(path: &str) -> (&str, &str) {
 
 struct Binder<T> {
     settings: T,
+    /// Made for the first unknown name.
+    known: Option<KnownNames>,
     /// Where each key was given last, and by which source.
     given: BTreeMap<String, (usize, Origin)>,
     source: usize,
@@ -110,7 +129,7 @@ impl<T: Tree> Binder<T> {
                     other => self.invalid(origin, path, &other, "a table of settings".to_owned(), None),
                 }
             } else {
-                let nearest = nearest(&self.settings, &path);
+                let nearest = self.known.get_or_insert_with(|| KnownNames::of(&self.settings)).nearest(&path);
                 self.problems.push(Problem::new(
                     origin,
                     shortened(&path.escape_debug().to_string()),

@@ -166,8 +166,8 @@ impl Sources {
 /// What a file contains, or why it cannot be read.
 pub(crate) type Contents = Result<Vec<u8>, String>;
 
-/// A larger text is no file of settings. Positions are counted from its beginning each time.
-const LARGEST: usize = 1 << 20;
+/// A larger text is no file of settings. Counting lines takes time that grows with the square of the size.
+const LARGEST: usize = 1 << 17;
 
 /// Returns whether a name without its punctuation is a key.
 fn is_known(name: &str) -> bool {

@@ -210,8 +210,11 @@ fn a_missing_file_and_an_unknown_format_are_errors() {
 
 #[test]
 fn a_text_that_is_too_large_and_one_that_is_no_text_are_errors() {
-    let large = Sources::new().toml("large", &" ".repeat((1 << 20) + 1)).load().unwrap_err();
-    assert_eq!(large.to_string(), "large: 1048577 bytes exceed the maximum 1048576");
+    let large = Sources::new().toml("large", &" ".repeat((1 << 17) + 1)).load().unwrap_err();
+    assert_eq!(large.to_string(), "large: 131073 bytes exceed the maximum 131072");
+    // Every mistake of a large text is told.
+    let keys: Vec<String> = (0..3_000).map(|key| format!("a{key}=1")).collect();
+    assert_eq!(Sources::new().toml("keys", &keys.join("\n")).load().unwrap_err().problems().len(), 3_000);
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bytes.yaml");
     std::fs::write(&file, [b'a', 0xFF]).unwrap();
     assert!(Sources::new().file(&file).load().unwrap_err().to_string().contains("bytes.yaml: the file is not UTF-8: "));
