@@ -144,6 +144,38 @@ fn what_was_applied_is_taken_back_when_another_refuses_after_all() {
     assert_eq!((limiter.quota().burst_size(), retries.lock().unwrap().0.max_attempts()), (7, 5));
 }
 
+/// Counts how often it gets settings.
+struct Counter(Arc<Mutex<u32>>);
+
+impl Reload<RetrySettings> for Counter {
+    fn takes(&self, _: &Key) -> bool {
+        true
+    }
+
+    fn apply(&self, _: &RetrySettings) -> Result<(), String> {
+        *self.0.lock().unwrap() += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_quota_that_a_limiter_cannot_take_is_refused_before_anything_changes() {
+    let file = folder("before").join("app.toml");
+    fs::write(&file, "").unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let limiter = Arc::new(reloader.settings().server.http.ratelimit.limiter());
+    let count = Arc::new(Mutex::new(0));
+    let reloader = reloader
+        .bind(|settings| &settings.client.http.retry, Counter(Arc::clone(&count)))
+        .bind(|settings| &settings.server.http.ratelimit, Arc::clone(&limiter));
+    let retries = "client.http.retry.max_attempts = 5\n";
+    fs::write(&file, format!("{retries}server.http.ratelimit.requests_per_second = 9000000")).unwrap();
+    assert!(matches!(reloader.reload(), Err(ReloadError::Refused { .. })));
+    assert_eq!((*count.lock().unwrap(), limiter.quota().limit()), (0, 50));
+    fs::write(&file, retries).unwrap();
+    assert_eq!((reloader.reload().unwrap().len(), *count.lock().unwrap()), (1, 1));
+}
+
 type Reloaded = Result<Vec<SettingChange>, ReloadError>;
 
 /// A limiter whose file is watched, and what the callback gets.
