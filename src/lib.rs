@@ -42,6 +42,7 @@
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |
 //! | `http` | limits before HTTP servers, breakers and throttles before HTTP clients |
 //! | `tonic` | the same for gRPC |
+//! | `config` | settings of all these from files and the environment, checked and reloaded live |
 //! | `mesh` | documents of the protocol Mesh, limits of several scopes, a server and a client |
 //! | `tower` | breakers, throttles, limits and bulkheads before services of any request |
 //! | `wire` | headers: what a server says of its limits, and whom a request is from |
@@ -63,12 +64,13 @@
 //! | `hyper` | | these as services of hyper |
 //! | `axum` | | where axum tells the address of a request's peer (with `tower`) |
 //! | `tonic` | | these for gRPC, with tonic (with `tower`) |
+//! | `config` | | settings from TOML, JSON, YAML and environment variables, checked and reloaded live |
 //! | `mesh` | | documents of the protocol Mesh, and servers and clients that speak it over HTTP (with `http`) |
 //! | `metrics` | | counts of what limits and breakers for HTTP do (with `http`) |
 //! | `tracing` | | logs of what limits refuse and how breakers change (with `http`) |
 //!
-//! What is here is made of crates that have versions of their own: `damper-core` has all but `http`, `wire`, `tonic`, `mesh` and `tower`,
-//! without any protocol; these are `damper-http`, `damper-tonic` and `damper-mesh`, and `tower` is `damper-tower`.
+//! What is here is made of crates that have versions of their own: `damper-core` has all but `http`, `wire`, `tonic`, `mesh`, `config` and `tower`,
+//! without any protocol; these are `damper-http`, `damper-tonic`, `damper-mesh` and `damper-config`, and `tower` is `damper-tower`.
 //!
 //! Where the target has no 64-bit atomics, words of 64 bits are changed in critical sections, for which the firmware
 //! provides a `critical-section` implementation; those of [`word32`] are not.
@@ -77,6 +79,9 @@
 
 pub mod guide;
 
+#[cfg(feature = "config")]
+#[doc(inline)]
+pub use damper_config as config;
 #[doc(inline)]
 pub use damper_core::*;
 #[cfg(feature = "http")]

@@ -434,7 +434,7 @@ fn types_of_mesh_have_the_traits_users_expect() {
         Client<(), TokioSleep>: shared cloned,
         ClientBuilder<(), TokioSleep>: shared,
         MeshBackoff: key defaulted,
-        CallError<std::io::Error>: error,
+        CallError: error,
     }
 }
 

@@ -14,6 +14,7 @@
 //! | `keyed` | a limit per client address |
 //! | `custom_clock` | a hardware timer that wraps as the clock |
 //! | `client_stack` | a client with all its parts, put into the right order |
+//! | `configured_server` | a server whose limits come from a file and change with it |
 //! | `server_stack` | a server with a deadline and limits, put into the right order |
 //! | `reqwest_client` | reqwest with a breaker per host, retries within a budget, a limit of its own and a deadline |
 //! | `reqwest_breaker` | `reqwest::Client` itself behind a breaker per host |

@@ -12,6 +12,7 @@
 //! | `keyed` | a table that is large enough, and everything that can be done to it | a map of slow buckets |
 //! | `crowded` | a table that is too small, by each policy and algorithm | the envelope of each key, or of all slots |
 //! | `store` | the store of anything | a ring, a map |
+//! | `config` | settings: texts in three formats, values of keys | strict and normalized reading, what is written of them, ranges |
 //! | `forwarding` | whom a request is from | lists of bits, and the truth |
 //! | `grpc_timeout` | `grpc-timeout`, written and read | durations, and the grammar |
 //! | `mesh` | documents of Mesh, the protocol's own with other members, deadlines; the pacer of clients | what is written, whole milliseconds, a slow pacer |
@@ -32,6 +33,7 @@ use std::fmt::Debug;
 
 mod breaker;
 mod breaker32;
+mod config;
 mod crowded;
 mod forwarding;
 mod grpc_timeout;
@@ -51,6 +53,7 @@ mod windows;
 
 pub use breaker::breaker;
 pub use breaker32::breaker32;
+pub use config::config;
 pub use crowded::crowded;
 pub use forwarding::forwarding;
 pub use grpc_timeout::grpc_timeout;
@@ -70,9 +73,10 @@ pub use windows::windows;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     ("breaker", |bytes| run(bytes, breaker)),
     ("breaker32", |bytes| run(bytes, breaker32)),
+    ("config", |bytes| run(bytes, config)),
     ("crowded", |bytes| run(bytes, crowded)),
     ("forwarding", forwarding),
     ("grpc_timeout", grpc_timeout),

@@ -12,6 +12,7 @@
 //! | [`keys`] | one limit per key: how large, and what a key should be |
 //! | [`full_table`] | what happens when the table of a keyed limiter is full |
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
+//! | `configuration` | settings from files and the environment, checked, and changed live (feature `config`) |
 //! | `mesh` | limits of several scopes, refusals and deadlines in the protocol Mesh (feature `mesh`) |
 //!
 //! # Which limit do I need?
@@ -36,6 +37,8 @@
 pub mod algorithms;
 pub mod breakers;
 pub mod concurrency;
+#[cfg(feature = "config")]
+pub mod configuration;
 pub mod full_table;
 #[cfg(feature = "http")]
 pub mod http;

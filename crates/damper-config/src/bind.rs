@@ -1,0 +1,206 @@
+//! Puts the members of sources into settings, and collects what is wrong.
+
+use crate::document::letters;
+use crate::problem::{ConfigError, Problem, ProblemCause};
+use crate::section::{Conflict, ConflictKind, Key, Section, Tree, joined};
+use crate::value::{Member, Origin, Value, cut, shortened};
+use serde::de::{Deserialize, Deserializer, Error};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Longer names are compared with no known one.
+const LONGEST_COMPARED: usize = 100;
+
+/// Reasons may repeat a part of the value, so they are cut after so many characters.
+const LONGEST_WHY: usize = 200;
+
+/// The settings that sources have given, with what was wrong. A bad value was left out.
+pub(crate) struct Bound<T> {
+    pub(crate) settings: T,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Binds the members of each source; those of later sources count.
+pub(crate) fn bind<T: Tree + Default>(sources: Vec<Vec<Member>>) -> Bound<T> {
+    let mut binder =
+        Binder { settings: T::default(), known: None, given: BTreeMap::new(), source: 0, problems: Vec::new() };
+    for source in sources {
+        let before = binder.problems.len();
+        binder.table("", source, &mut BTreeSet::new());
+        // Tables of TOML are sorted by name.
+        binder.problems[before..].sort_by_key(|problem| problem.origin.position());
+        binder.source += 1;
+    }
+    binder.resolve_conflicts();
+    let Binder { settings, problems, .. } = binder;
+    Bound { settings, problems }
+}
+
+/// Reads settings that another crate has parsed.
+pub(crate) fn deserialize<'de, T: Tree + Default, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Table(members) => {
+            let Bound { settings, problems } = bind(vec![members]);
+            if problems.is_empty() { Ok(settings) } else { Err(D::Error::custom(ConfigError::new(problems))) }
+        }
+        other => Err(D::Error::custom(format_args!("expected a table of settings, found {other}"))),
+    }
+}
+
+/// The names of all sections and keys, in the order of the reference.
+struct KnownNames(Vec<KnownName>);
+
+struct KnownName {
+    name: String,
+    letters: String,
+}
+
+impl KnownNames {
+    fn of(tree: &impl Tree) -> Self {
+        let mut sections = Vec::new();
+        tree.sections("", &mut sections);
+        let mut names = Vec::new();
+        for (path, section) in sections {
+            let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
+            names.extend(ends.map(|end| path[..end].to_owned()));
+            names.extend(section.keys().iter().map(|key| joined(&path, key.name)));
+        }
+        Self(names.into_iter().map(|name| KnownName { letters: letters(&name), name }).collect())
+    }
+
+    /// Returns the known name that an unknown one may be meant for.
+    fn nearest(&self, unknown: &str) -> Option<String> {
+        if unknown.len() > LONGEST_COMPARED {
+            return None;
+        }
+        // `rateLimit` and `rate_limit` are more than two changes away from each other.
+        let unknown_letters = letters(unknown);
+        let last = unknown.rsplit('.').next().unwrap_or_default();
+        let farthest = (last.chars().count() / 3).max(2);
+        let same = || self.0.iter().find(|known| known.letters == unknown_letters);
+        let near = || {
+            (self.0.iter())
+                .filter(|known| known.name.len().abs_diff(unknown.len()) <= farthest)
+                .map(|known| (strsim::osa_distance(&known.name, unknown), known))
+                .filter(|(distance, _)| *distance <= farthest)
+                .min_by_key(|(distance, _)| *distance)
+                .map(|(_, known)| known)
+        };
+        // Else its section may be wrong, or missing.
+        let elsewhere = || self.0.iter().find(|known| known.name.rsplit('.').next() == Some(last));
+        same().or_else(near).or_else(elsewhere).map(|known| known.name.clone())
+    }
+}
+
+/// Returns whether no part of a path is empty.
+fn is_path(path: &str) -> bool {
+    !path.split('.').any(str::is_empty)
+}
+
+/// Returns the path of the section of a key, and its name.
+fn parts(path: &str) -> (&str, &str) {
+    path.rsplit_once('.').unwrap_or(("", path))
+}
+
+struct Binder<T> {
+    settings: T,
+    /// Made for the first unknown name.
+    known: Option<KnownNames>,
+    /// Where each key was given last, and by which source.
+    given: BTreeMap<String, (usize, Origin)>,
+    source: usize,
+    problems: Vec<Problem>,
+}
+
+impl<T: Tree> Binder<T> {
+    fn table(&mut self, path: &str, members: Vec<Member>, seen: &mut BTreeSet<String>) {
+        for Member { key, value, origin } in members {
+            let path = joined(path, &key);
+            if let Some(key) = self.key(&path) {
+                if seen.insert(path.clone()) {
+                    self.set(key, path, &value, origin);
+                } else {
+                    self.problems.push(Problem::new(origin, path, ProblemCause::Repeated));
+                }
+            } else if is_path(&path) && self.settings.has_table(&path) {
+                match value {
+                    Value::Table(members) => self.table(&path, members, seen),
+                    // An empty section of YAML.
+                    Value::Null => {}
+                    other => self.invalid(origin, path, &other, "a table of settings".to_owned(), None),
+                }
+            } else {
+                let nearest = self.known.get_or_insert_with(|| KnownNames::of(&self.settings)).nearest(&path);
+                self.problems.push(Problem::new(
+                    origin,
+                    shortened(&path.escape_debug().to_string()),
+                    ProblemCause::Unknown { nearest },
+                ));
+            }
+        }
+    }
+
+    fn key(&mut self, path: &str) -> Option<&'static Key> {
+        let (section, name) = parts(path);
+        if !is_path(path) {
+            return None;
+        }
+        self.settings.section_mut(section)?.keys().iter().find(|key| key.name == name)
+    }
+
+    fn set(&mut self, key: &Key, path: String, value: &Value, origin: Origin) {
+        let (table, _) = parts(&path);
+        let Some(section) = self.settings.section_mut(table) else { return };
+        match section.set(key, value) {
+            Ok(()) => {
+                let is_earlier = |other: &str| {
+                    self.given.get(&joined(table, other)).is_some_and(|(source, _)| *source < self.source)
+                };
+                let instead = section.conflict(&|other| other == key.name || is_earlier(other));
+                if let Some(Conflict { kind: ConflictKind::Instead, keys: [first, others @ ..], .. }) = instead
+                    && *first == key.name
+                {
+                    for other in others.iter().filter(|other| is_earlier(other)).copied().collect::<Vec<_>>() {
+                        section.reset(other);
+                        self.given.remove(&joined(table, other));
+                    }
+                }
+                self.given.insert(path, (self.source, origin));
+            }
+            Err(why) => self.invalid(origin, path, value, key.kind.to_string(), why),
+        }
+    }
+
+    fn invalid(&mut self, origin: Origin, path: String, value: &Value, expected: String, why: Option<String>) {
+        let cause =
+            ProblemCause::Invalid { value: value.to_string(), expected, why: why.map(|why| cut(&why, LONGEST_WHY)) };
+        self.problems.push(Problem::new(origin, path, cause));
+    }
+
+    /// Reports keys that do not fit each other, and puts their defaults, which do.
+    fn resolve_conflicts(&mut self) {
+        let sections: BTreeSet<String> = self.given.keys().map(|path| parts(path).0.to_owned()).collect();
+        for path in sections {
+            let Some(section) = self.settings.section_mut(&path) else { continue };
+            // Each round takes at least one key back; a section has fewer than a hundred.
+            for _ in 0..100 {
+                let given = |key: &str| self.given.contains_key(&joined(&path, key));
+                let Some(conflict) = section.conflict(&given) else { break };
+                let origins: Vec<_> =
+                    conflict.keys.iter().filter_map(|key| self.given.remove(&joined(&path, key))).collect();
+                reset(section, conflict.keys);
+                let Some((_, origin)) = origins.into_iter().next() else { break };
+                self.problems.push(Problem::new(
+                    origin,
+                    path.clone(),
+                    ProblemCause::Conflict { expected: conflict.expected },
+                ));
+            }
+        }
+    }
+}
+
+fn reset(section: &mut dyn Section, keys: &[&str]) {
+    for key in keys {
+        section.reset(key);
+    }
+}

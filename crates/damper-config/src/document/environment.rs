@@ -1,0 +1,33 @@
+//! Environment variables: `APP__SERVER__HTTP__RATELIMIT__BURST` is `server.http.ratelimit.burst`.
+
+use crate::value::{Member, Origin, Value};
+
+/// Returns the members that variables with the prefix name. Two underscores stand for a dot, as keys have single ones.
+///
+/// A variable with other underscores is none of them, unless it is a known key without its punctuation: then it is meant to be one, and
+/// is a mistake. Programs have variables of their own with the same prefix.
+pub(crate) fn environment(
+    prefix: &str,
+    variables: impl IntoIterator<Item = (String, String)>,
+    is_known: impl Fn(&str) -> bool,
+) -> Vec<Member> {
+    let members = variables.into_iter().filter_map(|(name, value)| {
+        let rest = name.strip_prefix(prefix)?.strip_prefix('_')?;
+        let key = match rest.strip_prefix('_') {
+            Some(path) => path.to_ascii_lowercase().replace("__", "."),
+            None if is_known(&letters(rest)) => rest.to_ascii_lowercase(),
+            None => return None,
+        };
+        let origin = Origin::new(&format!("environment variable {name}").into());
+        Some(Member { key, value: Value::Untyped(value), origin })
+    });
+    let mut members: Vec<_> = members.collect();
+    // The operating system has no order of variables.
+    members.sort_by(|one, other| one.origin.source().cmp(other.origin.source()));
+    members
+}
+
+/// Returns a name without its punctuation and in lower case: in these, spellings of a key do not differ.
+pub(crate) fn letters(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect()
+}

@@ -1,0 +1,79 @@
+//! The formats: each parser makes a table of members with positions.
+
+// | file | what |
+// |---|---|
+// | `mod` | `Format`: which parser reads a file |
+// | `toml` | TOML, by the crate `toml` |
+// | `json` | JSON, by `serde_json` |
+// | `yaml` | YAML, by `saphyr-parser` |
+// | `environment` | variables |
+// | `foreign` | what another crate of serde has read |
+
+mod environment;
+mod foreign;
+mod json;
+mod toml;
+mod yaml;
+
+pub(crate) use environment::{environment, letters};
+
+use crate::value::{Member, Origin, Value};
+use std::path::Path;
+
+/// Tables that are nested deeper are refused. No key has more than five parts.
+const DEEPEST: usize = 16;
+
+/// The format of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// TOML 1.0.
+    Toml,
+    /// JSON.
+    Json,
+    /// YAML 1.2: one document without aliases.
+    Yaml,
+}
+
+impl Format {
+    /// Returns the format that the extension of a path names: `toml`, `json`, `yaml` or `yml`.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?;
+        [("toml", Self::Toml), ("json", Self::Json), ("yaml", Self::Yaml), ("yml", Self::Yaml)]
+            .into_iter()
+            .find_map(|(name, format)| extension.eq_ignore_ascii_case(name).then_some(format))
+    }
+
+    /// Parses a text into the members of its table.
+    pub(crate) fn parse(self, text: &str, origin: &Origin) -> Result<Vec<Member>, SyntaxError> {
+        // Editors of Windows write it.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        match self {
+            Self::Toml => toml::parse(text, origin),
+            Self::Json => json::parse(text, origin),
+            Self::Yaml => yaml::parse(text, origin),
+        }
+    }
+}
+
+/// Why a text is not of its format.
+#[derive(Debug)]
+pub(crate) struct SyntaxError {
+    pub(crate) origin: Origin,
+    pub(crate) why: String,
+}
+
+impl SyntaxError {
+    fn new(origin: &Origin, position: Option<(usize, usize)>, why: impl Into<String>) -> Self {
+        Self { origin: origin.at(position), why: why.into() }
+    }
+
+    fn too_deep(origin: &Origin, position: Option<(usize, usize)>) -> Self {
+        Self::new(origin, position, format!("nested more than {DEEPEST} deep"))
+    }
+
+    fn not_a_table(origin: &Origin, found: &Value) -> Self {
+        Self::new(origin, Some((1, 1)), format!("expected a table of settings, found {found}"))
+    }
+}

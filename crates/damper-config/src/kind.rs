@@ -1,0 +1,125 @@
+//! What values a key takes.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The type and the range of a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A whole number.
+    Count {
+        /// The smallest.
+        min: u32,
+        /// The largest.
+        max: u32,
+    },
+    /// A number, which may have a fraction.
+    Number {
+        /// The smallest.
+        min: f64,
+        /// The largest.
+        max: f64,
+    },
+    /// A length of time: `30s`, `1m 30s`, `250ms`.
+    Duration {
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
+    /// A limit per window and a burst: `100/s burst 200`.
+    Quota,
+    /// A list of quotas.
+    Quotas {
+        /// The most quotas.
+        max: usize,
+    },
+    /// `true` or `false`.
+    Flag,
+    /// One of these texts.
+    Choice(&'static [&'static str]),
+    /// What a limit is per: `global`, `client`, or `header:` and a name.
+    LimitKey,
+    /// A list of networks: `10.0.0.0/8`.
+    Networks,
+}
+
+impl Kind {
+    /// The largest rate and burst of a quota: more than any server of HTTP decides in a second.
+    pub(crate) const MAX_RATE: u32 = 10_000_000;
+
+    /// Returns the name of the type, for the reference.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Count { .. } => "whole number",
+            Self::Number { .. } => "number",
+            Self::Duration { .. } => "duration",
+            Self::Quota => "quota",
+            Self::Quotas { .. } => "list of quotas",
+            Self::Flag => "flag",
+            Self::Choice(_) | Self::LimitKey => "text",
+            Self::Networks => "list of networks",
+        }
+    }
+
+    /// Returns the allowed values, for the reference.
+    #[must_use]
+    pub fn range(&self) -> String {
+        match self {
+            Self::Count { min, max } => format!("{min} to {max}"),
+            Self::Number { min, max } => format!("{min} to {max}"),
+            Self::Duration { min, max } => format!("{} to {}", in_words(*min), in_words(*max)),
+            Self::Quota => format!("at most {} a second, burst 1 to {}", Self::MAX_RATE, Self::MAX_RATE),
+            Self::Quotas { max } => format!("0 to {max} quotas"),
+            Self::Flag => "true or false".to_owned(),
+            Self::Choice(choices) => choices.join(", "),
+            Self::LimitKey => "global, client, or header:NAME".to_owned(),
+            Self::Networks => "prefixes of 1 bit or more".to_owned(),
+        }
+    }
+}
+
+/// What a value must be, for messages.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let range = self.range();
+        match self {
+            Self::Count { .. } => write!(f, "a whole number from {range}"),
+            Self::Number { .. } => write!(f, "a number from {range}"),
+            Self::Duration { .. } => write!(f, "a duration from {range}, such as \"30s\""),
+            Self::Quota => write!(f, "a quota such as \"100/s burst 200\", {range}"),
+            Self::Quotas { max } => write!(f, "a list of at most {max} quotas such as \"100/s burst 200\""),
+            Self::Choice(_) => write!(f, "one of {range}"),
+            Self::Flag | Self::LimitKey => f.write_str(&range),
+            Self::Networks => f.write_str("a list of networks such as \"10.0.0.0/8\", of 1 bit or more"),
+        }
+    }
+}
+
+/// Units of durations with their nanoseconds, the largest first.
+const UNITS: [(&str, u128); 7] = [
+    ("day", 86_400_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+/// Writes a duration as it is read: `1day 30s`. (humantime would write 30.44 days as a month.)
+pub(crate) fn in_words(duration: Duration) -> String {
+    let mut left = duration.as_nanos();
+    let mut parts = Vec::new();
+    for (unit, nanos) in UNITS {
+        let count = left / nanos;
+        left %= nanos;
+        if count > 0 {
+            let plural = if unit == "day" && count > 1 { "s" } else { "" };
+            parts.push(format!("{count}{unit}{plural}"));
+        }
+    }
+    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
+}

@@ -1,0 +1,34 @@
+//! Deadlines.
+
+use super::DAY;
+use crate::kind::Kind;
+use crate::section::{Conflict, ConflictKind, section};
+use std::time::Duration;
+
+const TIMEOUT: Kind = Kind::Duration { min: Duration::from_millis(1), max: DAY };
+
+section! {
+    /// How long a request may take in a server.
+    ServerDeadlineSettings {
+        /// How long a request may take, whatever its client allows.
+        timeout: Duration = Duration::from_secs(30), TIMEOUT, Restart;
+    }
+    check |_, _| None
+}
+
+section! {
+    /// How long a call of a client may take.
+    ClientDeadlineSettings {
+        /// How long a call may take, with all attempts.
+        timeout: Duration = Duration::from_secs(30), TIMEOUT, Restart;
+        /// How long one attempt may take. Unset: as long as the call.
+        attempt_timeout: Option<Duration> = None, TIMEOUT, Restart;
+    }
+    check |settings: &ClientDeadlineSettings, _| {
+        settings.attempt_timeout.is_some_and(|attempt| attempt > settings.timeout).then(|| Conflict {
+            kind: ConflictKind::Values,
+            keys: &["attempt_timeout", "timeout"],
+            expected: "attempt_timeout must be no more than timeout".to_owned(),
+        })
+    }
+}

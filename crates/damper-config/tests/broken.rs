@@ -1,0 +1,250 @@
+//! Settings that are wrong: what the message says, and that the normalized ones still protect.
+
+use damper_config::{Format, Settings, Sources};
+use damper_core::breaker::CircuitBreaker;
+
+/// A text, and its messages as `app.toml`.
+const BROKEN: [(&str, &[&str]); 28] = [
+    (
+        "[client.http.circuitBreaker]\ncooldown = '1s'",
+        &["app.toml:1:14: client.http.circuitBreaker is no known key, did you mean client.http.circuit_breaker?"],
+    ),
+    (
+        "[server.http.ratelimit]\nburst = 0",
+        &["app.toml:2:1: server.http.ratelimit.burst is 0, it must be a whole number from 1 to 10000000"],
+    ),
+    (
+        "[server.http.ratelimit]\nburst = -5",
+        &["app.toml:2:1: server.http.ratelimit.burst is -5, it must be a whole number from 1 to 10000000"],
+    ),
+    (
+        "[server.http.ratelimit]\nburst = 99999999999999999999",
+        &[
+            "app.toml:2:1: server.http.ratelimit.burst is 99999999999999999999, it must be a whole number from 1 to 10000000",
+        ],
+    ),
+    (
+        "server.http.ratelimit.requests_per_second = 0",
+        &["app.toml:1:23: server.http.ratelimit.requests_per_second is 0, it must be a number from 0.001 to 10000000"],
+    ),
+    (
+        "server.http.ratelimit.requests_per_second = nan",
+        &[
+            "app.toml:1:23: server.http.ratelimit.requests_per_second is nan, it must be a number from 0.001 to 10000000",
+        ],
+    ),
+    (
+        "server.http.ratelimit.requests_per_second = inf",
+        &[
+            "app.toml:1:23: server.http.ratelimit.requests_per_second is inf, it must be a number from 0.001 to 10000000",
+        ],
+    ),
+    (
+        "server.http.ratelimit.requests_per_second = 1e300",
+        &[
+            "app.toml:1:23: server.http.ratelimit.requests_per_second is 1e300, it must be a number from 0.001 to 10000000",
+        ],
+    ),
+    (
+        "server.http.ratelimit.requests_per_second = \"fifty\"",
+        &[
+            "app.toml:1:23: server.http.ratelimit.requests_per_second is \"fifty\", it must be a number from 0.001 to 10000000",
+        ],
+    ),
+    (
+        "server.http.ratelimit.quota = \"unlimited\"",
+        &[
+            "app.toml:1:23: server.http.ratelimit.quota is \"unlimited\", it must be a quota such as \"100/s burst 200\", at most 10000000 a second, burst 1 to 10000000",
+        ],
+    ),
+    (
+        "server.http.ratelimit.quota = \"0/s burst 5\"",
+        &[
+            "app.toml:1:23: server.http.ratelimit.quota is \"0/s burst 5\", it must be a quota such as \"100/s burst 200\", at most 10000000 a second, burst 1 to 10000000",
+        ],
+    ),
+    (
+        "server.http.ratelimit.quota = \"100 a second\"",
+        &[
+            "app.toml:1:23: server.http.ratelimit.quota is \"100 a second\", it must be a quota such as \"100/s burst 200\", at most 10000000 a second, burst 1 to 10000000 (at byte 3: expected a slash between limit and window, as in 100/s)",
+        ],
+    ),
+    (
+        "[server.http.ratelimit]\nquota = \"10/s\"\nburst = 5",
+        &[
+            "app.toml:2:1: server.http.ratelimit: quota stands instead of requests_per_second and burst, give one or the other",
+        ],
+    ),
+    (
+        "server.http.ratelimit.key = \"ip\"",
+        &["app.toml:1:23: server.http.ratelimit.key is \"ip\", it must be global, client, or header:NAME"],
+    ),
+    (
+        "server.http.ratelimit.trusted_proxies = [\"0.0.0.0/0\"]",
+        &[
+            "app.toml:1:23: server.http.ratelimit.trusted_proxies is a list of 1, it must be a list of networks such as \"10.0.0.0/8\", of 1 bit or more (0.0.0.0/0 would trust every client)",
+        ],
+    ),
+    (
+        "[server.http.ratelimits]\nburst = 5",
+        &["app.toml:1:14: server.http.ratelimits is no known key, did you mean server.http.ratelimit?"],
+    ),
+    (
+        "[server.http.ratelimit]\nrequest_per_second = 5\nbrust = 1",
+        &[
+            "app.toml:2:1: server.http.ratelimit.request_per_second is no known key, did you mean server.http.ratelimit.requests_per_second?",
+            "app.toml:3:1: server.http.ratelimit.brust is no known key, did you mean server.http.ratelimit.burst?",
+        ],
+    ),
+    ("[ratelimit]\nburst = 5", &["app.toml:1:2: ratelimit is no known key, did you mean server.http.ratelimit?"]),
+    ("[server]\nhttp = 5", &["app.toml:2:1: server.http is 5, it must be a table of settings"]),
+    ("[server.http.ratelimit]\nburst = 5\nburst = 6", &["app.toml:3:1: duplicate key"]),
+    ("[server.http.ratelimit\nburst = 5", &["app.toml:1:23: unclosed table, expected `]`"]),
+    (
+        "client.http.circuit_breaker.cooldown = 30",
+        &[
+            "app.toml:1:29: client.http.circuit_breaker.cooldown is 30, it must be a duration from 1us to 100days, such as \"30s\" (a number needs a unit)",
+        ],
+    ),
+    (
+        "client.http.circuit_breaker.cooldown = \"0s\"",
+        &[
+            "app.toml:1:29: client.http.circuit_breaker.cooldown is \"0s\", it must be a duration from 1us to 100days, such as \"30s\"",
+        ],
+    ),
+    (
+        "[client.http.circuit_breaker]\ncooldown = \"1h\"\nmax_cooldown = \"1m\"\nfailure_threshold = 4294967295",
+        &[
+            "app.toml:4:1: client.http.circuit_breaker.failure_threshold is 4294967295, it must be a whole number from 1 to 1000000",
+            "app.toml:3:1: client.http.circuit_breaker: max_cooldown must be no less than cooldown",
+        ],
+    ),
+    (
+        "client.grpc.retry.max_attempts = 1000000",
+        &["app.toml:1:19: client.grpc.retry.max_attempts is 1000000, it must be a whole number from 1 to 100"],
+    ),
+    (
+        "[server.http.bulkhead]\nlimit = 1.5",
+        &["app.toml:2:1: server.http.bulkhead.limit is 1.5, it must be a whole number from 1 to 1000000"],
+    ),
+    (
+        "[server.http.admission]\nmin_limit = 50\nmax_limit = 10",
+        &[
+            "app.toml:2:1: server.http.admission: min_limit must be no more than max_limit, with initial_limit between them",
+        ],
+    ),
+    (
+        "client.http.throttle.multiplier = true\nclient.http.hedge.max_extra = 0",
+        &[
+            "app.toml:1:22: client.http.throttle.multiplier is true, it must be a number from 1 to 10",
+            "app.toml:2:19: client.http.hedge.max_extra is 0, it must be a number from 0.001 to 1",
+        ],
+    ),
+];
+
+#[test]
+fn each_mistake_is_named_with_line_key_value_and_range() {
+    for (text, expected) in BROKEN {
+        let error = Sources::new().toml("app.toml", text).load().expect_err(text);
+        assert_eq!(error.to_string(), expected.join("\n"), "{text}");
+    }
+}
+
+#[test]
+fn normalized_settings_protect_as_the_defaults_do() {
+    for (text, expected) in BROKEN {
+        let (settings, problems) = Sources::new().toml("app.toml", text).normalized();
+        assert_eq!(problems.len(), expected.len(), "{text}");
+        assert!(problems.iter().all(|problem| problem.instead().is_some()), "{problems:?}");
+        assert_protects(&settings, text);
+        let again = Sources::new().toml("normalized", &settings.to_toml()).load().expect(text);
+        assert_eq!(again, settings, "what is written is read: {text}");
+    }
+}
+
+#[test]
+fn an_empty_section_protects_as_the_defaults_do() {
+    for (format, text) in [
+        (Format::Toml, "[server.http.ratelimit]\n[client]"),
+        (Format::Json, "{\"server\": {\"http\": {\"ratelimit\": {}}}}"),
+        (Format::Yaml, "server:\n  http:\n    ratelimit:\n      # burst: 5\n"),
+        (Format::Yaml, "# nothing\n"),
+    ] {
+        let settings = Sources::new().text("app", format, text).load().expect(text);
+        assert_eq!(settings, Settings::default(), "{text}");
+        assert_protects(&settings, text);
+    }
+}
+
+#[test]
+fn a_bad_value_leaves_that_of_an_earlier_source() {
+    let sources =
+        Sources::new().toml("file", "server.http.ratelimit.burst = 7").value("server.http.ratelimit.burst", "0");
+    let (settings, problems) = sources.normalized();
+    assert_eq!(settings.server.http.ratelimit.burst(), 7);
+    assert_eq!(
+        problems[0].to_string(),
+        "value of the program: server.http.ratelimit.burst is \"0\", it must be a whole number from 1 to 10000000; 7 is used instead",
+    );
+}
+
+#[test]
+fn a_broken_file_is_ignored_by_normalized_settings() {
+    let sources = Sources::new().toml("one.toml", "[").toml("two.toml", "server.http.ratelimit.burst = 7");
+    let (settings, problems) = sources.normalized();
+    assert_eq!(settings.server.http.ratelimit.burst(), 7);
+    assert!(problems[0].to_string().starts_with("one.toml:1:2: ") && problems.len() == 1, "{problems:?}");
+    assert!(problems[0].to_string().ends_with("; the file is ignored"), "{problems:?}");
+}
+
+#[test]
+fn a_missing_file_and_an_unknown_format_are_errors() {
+    let error = Sources::new().file("/does/not/exist.toml").file("/etc/hosts").load().unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("/does/not/exist.toml: cannot read the file: "), "{text}");
+    assert!(
+        text.ends_with("/etc/hosts: the format is unknown, the name must end with .toml, .json, .yaml or .yml"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_text_that_is_too_large_and_one_that_is_no_text_are_errors() {
+    let large = Sources::new().toml("large", &" ".repeat((1 << 17) + 1)).load().unwrap_err();
+    assert_eq!(large.to_string(), "large: 131073 bytes exceed the maximum 131072");
+    // Every mistake of a large text is told.
+    let keys: Vec<String> = (0..3_000).map(|key| format!("a{key}=1")).collect();
+    assert_eq!(Sources::new().toml("keys", &keys.join("\n")).load().unwrap_err().problems().len(), 3_000);
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bytes.yaml");
+    std::fs::write(&file, [b'a', 0xFF]).unwrap();
+    assert!(Sources::new().file(&file).load().unwrap_err().to_string().contains("bytes.yaml: the file is not UTF-8: "));
+}
+
+#[test]
+fn a_key_cannot_write_lines_of_its_own_into_a_log() {
+    let error = Sources::new().toml("app", "\"a\\nb\" = 1").load().unwrap_err();
+    assert_eq!(error.to_string(), "app:1:1: a\\nb is no known key");
+}
+
+/// Builds what guards, and tries it. The broken texts ask for no more than the defaults allow.
+fn assert_protects(settings: &Settings, text: &str) {
+    let limits = &settings.server.http.ratelimit;
+    let limiter = limits.limiter();
+    let allowed = (0..10_000).filter(|_| limiter.check().is_ok()).count();
+    assert!((1..=1_000).contains(&allowed), "{text}: {allowed}");
+    let table = limits.keyed_builder::<str>().build().unwrap();
+    let allowed = (0..10_000).filter(|_| table.check("client").is_ok()).count();
+    assert!((1..=1_000).contains(&allowed), "{text}: {allowed}");
+
+    let breaker = CircuitBreaker::new(settings.client.http.circuit_breaker.config());
+    let called =
+        (0..1_000).filter(|_| breaker.call(|| Err::<(), _>(())).is_err_and(|error| !error.is_refused())).count();
+    assert!((1..=100).contains(&called), "{text}: {called}");
+
+    let bulkhead = settings.server.http.bulkhead.bulkhead();
+    let permits: Vec<_> = (0..2_000).map_while(|_| bulkhead.try_acquire().ok()).collect();
+    assert!((1..2_000).contains(&permits.len()), "{text}: {}", permits.len());
+    let gate = settings.server.http.admission.fixed();
+    assert!((1..2_000).contains(&gate.limit()), "{text}");
+    assert!(settings.client.grpc.retry.retry().max_attempts() <= 10, "{text}");
+}
