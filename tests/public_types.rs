@@ -438,6 +438,53 @@ fn types_of_mesh_have_the_traits_users_expect() {
     }
 }
 
+#[cfg(feature = "config")]
+#[test]
+fn types_of_the_configuration_have_the_traits_users_expect() {
+    use damper::config::*;
+
+    table! {
+        // settings
+        Settings: shared cloned defaulted,
+        ServerSettings: shared cloned defaulted,
+        ClientSettings: shared cloned defaulted,
+        ServerLayers: shared cloned defaulted,
+        ClientLayers: shared cloned defaulted,
+        RateLimitSettings: shared cloned defaulted,
+        ClientRateLimitSettings: shared cloned defaulted,
+        BulkheadSettings: shared cloned defaulted,
+        AdaptiveLimitSettings: shared cloned defaulted,
+        AdmissionSettings: shared cloned defaulted,
+        ServerDeadlineSettings: shared cloned defaulted,
+        ClientDeadlineSettings: shared cloned defaulted,
+        CircuitBreakerSettings: shared cloned defaulted,
+        RetrySettings: shared cloned defaulted,
+        RetryBudgetSettings: shared cloned defaulted,
+        HedgeSettings: shared cloned defaulted,
+        ThrottleSettings: shared cloned defaulted,
+        LimitKey: shared cloned,
+        // sources
+        Sources: shared,
+        Format: shared cloned,
+        Origin: shared cloned,
+        // mistakes
+        ConfigError: error,
+        Problem: shared cloned displayed,
+        ProblemCause: shared cloned,
+        // keys
+        Key: shared cloned,
+        KeyDescription: shared,
+        Kind: shared cloned,
+        // reload
+        Reloader: debug,
+        Watch: debug,
+        ReloadError: error,
+        SettingChange: shared cloned,
+        Change: shared cloned,
+        ConfiguredLimit: shared,
+    }
+}
+
 /// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
 const ELSEWHERE: [&str; 36] = [
     "Acquisition",
@@ -488,6 +535,7 @@ fn table_names_every_public_type() {
         include_str!("../docs/api/damper-tonic.txt"),
         include_str!("../docs/api/damper-tower.txt"),
         include_str!("../docs/api/damper-mesh.txt"),
+        include_str!("../docs/api/damper-config.txt"),
     ];
     let types = apis.iter().flat_map(|api| api.lines()).filter_map(|line| {
         let line = line.strip_prefix("#[non_exhaustive] ").unwrap_or(line);
