@@ -153,6 +153,17 @@ impl Sources {
         bound
     }
 
+    /// Returns the first file that has no key now, and had some before.
+    pub(crate) fn emptied(&self, before: &[Contents], now: &[Contents]) -> Option<&Path> {
+        let files = self.sources.iter().filter_map(|source| match source {
+            Source::File(path) => Some(path.as_path()),
+            _ => None,
+        });
+        let has_keys = |path, contents| parse_file(path, Some(contents)).is_ok_and(|members| gives_keys(&members));
+        let mut versions = files.zip(before.iter().zip(now));
+        versions.find(|(path, (before, now))| has_keys(path, before) && !has_keys(path, now)).map(|(path, _)| path)
+    }
+
     /// Reads the files.
     pub(crate) fn contents(&self) -> Vec<Contents> {
         let files = self.sources.iter().filter_map(|source| match source {
@@ -165,6 +176,15 @@ impl Sources {
 
 /// What a file contains, or why it cannot be read.
 pub(crate) type Contents = Result<Vec<u8>, String>;
+
+/// Returns whether there is a value, and not only tables without any.
+fn gives_keys(members: &[Member]) -> bool {
+    members.iter().any(|member| match &member.value {
+        Value::Table(members) => gives_keys(members),
+        Value::Null => false,
+        _ => true,
+    })
+}
 
 /// A larger text is no file of settings. Counting lines takes time that grows with the square of the size.
 const LARGEST: usize = 1 << 17;
