@@ -90,8 +90,12 @@ impl Sources {
         self.load_contents(&self.contents())
     }
 
-    /// Reads the settings, leaves out each bad value, and reports it: the value of an earlier source stays, or the default. So a
-    /// mistake can turn no protection off. Log what it returns.
+    /// Reads the settings, leaves out each bad value, and reports it: the value of an earlier source stays, or the default. Of
+    /// values that do not fit each other, those of the last source are left out; of one source, the one that allows more. Log what it
+    /// returns.
+    ///
+    /// What is in force is in its range then, but it may be looser than what was meant: a misspelled key, or a file that cannot be read,
+    /// leaves the default.
     ///
     /// # Examples
     ///
@@ -110,7 +114,13 @@ impl Sources {
             problem.instead = Some(match &problem.cause {
                 ProblemCause::Unreadable { .. } | ProblemCause::Syntax { .. } => "the file is ignored".to_owned(),
                 ProblemCause::Unknown { .. } => "it is ignored".to_owned(),
-                ProblemCause::Conflict { .. } => "the defaults are used instead".to_owned(),
+                ProblemCause::Conflict { .. } => {
+                    let section = settings.section_at(&problem.key);
+                    let written =
+                        |key| section.as_ref().map(|section| format!("{key} {}", section.written(key).shown()));
+                    let values: Vec<_> = problem.dropped.iter().filter_map(|key| written(*key)).collect();
+                    format!("{} is used instead", values.join(", "))
+                }
                 ProblemCause::Invalid { .. } | ProblemCause::Repeated => {
                     let (section, key) = problem.key.rsplit_once('.').unwrap_or_default();
                     match settings.section_at(section) {

@@ -72,7 +72,7 @@ const BROKEN: [(&str, &[&str]); 28] = [
     (
         "[server.http.ratelimit]\nquota = \"10/s\"\nburst = 5",
         &[
-            "app.toml:2:1: server.http.ratelimit: quota stands instead of requests_per_second and burst, give one or the other",
+            "app.toml:3:1: server.http.ratelimit: quota stands instead of requests_per_second and burst, give one or the other",
         ],
     ),
     (
@@ -247,4 +247,56 @@ fn assert_protects(settings: &Settings, text: &str) {
     let gate = settings.server.http.admission.fixed();
     assert!((1..2_000).contains(&gate.limit()), "{text}");
     assert!(settings.client.grpc.retry.retry().max_attempts() <= 10, "{text}");
+}
+
+#[test]
+fn a_conflict_takes_back_what_the_last_source_gave_and_nothing_else() {
+    for (first, second, expected) in [
+        // One mistaken variable must not lift a limit.
+        (
+            "ratelimit.quota = '1/h'\nadaptive_limit.max_limit = 10",
+            "ratelimit.burst = 5\nadaptive_limit.min_limit = 50",
+            "ratelimit.quota = '1/h'\nadaptive_limit.max_limit = 10",
+        ),
+        // What the quota had overridden is back with it.
+        (
+            "ratelimit.requests_per_second = 1",
+            "ratelimit.quota = '100/s'\nratelimit.burst = 5",
+            "ratelimit.requests_per_second = 1\nratelimit.burst = 5",
+        ),
+        (
+            "admission.min_limit = 2",
+            "admission.min_limit = 50\nadmission.max_limit = 10",
+            "admission.min_limit = 2\nadmission.max_limit = 10",
+        ),
+    ] {
+        let of = |text: &str| format!("[server.http]\n{text}");
+        let (settings, problems) = Sources::new().toml("one", &of(first)).toml("two", &of(second)).normalized();
+        let expected = Sources::new().toml("expected", &of(expected)).load().unwrap();
+        assert_eq!(settings, expected, "{first}\n{second}");
+        assert!(problems.iter().all(|problem| problem.origin().source() == "two"), "{problems:?}");
+    }
+}
+
+#[test]
+fn of_a_conflict_in_one_source_the_tighter_value_stays() {
+    for (text, expected, message) in [
+        (
+            "adaptive_limit.min_limit = 50\nadaptive_limit.max_limit = 10",
+            "adaptive_limit.max_limit = 10",
+            "; min_limit 1 is used instead",
+        ),
+        (
+            "adaptive_limit.min_limit = 50\nadaptive_limit.initial_limit = 60\nadaptive_limit.max_limit = 10",
+            "adaptive_limit.max_limit = 10",
+            "; min_limit 1, initial_limit unset is used instead",
+        ),
+        ("ratelimit.quota = '1/h'\nratelimit.burst = 5", "ratelimit.quota = '1/h'", "; burst 100 is used instead"),
+        ("ratelimit.quota = '1000/s'\nratelimit.burst = 5", "ratelimit.burst = 5", "; quota unset is used instead"),
+    ] {
+        let of = |text: &str| format!("[server.http]\n{text}");
+        let (settings, problems) = Sources::new().toml("app", &of(text)).normalized();
+        assert_eq!(settings, Sources::new().toml("expected", &of(expected)).load().unwrap(), "{text}");
+        assert!(problems.len() == 1 && problems[0].to_string().ends_with(message), "{problems:?}");
+    }
 }

@@ -56,12 +56,14 @@ section! {
             return Some(Conflict {
                 kind: ConflictKind::Values,
                 keys: &["max_cooldown", "cooldown"],
+                looser: &[],
                 expected: "max_cooldown must be no less than cooldown".to_owned(),
             });
         }
         (settings.window_calls.is_some() && settings.window_time.is_some()).then(|| Conflict {
             kind: ConflictKind::Instead,
             keys: &["window_time", "window_calls"],
+            looser: &["window_calls"],
             expected: "window_time stands instead of window_calls, give one or the other".to_owned(),
         })
     }

@@ -132,6 +132,7 @@ fn bounds_conflict(min: u32, max: u32, initial: Option<u32>) -> Option<Conflict>
     (!fits).then(|| Conflict {
         kind: ConflictKind::Values,
         keys: &["min_limit", "max_limit", "initial_limit"],
+        looser: &["min_limit", "initial_limit"],
         expected: "min_limit must be no more than max_limit, with initial_limit between them".to_owned(),
     })
 }

@@ -73,7 +73,7 @@ section! {
         /// The quotas of further tiers of a limiter per key. The program says which key is in which tier.
         tiers: Vec<Quota> = Vec::new(), Kind::Quotas { max: MAX_TIERS }, Live;
     }
-    check |_, given| quota_conflict(given)
+    check |settings, given| quota_conflict(settings.quota, settings.requests_per_second, given)
 }
 
 section! {
@@ -88,13 +88,15 @@ section! {
         /// How long a call waits for its turn.
         max_wait: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Restart;
     }
-    check |_, given| quota_conflict(given)
+    check |settings, given| quota_conflict(settings.quota, settings.requests_per_second, given)
 }
 
-fn quota_conflict(given: &dyn Fn(&str) -> bool) -> Option<Conflict> {
+fn quota_conflict(quota: Option<Quota>, per_second: f64, given: &dyn Fn(&str) -> bool) -> Option<Conflict> {
+    let is_slower = quota.is_some_and(|quota| f64::from(quota.limit()) <= per_second * quota.window().as_secs_f64());
     (given("quota") && (given("requests_per_second") || given("burst"))).then(|| Conflict {
         kind: ConflictKind::Instead,
         keys: &["quota", "requests_per_second", "burst"],
+        looser: if is_slower { &["requests_per_second", "burst"] } else { &["quota"] },
         expected: "quota stands instead of requests_per_second and burst, give one or the other".to_owned(),
     })
 }

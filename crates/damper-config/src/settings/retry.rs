@@ -29,6 +29,8 @@ section! {
     check |settings: &RetrySettings, _| (settings.max_delay < settings.base_delay).then(|| Conflict {
         kind: ConflictKind::Values,
         keys: &["base_delay", "max_delay"],
+        // Shorter delays allow more retries.
+        looser: &["max_delay"],
         expected: "max_delay must be no less than base_delay".to_owned(),
     })
 }
