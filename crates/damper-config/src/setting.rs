@@ -112,13 +112,22 @@ impl Setting for Duration {
         if number(value).is_some_and(|text| text.parse::<f64>().is_ok()) {
             return Err(Some("a number needs a unit".to_owned()));
         }
-        let duration = humantime::parse_duration(text(value).ok_or(None)?).map_err(|error| Some(error.to_string()))?;
+        let text = text(value).ok_or(None)?;
+        // `1M` is meant as a minute, and a month or a year has no fixed length.
+        if let Some(unit) = text.split(|c: char| !c.is_ascii_alphabetic()).find(|unit| is_month_or_year(unit)) {
+            return Err(Some(format!("{unit} is no unit here: m is a minute, and a month is given in days")));
+        }
+        let duration = humantime::parse_duration(text).map_err(|error| Some(error.to_string()))?;
         if (min..=max).contains(&duration) { Ok(duration) } else { Err(None) }
     }
 
     fn write(&self) -> Written {
         Written::Text(in_words(*self))
     }
+}
+
+fn is_month_or_year(unit: &str) -> bool {
+    ["M", "month", "months", "y", "yr", "yrs", "year", "years"].contains(&unit)
 }
 
 impl Setting for Quota {

@@ -4,7 +4,7 @@ use damper_config::{Format, Settings, Sources};
 use damper_core::breaker::CircuitBreaker;
 
 /// A text, and its messages as `app.toml`.
-const BROKEN: [(&str, &[&str]); 28] = [
+const BROKEN: [(&str, &[&str]); 30] = [
     (
         "[client.http.circuitBreaker]\ncooldown = '1s'",
         &["app.toml:1:14: client.http.circuitBreaker is no known key, did you mean client.http.circuit_breaker?"],
@@ -103,20 +103,35 @@ const BROKEN: [(&str, &[&str]); 28] = [
     (
         "client.http.circuit_breaker.cooldown = 30",
         &[
-            "app.toml:1:29: client.http.circuit_breaker.cooldown is 30, it must be a duration from 1us to 100days, such as \"30s\" (a number needs a unit)",
+            "app.toml:1:29: client.http.circuit_breaker.cooldown is 30, it must be a duration from 1ms to 100days, such as \"30s\" (a number needs a unit)",
         ],
     ),
     (
         "client.http.circuit_breaker.cooldown = \"0s\"",
         &[
-            "app.toml:1:29: client.http.circuit_breaker.cooldown is \"0s\", it must be a duration from 1us to 100days, such as \"30s\"",
+            "app.toml:1:29: client.http.circuit_breaker.cooldown is \"0s\", it must be a duration from 1ms to 100days, such as \"30s\"",
         ],
     ),
     (
         "[client.http.circuit_breaker]\ncooldown = \"1h\"\nmax_cooldown = \"1m\"\nfailure_threshold = 4294967295",
         &[
-            "app.toml:4:1: client.http.circuit_breaker.failure_threshold is 4294967295, it must be a whole number from 1 to 1000000",
+            "app.toml:4:1: client.http.circuit_breaker.failure_threshold is 4294967295, it must be a whole number from 1 to 1000",
             "app.toml:3:1: client.http.circuit_breaker: max_cooldown must be no less than cooldown",
+        ],
+    ),
+    (
+        "client.http.circuit_breaker.cooldown = '1M'",
+        &[
+            "app.toml:1:29: client.http.circuit_breaker.cooldown is \"1M\", it must be a duration from 1ms to 100days, such as \"30s\" (M is no unit here: m is a minute, and a month is given in days)",
+        ],
+    ),
+    (
+        "[client.http]\ncircuit_breaker.failure_threshold = 1001\ncircuit_breaker.cooldown = '1us'\ncircuit_breaker.cooldown_jitter = 100\nretry_budget.floor = 1000000",
+        &[
+            "app.toml:2:17: client.http.circuit_breaker.failure_threshold is 1001, it must be a whole number from 1 to 1000",
+            "app.toml:3:17: client.http.circuit_breaker.cooldown is \"1us\", it must be a duration from 1ms to 100days, such as \"30s\"",
+            "app.toml:4:17: client.http.circuit_breaker.cooldown_jitter is 100, it must be a whole number from 0 to 90",
+            "app.toml:5:14: client.http.retry_budget.floor is 1000000, it must be a whole number from 0 to 10000",
         ],
     ),
     (
