@@ -82,7 +82,7 @@ const BROKEN: [(&str, &[&str]); 30] = [
     (
         "server.http.ratelimit.trusted_proxies = [\"0.0.0.0/0\"]",
         &[
-            "app.toml:1:23: server.http.ratelimit.trusted_proxies is a list of 1, it must be a list of networks such as \"10.0.0.0/8\", of 1 bit or more (0.0.0.0/0 would trust every client)",
+            "app.toml:1:23: server.http.ratelimit.trusted_proxies is a list of 1, it must be a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6 (0.0.0.0/0 would trust too many clients, the shortest prefix is 8 bits)",
         ],
     ),
     (
@@ -233,6 +233,29 @@ fn a_text_that_is_too_large_and_one_that_is_no_text_are_errors() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bytes.yaml");
     std::fs::write(&file, [b'a', 0xFF]).unwrap();
     assert!(Sources::new().file(&file).load().unwrap_err().to_string().contains("bytes.yaml: the file is not UTF-8: "));
+}
+
+#[test]
+fn a_network_of_proxies_is_no_large_part_of_all_addresses() {
+    for (network, why) in [
+        ("0.0.0.0/0", "0.0.0.0/0 would trust too many clients, the shortest prefix is 8 bits"),
+        ("128.0.0.0/1", "128.0.0.0/1 would trust too many clients, the shortest prefix is 8 bits"),
+        ("2000::/3", "2000::/3 would trust too many clients, the shortest prefix is 7 bits"),
+        // All of IPv4, as IPv6 writes it.
+        ("::ffff:0:0/96", "::ffff:0:0/96 would trust too many clients, the shortest prefix is 104 bits"),
+        ("::ffff:128.0.0.0/97", "::ffff:128.0.0.0/97 would trust too many clients, the shortest prefix is 104 bits"),
+        ("::/16", "::/16 would trust too many clients, the shortest prefix is 104 bits"),
+        // Octal to others.
+        ("010.0.0.1/8", "\"010.0.0.1/8\" is no network"),
+    ] {
+        let text = format!("server.http.ratelimit.trusted_proxies = [{network:?}]");
+        let error = Sources::new().toml("app.toml", &text).load().expect_err(network).to_string();
+        assert!(error.ends_with(&format!("({why})")), "{error}");
+    }
+    for network in ["10.0.0.0/8", "10.0.0.1", "fc00::/7", "::1", "::ffff:10.0.0.0/104", "2001:db8::/32"] {
+        let text = format!("server.http.ratelimit.trusted_proxies = [{network:?}]");
+        Sources::new().toml("app.toml", &text).load().expect(network);
+    }
 }
 
 #[test]
