@@ -226,12 +226,11 @@ impl<T: Tree> Binder<T> {
                 let Accepted { origin, .. } = self.accepted.remove(index);
                 let cause = ProblemCause::Conflict { expected: conflict.expected };
                 let told = self.problems[first_problem..].iter_mut().find(|problem| problem.cause == cause);
-                match told {
-                    Some(problem) => problem.dropped.push(dropped),
-                    None => {
-                        let problem = Problem::new(origin, path.clone(), cause);
-                        self.problems.push(Problem { dropped: vec![dropped], ..problem });
-                    }
+                if let Some(problem) = told {
+                    problem.dropped.push(dropped);
+                } else {
+                    let problem = Problem::new(origin, path.clone(), cause);
+                    self.problems.push(Problem { dropped: vec![dropped], ..problem });
                 }
                 for key in section.keys() {
                     section.reset(key.name);

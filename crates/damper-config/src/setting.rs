@@ -231,7 +231,7 @@ fn network(text: &str) -> Option<ipnet::IpNet> {
     }
 }
 
-/// Private networks are shorter by none: 10.0.0.0/8 and fc00::/7.
+/// The largest private networks: `10.0.0.0/8` and `fc00::/7`. One that is larger has addresses of clients.
 fn shortest_prefix(network: &ipnet::IpNet) -> u8 {
     const MAPPED: Ipv6Addr = Ipv4Addr::UNSPECIFIED.to_ipv6_mapped();
     match network {

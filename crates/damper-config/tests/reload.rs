@@ -297,9 +297,6 @@ fn a_watch_refuses_a_file_that_is_truncated_and_left_so() {
 
 #[test]
 fn a_reload_that_waits_for_another_reads_the_files_after_it() {
-    let file = folder("order").join("app.toml");
-    let attempts = |count: u32| format!("client.http.retry.max_attempts = {count}");
-    fs::write(&file, attempts(1)).unwrap();
     /// Says that it has begun, and waits.
     struct Slow(Mutex<(std::sync::mpsc::Sender<()>, Receiver<()>)>);
     impl Reload<RetrySettings> for Slow {
@@ -313,6 +310,10 @@ fn a_reload_that_waits_for_another_reads_the_files_after_it() {
             channels.1.recv_timeout(Duration::from_mins(1)).map_err(|error| error.to_string())
         }
     }
+
+    let file = folder("order").join("app.toml");
+    let attempts = |count: u32| format!("client.http.retry.max_attempts = {count}");
+    fs::write(&file, attempts(1)).unwrap();
     let (begun, has_begun) = channel();
     let (proceed, proceeds) = channel();
     let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
@@ -399,6 +400,42 @@ fn a_panic_of_what_takes_settings_is_a_refusal() {
     fs::write(&file, format!("{}client.http.retry.max_attempts = 5", burst(2))).unwrap();
     assert_eq!(reloader.reload().unwrap_err().to_string(), "client.http.retry: it panicked: out of order");
     assert_eq!((limiter.quota().burst_size(), reloader.settings().server.http.ratelimit.burst()), (1, 1));
+}
+
+#[test]
+fn a_watch_whose_callback_panics_does_not_run() {
+    let file = folder("callback").join("app.toml");
+    fs::write(&file, burst(1)).unwrap();
+    let reloader = Arc::new(Reloader::new(Sources::new().file(&file)).unwrap());
+    let (sender, called) = channel::<()>();
+    let watch = reloader.watch(Duration::from_millis(5), move |_| panic!("{sender:?} is out of order")).unwrap();
+    assert!(watch.is_running());
+    replace(&file, "");
+    // The sender ends with the thread's closure, and the thread a moment later.
+    assert!(called.recv_timeout(Duration::from_mins(1)).is_err());
+    while watch.is_running() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_watch_puts_back_what_a_reload_has_read_in_between() {
+    let file = folder("between").join("app.toml");
+    fs::write(&file, burst(1)).unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let limiter = Arc::new(reloader.settings().server.http.ratelimit.limiter());
+    let reloader = Arc::new(reloader.bind(|settings| &settings.server.http.ratelimit, Arc::clone(&limiter)));
+    let _watch = reloader.watch(Duration::from_millis(100), |_| ()).unwrap();
+    // Time for the watch to apply the first contents.
+    std::thread::sleep(Duration::from_millis(350));
+    replace(&file, &burst(2));
+    reloader.reload().unwrap();
+    replace(&file, &burst(1));
+    let start = std::time::Instant::now();
+    while limiter.quota().burst_size() != 1 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the file says 1");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
