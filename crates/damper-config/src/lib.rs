@@ -75,7 +75,7 @@ mod value;
 pub use document::Format;
 pub use kind::Kind;
 #[cfg(feature = "http")]
-pub use limit::{ConfiguredLimit, LimitError};
+pub use limit::{ConfiguredLimit, ConfiguredLimitError};
 pub use live::{Reload, ReloadError, Reloader, SettingChange, Watch};
 pub use problem::{ConfigError, Problem, ProblemCause};
 pub use reference::{json_schema, reference, sample};

@@ -32,26 +32,26 @@ enum Per {
 /// Why a limit cannot be built of its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LimitError {
+pub enum ConfiguredLimitError {
     /// Its table of keys cannot be built.
     Keys(KeyedLimiterError),
     /// A trusted proxy is no network, or the network of all addresses.
     Proxies(TrustedProxiesError),
 }
 
-impl From<KeyedLimiterError> for LimitError {
+impl From<KeyedLimiterError> for ConfiguredLimitError {
     fn from(error: KeyedLimiterError) -> Self {
         Self::Keys(error)
     }
 }
 
-impl From<TrustedProxiesError> for LimitError {
+impl From<TrustedProxiesError> for ConfiguredLimitError {
     fn from(error: TrustedProxiesError) -> Self {
         Self::Proxies(error)
     }
 }
 
-impl fmt::Display for LimitError {
+impl fmt::Display for ConfiguredLimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Keys(error) => error.fmt(f),
@@ -60,7 +60,7 @@ impl fmt::Display for LimitError {
     }
 }
 
-impl Error for LimitError {}
+impl Error for ConfiguredLimitError {}
 
 impl RateLimitSettings {
     /// Builds a layer for a server of HTTP or gRPC. Tiers are for [limiters of yours](Self::keyed_builder): a layer has none.
@@ -70,8 +70,8 @@ impl RateLimitSettings {
     ///
     /// # Errors
     ///
-    /// [`LimitError`], never with settings in their ranges.
-    pub fn layer(&self) -> Result<RateLimitLayer<ConfiguredLimit>, LimitError> {
+    /// [`ConfiguredLimitError`], never with settings in their ranges.
+    pub fn layer(&self) -> Result<RateLimitLayer<ConfiguredLimit>, ConfiguredLimitError> {
         self.limit().map(RateLimitLayer::new)
     }
 
@@ -79,8 +79,8 @@ impl RateLimitSettings {
     ///
     /// # Errors
     ///
-    /// [`LimitError`], never with settings in their ranges.
-    pub fn limit(&self) -> Result<ConfiguredLimit, LimitError> {
+    /// [`ConfiguredLimitError`], never with settings in their ranges.
+    pub fn limit(&self) -> Result<ConfiguredLimit, ConfiguredLimitError> {
         let header = match &self.key {
             LimitKey::Header(name) => HeaderName::from_bytes(name.as_bytes()).ok(),
             LimitKey::Global | LimitKey::Client => None,
