@@ -1,4 +1,4 @@
-//! Configuration: settings from files and the environment, checked, and changed live.
+//! Configuration: settings from files and the environment, checked, and changed live in part.
 //!
 //! # Reading
 //!
@@ -44,6 +44,9 @@
 //! | `throttle` | `throttle()`, `per_host()` |
 //! | `deadline` | `timeout()`, and of a client `attempt_timeout()` |
 //!
+//! No limit that is built of them applies `max_wait` or a deadline: the program passes these to the call that waits, or to the layer of
+//! deadlines. A bulkhead with a queue waits without an end otherwise. `key`, `ipv6_prefix` and `trusted_proxies` are for `limit()` and `layer()`.
+//!
 //! An environment variable has two underscores for each dot, because keys have single ones: `APP__SERVER__HTTP__RATELIMIT__BURST=20`.
 //!
 //! # Mistakes
@@ -67,8 +70,9 @@
 //! ```
 //!
 //! [`normalized`](crate::config::Sources::normalized) is for a program that must start: it leaves out each bad value, so that the one of an
-//! earlier source or the default is in force, and returns what was wrong, for the log. A mistake turns no protection off on either way.
-//! Zero, negative numbers, NaN and infinity are out of every range that a limit is built from, and so are rates that no server reaches. A
+//! earlier source or the default is in force, and returns what was wrong, for the log. Of values that do not fit each other, those of the
+//! last source are left out; of one source, the one that allows more. What is in force then may still be looser than what was meant: a
+//! misspelled key, or a file that cannot be read, leaves the default. Zero, negative numbers, NaN and infinity are out of every range that a limit is built from, and so are rates that no server reaches. A
 //! quota of `unlimited` is refused.
 //!
 //! `damper-config check app.toml` says before a deployment what `load` would say. [The
@@ -84,13 +88,17 @@
 //! | the new file | what happens |
 //! |---|---|
 //! | has a mistake, or cannot be read | nothing changes, and the error lists the mistakes |
+//! | has no key, and had some before | nothing changes: it may have been truncated |
 //! | changes quotas, tiers, limits of bulkheads or of fixed gates | they are in force at once |
 //! | changes anything else, such as a breaker's cooldown or the bounds of an adaptive limit | nothing changes, and the error names the keys that need a restart |
 //! | has a quota that the limiter cannot take, because it counts in steps that suit the first one | nothing changes, and the error says why |
+//!
+//! Circuit breakers and adaptive limits are **not reloaded yet**: a file that changes one of their keys needs a restart, and changes no
+//! quota either until then.
 //!
 //! A limiter accepts a quota a thousand times as fast as its first one. What is yours can take any key live: implement
 //! [`Reload`](crate::config::Reload).
 //!
 //! No thread runs unless you ask for it. [`watch`](crate::config::Reloader::watch) starts one that compares the contents of the files, so that
-//! it sees a file which an editor has renamed over the old one, and one that Kubernetes has exchanged behind a symbolic link. The
-//! example `configured_server` shows all of it.
+//! it sees a file which an editor has renamed over the old one, and one that Kubernetes has exchanged behind a symbolic link. A file counts
+//! once it is the same for an interval; rename a new file over the old one, so that none is read half-written. The example `configured_server` shows all of it.

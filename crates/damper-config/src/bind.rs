@@ -3,6 +3,7 @@
 use crate::document::letters;
 use crate::problem::{ConfigError, Problem, ProblemCause};
 use crate::section::{Conflict, ConflictKind, Key, Section, Tree, joined};
+use crate::setting::Why;
 use crate::value::{Member, Origin, Value, cut, shortened};
 use serde::de::{Deserialize, Deserializer, Error};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,8 +22,14 @@ pub(crate) struct Bound<T> {
 
 /// Binds the members of each source; those of later sources count.
 pub(crate) fn bind<T: Tree + Default>(sources: Vec<Vec<Member>>) -> Bound<T> {
-    let mut binder =
-        Binder { settings: T::default(), known: None, given: BTreeMap::new(), source: 0, problems: Vec::new() };
+    let mut binder = Binder {
+        settings: T::default(),
+        known: None,
+        accepted: Vec::new(),
+        in_force: BTreeMap::new(),
+        source: 0,
+        problems: Vec::new(),
+    };
     for source in sources {
         let before = binder.problems.len();
         binder.table("", source, &mut BTreeSet::new());
@@ -101,12 +108,48 @@ fn parts(path: &str) -> (&str, &str) {
     path.rsplit_once('.').unwrap_or(("", path))
 }
 
+/// A value that its key takes.
+struct Accepted {
+    section: String,
+    key: &'static Key,
+    value: Value,
+    origin: Origin,
+    source: usize,
+}
+
+type InForce = BTreeMap<&'static str, usize>;
+
+/// Puts a value into a section. If it stands instead of others, those of earlier sources are no longer given.
+fn put(
+    section: &mut dyn Section,
+    in_force: &mut InForce,
+    key: &'static Key,
+    value: &Value,
+    source: usize,
+) -> Result<(), Why> {
+    section.set(key, value)?;
+    let is_earlier = |other: &str| in_force.get(other).is_some_and(|given| *given < source);
+    let instead = section.conflict(&|other| other == key.name || is_earlier(other));
+    if let Some(Conflict { kind: ConflictKind::Instead, keys: [first, others @ ..], .. }) = instead
+        && *first == key.name
+    {
+        for other in others.iter().filter(|other| is_earlier(other)).copied().collect::<Vec<_>>() {
+            section.reset(other);
+            in_force.remove(other);
+        }
+    }
+    in_force.insert(key.name, source);
+    Ok(())
+}
+
 struct Binder<T> {
     settings: T,
     /// Made for the first unknown name.
     known: Option<KnownNames>,
-    /// Where each key was given last, and by which source.
-    given: BTreeMap<String, (usize, Origin)>,
+    /// What sources have given, in their order, without bad values.
+    accepted: Vec<Accepted>,
+    /// The keys that are given, by section, each with the number of its last source.
+    in_force: BTreeMap<String, InForce>,
     source: usize,
     problems: Vec<Problem>,
 }
@@ -117,7 +160,7 @@ impl<T: Tree> Binder<T> {
             let path = joined(path, &key);
             if let Some(key) = self.key(&path) {
                 if seen.insert(path.clone()) {
-                    self.set(key, path, &value, origin);
+                    self.set(key, path, value, origin);
                 } else {
                     self.problems.push(Problem::new(origin, path, ProblemCause::Repeated));
                 }
@@ -147,26 +190,16 @@ impl<T: Tree> Binder<T> {
         self.settings.section_mut(section)?.keys().iter().find(|key| key.name == name)
     }
 
-    fn set(&mut self, key: &Key, path: String, value: &Value, origin: Origin) {
+    fn set(&mut self, key: &'static Key, path: String, value: Value, origin: Origin) {
         let (table, _) = parts(&path);
         let Some(section) = self.settings.section_mut(table) else { return };
-        match section.set(key, value) {
+        let in_force = self.in_force.entry(table.to_owned()).or_default();
+        match put(section, in_force, key, &value, self.source) {
             Ok(()) => {
-                let is_earlier = |other: &str| {
-                    self.given.get(&joined(table, other)).is_some_and(|(source, _)| *source < self.source)
-                };
-                let instead = section.conflict(&|other| other == key.name || is_earlier(other));
-                if let Some(Conflict { kind: ConflictKind::Instead, keys: [first, others @ ..], .. }) = instead
-                    && *first == key.name
-                {
-                    for other in others.iter().filter(|other| is_earlier(other)).copied().collect::<Vec<_>>() {
-                        section.reset(other);
-                        self.given.remove(&joined(table, other));
-                    }
-                }
-                self.given.insert(path, (self.source, origin));
+                let section = table.to_owned();
+                self.accepted.push(Accepted { section, key, value, origin, source: self.source });
             }
-            Err(why) => self.invalid(origin, path, value, key.kind.to_string(), why),
+            Err(why) => self.invalid(origin, path, &value, key.kind.to_string(), why),
         }
     }
 
@@ -176,31 +209,38 @@ impl<T: Tree> Binder<T> {
         self.problems.push(Problem::new(origin, path, cause));
     }
 
-    /// Reports keys that do not fit each other, and puts their defaults, which do.
+    /// Reports keys that do not fit each other, and takes back what the last of their sources gave, until the rest fits: the values of
+    /// earlier sources are in force again, or the defaults.
     fn resolve_conflicts(&mut self) {
-        let sections: BTreeSet<String> = self.given.keys().map(|path| parts(path).0.to_owned()).collect();
-        for path in sections {
-            let Some(section) = self.settings.section_mut(&path) else { continue };
-            // Each round takes at least one key back; a section has fewer than a hundred.
-            for _ in 0..100 {
-                let given = |key: &str| self.given.contains_key(&joined(&path, key));
-                let Some(conflict) = section.conflict(&given) else { break };
-                let origins: Vec<_> =
-                    conflict.keys.iter().filter_map(|key| self.given.remove(&joined(&path, key))).collect();
-                reset(section, conflict.keys);
-                let Some((_, origin)) = origins.into_iter().next() else { break };
-                self.problems.push(Problem::new(
-                    origin,
-                    path.clone(),
-                    ProblemCause::Conflict { expected: conflict.expected },
-                ));
+        for (path, in_force) in &mut self.in_force {
+            let Some(section) = self.settings.section_mut(path) else { continue };
+            let first_problem = self.problems.len();
+            while let Some(conflict) = section.conflict(&|key| in_force.contains_key(key)) {
+                let last = conflict.keys.iter().filter_map(|key| in_force.get(key)).max().copied();
+                let mut keys = conflict.looser.iter().chain(conflict.keys);
+                let Some(dropped) = keys.find(|key| in_force.get(*key).copied() == last) else { break };
+                let is_dropped = |accepted: &Accepted| {
+                    accepted.section == *path && accepted.key.name == *dropped && Some(accepted.source) == last
+                };
+                let Some(index) = self.accepted.iter().rposition(is_dropped) else { break };
+                let Accepted { origin, .. } = self.accepted.remove(index);
+                let cause = ProblemCause::Conflict { expected: conflict.expected };
+                let told = self.problems[first_problem..].iter_mut().find(|problem| problem.cause == cause);
+                if let Some(problem) = told {
+                    problem.dropped.push(dropped);
+                } else {
+                    let problem = Problem::new(origin, path.clone(), cause);
+                    self.problems.push(Problem { dropped: vec![dropped], ..problem });
+                }
+                for key in section.keys() {
+                    section.reset(key.name);
+                }
+                in_force.clear();
+                for Accepted { key, value, source, .. } in self.accepted.iter().filter(|given| given.section == *path) {
+                    // It was taken before.
+                    _ = put(section, in_force, key, value, *source);
+                }
             }
         }
-    }
-}
-
-fn reset(section: &mut dyn Section, keys: &[&str]) {
-    for key in keys {
-        section.reset(key);
     }
 }

@@ -76,7 +76,7 @@ impl Kind {
             Self::Flag => "true or false".to_owned(),
             Self::Choice(choices) => choices.join(", "),
             Self::LimitKey => "global, client, or header:NAME".to_owned(),
-            Self::Networks => "prefixes of 1 bit or more".to_owned(),
+            Self::Networks => "prefixes of 8 bits or more of IPv4, 7 of IPv6".to_owned(),
         }
     }
 }
@@ -93,7 +93,9 @@ impl fmt::Display for Kind {
             Self::Quotas { max } => write!(f, "a list of at most {max} quotas such as \"100/s burst 200\""),
             Self::Choice(_) => write!(f, "one of {range}"),
             Self::Flag | Self::LimitKey => f.write_str(&range),
-            Self::Networks => f.write_str("a list of networks such as \"10.0.0.0/8\", of 1 bit or more"),
+            Self::Networks => {
+                f.write_str("a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6")
+            }
         }
     }
 }

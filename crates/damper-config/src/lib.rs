@@ -1,4 +1,4 @@
-//! Settings of damper's limits, breakers and retries: from TOML, JSON, YAML and environment variables, checked, and reloaded live.
+//! Settings of damper's limits, breakers and retries: from TOML, JSON, YAML and environment variables, checked, and reloaded live in part.
 //!
 //! ```
 //! # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
@@ -18,16 +18,26 @@
 //! | to | use |
 //! |---|---|
 //! | read settings, and refuse any mistake | [`Sources::load`], or [`load`] for one file |
-//! | read settings, and replace mistakes by defaults | [`Sources::normalized`] |
-//! | apply a changed file to running limits | [`Reloader`]; by a thread that watches the file: [`Reloader::watch`] |
+//! | read settings, and leave mistakes out | [`Sources::normalized`] |
+//! | apply changed quotas, tiers, limits of bulkheads and of fixed gates to what runs | [`Reloader`]; by a thread that watches the file: [`Reloader::watch`] |
 //! | check a file before it is deployed | `damper-config check FILE` |
 //! | see every key | [the reference](https://github.com/damper-rs/damper/blob/main/crates/damper-config/reference.md), [`Settings::keys`], [`reference()`], [`json_schema`], [`sample`] |
 //!
 //! A key that a program of yours reads with another crate, such as `config` or `figment`: all settings are [`serde::Deserialize`], each
 //! section by itself too, with the same checks. Only positions in files are lost on that way.
 //!
-//! Each key has a range that keeps protection in place. There is no value for "no limit", and a value out of its range is an error or
-//! the default, never the nearest bound.
+//! Each key has a range. There is no value for "no limit", and a value out of its range is an error or is left out, never replaced by the
+//! nearest bound. Values in their ranges can still be far looser than what you mean: a range excludes slips such as 0 or a cooldown of a
+//! microsecond, and is no judgement of a limit.
+//!
+//! # What a reload does not change
+//!
+//! Circuit breakers, adaptive limits and the bounds of adaptive gates are **not reloaded yet**, nor are bulkheads per key, retries,
+//! budgets, hedges and deadlines: a changed key of theirs needs a restart, and the reload that finds one changes nothing else either. What
+//! is yours can take such keys by its own [`Reload`].
+//!
+//! What waits or has a deadline is the program's: `max_wait` and the deadlines are values that it passes on, and that no limit built here
+//! applies.
 //!
 //! # Features
 //!
@@ -65,7 +75,7 @@ mod value;
 pub use document::Format;
 pub use kind::Kind;
 #[cfg(feature = "http")]
-pub use limit::ConfiguredLimit;
+pub use limit::{ConfiguredLimit, ConfiguredLimitError};
 pub use live::{Reload, ReloadError, Reloader, SettingChange, Watch};
 pub use problem::{ConfigError, Problem, ProblemCause};
 pub use reference::{json_schema, reference, sample};

@@ -6,11 +6,13 @@ use crate::settings::{CircuitBreakerSettings, LimitKey, RateLimitSettings};
 use damper_core::keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError};
 use damper_core::limit::RateLimiter;
 use damper_core::{CapacityError, Quota};
-use damper_http::wire::TrustedProxies;
+use damper_http::wire::{TrustedProxies, TrustedProxiesError};
 use damper_http::{
     Answer, ByHeader, Decision, Detail, Head, KeyedLimit, KeyedStatus, Limit, MissingPeer, PerHost, RateLimitLayer,
 };
 use http::HeaderName;
+use std::error::Error;
+use std::fmt;
 use std::future::Ready;
 use std::sync::Arc;
 
@@ -23,9 +25,42 @@ pub struct ConfiguredLimit(Per);
 #[derive(Clone, Debug)]
 enum Per {
     Server(Arc<RateLimiter>),
-    Client { limits: Arc<KeyedLimiter<ClientAddress>>, proxies: Option<TrustedProxies>, ipv6_prefix: u32 },
+    Client { limits: Arc<KeyedLimiter<ClientAddress>>, proxies: TrustedProxies, ipv6_prefix: u32 },
     Header(ByHeader, Arc<KeyedLimiter<[u8]>>),
 }
+
+/// Why a limit cannot be built of its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfiguredLimitError {
+    /// Its table of keys cannot be built.
+    Keys(KeyedLimiterError),
+    /// A trusted proxy is no network, or the network of all addresses.
+    Proxies(TrustedProxiesError),
+}
+
+impl From<KeyedLimiterError> for ConfiguredLimitError {
+    fn from(error: KeyedLimiterError) -> Self {
+        Self::Keys(error)
+    }
+}
+
+impl From<TrustedProxiesError> for ConfiguredLimitError {
+    fn from(error: TrustedProxiesError) -> Self {
+        Self::Proxies(error)
+    }
+}
+
+impl fmt::Display for ConfiguredLimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keys(error) => error.fmt(f),
+            Self::Proxies(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for ConfiguredLimitError {}
 
 impl RateLimitSettings {
     /// Builds a layer for a server of HTTP or gRPC. Tiers are for [limiters of yours](Self::keyed_builder): a layer has none.
@@ -35,8 +70,8 @@ impl RateLimitSettings {
     ///
     /// # Errors
     ///
-    /// [`KeyedLimiterError`], never with settings in their ranges.
-    pub fn layer(&self) -> Result<RateLimitLayer<ConfiguredLimit>, KeyedLimiterError> {
+    /// [`ConfiguredLimitError`], never with settings in their ranges.
+    pub fn layer(&self) -> Result<RateLimitLayer<ConfiguredLimit>, ConfiguredLimitError> {
         self.limit().map(RateLimitLayer::new)
     }
 
@@ -44,8 +79,8 @@ impl RateLimitSettings {
     ///
     /// # Errors
     ///
-    /// [`KeyedLimiterError`], never with settings in their ranges.
-    pub fn limit(&self) -> Result<ConfiguredLimit, KeyedLimiterError> {
+    /// [`ConfiguredLimitError`], never with settings in their ranges.
+    pub fn limit(&self) -> Result<ConfiguredLimit, ConfiguredLimitError> {
         let header = match &self.key {
             LimitKey::Header(name) => HeaderName::from_bytes(name.as_bytes()).ok(),
             LimitKey::Global | LimitKey::Client => None,
@@ -53,8 +88,7 @@ impl RateLimitSettings {
         Ok(ConfiguredLimit(match (&self.key, header) {
             (LimitKey::Client, _) => Per::Client {
                 limits: Arc::new(self.keyed_builder().build()?),
-                // Without a network every peer is the client.
-                proxies: TrustedProxies::new(self.trusted_proxies.iter().map(ToString::to_string)).ok(),
+                proxies: TrustedProxies::new(self.trusted_proxies.iter().map(ToString::to_string))?,
                 ipv6_prefix: self.ipv6_prefix,
             },
             (LimitKey::Header(_), Some(name)) => {
@@ -112,7 +146,7 @@ impl ConfiguredLimit {
     fn client(&self, head: &Head<'_>) -> Option<ClientAddress> {
         let Per::Client { proxies, ipv6_prefix, .. } = &self.0 else { return None };
         let peer = head.peer()?.ip();
-        let address = proxies.as_ref().map_or(peer, |proxies| proxies.client_of(peer, head.headers));
+        let address = proxies.client_of(peer, head.headers);
         Some(ClientAddress::with_ipv6_prefix(address, *ipv6_prefix))
     }
 }

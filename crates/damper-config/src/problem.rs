@@ -11,6 +11,8 @@ pub struct Problem {
     pub(crate) key: String,
     pub(crate) cause: ProblemCause,
     pub(crate) instead: Option<String>,
+    /// The keys of a conflict that were taken back.
+    pub(crate) dropped: Vec<&'static str>,
 }
 
 /// What is wrong.
@@ -52,7 +54,7 @@ pub enum ProblemCause {
 
 impl Problem {
     pub(crate) fn new(origin: Origin, key: impl Into<String>, cause: ProblemCause) -> Self {
-        Self { origin, key: key.into(), cause, instead: None }
+        Self { origin, key: key.into(), cause, instead: None, dropped: Vec::new() }
     }
 
     /// Returns where it is.
@@ -82,7 +84,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { origin, key, cause, instead } = self;
+        let Self { origin, key, cause, instead, dropped: _ } = self;
         write!(f, "{origin}: ")?;
         match cause {
             ProblemCause::Unreadable { why } | ProblemCause::Syntax { why } => f.write_str(why)?,

@@ -54,6 +54,8 @@ pub enum Change {
 pub(crate) struct Conflict {
     pub(crate) kind: ConflictKind,
     pub(crate) keys: &'static [&'static str],
+    /// Those whose values allow more: they are left out first. Empty: the keys in their order.
+    pub(crate) looser: &'static [&'static str],
     pub(crate) expected: String,
 }
 

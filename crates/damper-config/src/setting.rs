@@ -4,6 +4,7 @@ use crate::kind::{Kind, in_words};
 use crate::value::Value;
 use damper_core::Quota;
 use damper_core::retry::Jitter;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 /// Why a value was refused, beyond not being of its kind.
@@ -112,13 +113,22 @@ impl Setting for Duration {
         if number(value).is_some_and(|text| text.parse::<f64>().is_ok()) {
             return Err(Some("a number needs a unit".to_owned()));
         }
-        let duration = humantime::parse_duration(text(value).ok_or(None)?).map_err(|error| Some(error.to_string()))?;
+        let text = text(value).ok_or(None)?;
+        // `1M` is meant as a minute, and a month or a year has no fixed length.
+        if let Some(unit) = text.split(|c: char| !c.is_ascii_alphabetic()).find(|unit| is_month_or_year(unit)) {
+            return Err(Some(format!("{unit} is no unit here: m is a minute, and a month is given in days")));
+        }
+        let duration = humantime::parse_duration(text).map_err(|error| Some(error.to_string()))?;
         if (min..=max).contains(&duration) { Ok(duration) } else { Err(None) }
     }
 
     fn write(&self) -> Written {
         Written::Text(in_words(*self))
     }
+}
+
+fn is_month_or_year(unit: &str) -> bool {
+    ["M", "month", "months", "y", "yr", "yrs", "year", "years"].contains(&unit)
 }
 
 impl Setting for Quota {
@@ -213,17 +223,36 @@ impl Setting for Vec<Quota> {
     }
 }
 
+/// Reads a network as damper-http does: the standard library refuses leading zeros, which others take for octal numbers.
+fn network(text: &str) -> Option<ipnet::IpNet> {
+    match text.split_once('/') {
+        Some((address, prefix)) => ipnet::IpNet::new(address.parse().ok()?, prefix.parse().ok()?).ok(),
+        None => text.parse::<IpAddr>().ok().map(Into::into),
+    }
+}
+
+/// The largest private networks: `10.0.0.0/8` and `fc00::/7`. One that is larger has addresses of clients.
+fn shortest_prefix(network: &ipnet::IpNet) -> u8 {
+    const MAPPED: Ipv6Addr = Ipv4Addr::UNSPECIFIED.to_ipv6_mapped();
+    match network {
+        ipnet::IpNet::V4(_) => 8,
+        // IPv4 in IPv6, or a network that has all of it.
+        ipnet::IpNet::V6(v6) if v6.contains(&MAPPED) || v6.addr().to_ipv4_mapped().is_some() => 96 + 8,
+        ipnet::IpNet::V6(_) => 7,
+    }
+}
+
 /// Networks of trusted proxies.
 impl Setting for Vec<ipnet::IpNet> {
     fn read(value: &Value, _: &Kind) -> Result<Self, Why> {
         let networks = texts(value).ok_or(None)?.into_iter().map(|text| {
-            let network: ipnet::IpNet = match text.parse::<std::net::IpAddr>() {
-                Ok(address) => address.into(),
-                Err(_) => text.parse().map_err(|_| Some(format!("{text:?} is no network")))?,
-            };
-            // A client could then choose its address.
-            if network.prefix_len() == 0 {
-                return Err(Some(format!("{text} would trust every client")));
+            let network = network(text).ok_or_else(|| Some(format!("{text:?} is no network")))?;
+            let shortest = shortest_prefix(&network);
+            // A client in it chooses its address by its headers.
+            if network.prefix_len() < shortest {
+                return Err(Some(format!(
+                    "{text} would trust too many clients, the shortest prefix is {shortest} bits"
+                )));
             }
             Ok(network)
         });

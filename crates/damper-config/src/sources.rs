@@ -90,8 +90,12 @@ impl Sources {
         self.load_contents(&self.contents())
     }
 
-    /// Reads the settings, leaves out each bad value, and reports it: the value of an earlier source stays, or the default. So a
-    /// mistake can turn no protection off. Log what it returns.
+    /// Reads the settings, leaves out each bad value, and reports it: the value of an earlier source stays, or the default. Of
+    /// values that do not fit each other, those of the last source are left out; of one source, the one that allows more. Log what it
+    /// returns.
+    ///
+    /// What is in force is in its range then, but it may be looser than what was meant: a misspelled key, or a file that cannot be read,
+    /// leaves the default.
     ///
     /// # Examples
     ///
@@ -110,7 +114,13 @@ impl Sources {
             problem.instead = Some(match &problem.cause {
                 ProblemCause::Unreadable { .. } | ProblemCause::Syntax { .. } => "the file is ignored".to_owned(),
                 ProblemCause::Unknown { .. } => "it is ignored".to_owned(),
-                ProblemCause::Conflict { .. } => "the defaults are used instead".to_owned(),
+                ProblemCause::Conflict { .. } => {
+                    let section = settings.section_at(&problem.key);
+                    let written =
+                        |key| section.as_ref().map(|section| format!("{key} {}", section.written(key).shown()));
+                    let values: Vec<_> = problem.dropped.iter().filter_map(|key| written(*key)).collect();
+                    format!("{} is used instead", values.join(", "))
+                }
                 ProblemCause::Invalid { .. } | ProblemCause::Repeated => {
                     let (section, key) = problem.key.rsplit_once('.').unwrap_or_default();
                     match settings.section_at(section) {
@@ -153,6 +163,17 @@ impl Sources {
         bound
     }
 
+    /// Returns the first file that has no key now, and had some before.
+    pub(crate) fn emptied(&self, before: &[Contents], now: &[Contents]) -> Option<&Path> {
+        let files = self.sources.iter().filter_map(|source| match source {
+            Source::File(path) => Some(path.as_path()),
+            _ => None,
+        });
+        let has_keys = |path, contents| parse_file(path, Some(contents)).is_ok_and(|members| gives_keys(&members));
+        let mut versions = files.zip(before.iter().zip(now));
+        versions.find(|(path, (before, now))| has_keys(path, before) && !has_keys(path, now)).map(|(path, _)| path)
+    }
+
     /// Reads the files.
     pub(crate) fn contents(&self) -> Vec<Contents> {
         let files = self.sources.iter().filter_map(|source| match source {
@@ -165,6 +186,15 @@ impl Sources {
 
 /// What a file contains, or why it cannot be read.
 pub(crate) type Contents = Result<Vec<u8>, String>;
+
+/// Returns whether there is a value, and not only tables without any.
+fn gives_keys(members: &[Member]) -> bool {
+    members.iter().any(|member| match &member.value {
+        Value::Table(members) => gives_keys(members),
+        Value::Null => false,
+        _ => true,
+    })
+}
 
 /// A larger text is no file of settings. Counting lines takes time that grows with the square of the size.
 const LARGEST: usize = 1 << 17;

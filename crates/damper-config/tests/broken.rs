@@ -4,7 +4,7 @@ use damper_config::{Format, Settings, Sources};
 use damper_core::breaker::CircuitBreaker;
 
 /// A text, and its messages as `app.toml`.
-const BROKEN: [(&str, &[&str]); 28] = [
+const BROKEN: [(&str, &[&str]); 30] = [
     (
         "[client.http.circuitBreaker]\ncooldown = '1s'",
         &["app.toml:1:14: client.http.circuitBreaker is no known key, did you mean client.http.circuit_breaker?"],
@@ -72,7 +72,7 @@ const BROKEN: [(&str, &[&str]); 28] = [
     (
         "[server.http.ratelimit]\nquota = \"10/s\"\nburst = 5",
         &[
-            "app.toml:2:1: server.http.ratelimit: quota stands instead of requests_per_second and burst, give one or the other",
+            "app.toml:3:1: server.http.ratelimit: quota stands instead of requests_per_second and burst, give one or the other",
         ],
     ),
     (
@@ -82,7 +82,7 @@ const BROKEN: [(&str, &[&str]); 28] = [
     (
         "server.http.ratelimit.trusted_proxies = [\"0.0.0.0/0\"]",
         &[
-            "app.toml:1:23: server.http.ratelimit.trusted_proxies is a list of 1, it must be a list of networks such as \"10.0.0.0/8\", of 1 bit or more (0.0.0.0/0 would trust every client)",
+            "app.toml:1:23: server.http.ratelimit.trusted_proxies is a list of 1, it must be a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6 (0.0.0.0/0 would trust too many clients, the shortest prefix is 8 bits)",
         ],
     ),
     (
@@ -103,20 +103,35 @@ const BROKEN: [(&str, &[&str]); 28] = [
     (
         "client.http.circuit_breaker.cooldown = 30",
         &[
-            "app.toml:1:29: client.http.circuit_breaker.cooldown is 30, it must be a duration from 1us to 100days, such as \"30s\" (a number needs a unit)",
+            "app.toml:1:29: client.http.circuit_breaker.cooldown is 30, it must be a duration from 1ms to 100days, such as \"30s\" (a number needs a unit)",
         ],
     ),
     (
         "client.http.circuit_breaker.cooldown = \"0s\"",
         &[
-            "app.toml:1:29: client.http.circuit_breaker.cooldown is \"0s\", it must be a duration from 1us to 100days, such as \"30s\"",
+            "app.toml:1:29: client.http.circuit_breaker.cooldown is \"0s\", it must be a duration from 1ms to 100days, such as \"30s\"",
         ],
     ),
     (
         "[client.http.circuit_breaker]\ncooldown = \"1h\"\nmax_cooldown = \"1m\"\nfailure_threshold = 4294967295",
         &[
-            "app.toml:4:1: client.http.circuit_breaker.failure_threshold is 4294967295, it must be a whole number from 1 to 1000000",
+            "app.toml:4:1: client.http.circuit_breaker.failure_threshold is 4294967295, it must be a whole number from 1 to 1000",
             "app.toml:3:1: client.http.circuit_breaker: max_cooldown must be no less than cooldown",
+        ],
+    ),
+    (
+        "client.http.circuit_breaker.cooldown = '1M'",
+        &[
+            "app.toml:1:29: client.http.circuit_breaker.cooldown is \"1M\", it must be a duration from 1ms to 100days, such as \"30s\" (M is no unit here: m is a minute, and a month is given in days)",
+        ],
+    ),
+    (
+        "[client.http]\ncircuit_breaker.failure_threshold = 1001\ncircuit_breaker.cooldown = '1us'\ncircuit_breaker.cooldown_jitter = 100\nretry_budget.floor = 1000000",
+        &[
+            "app.toml:2:17: client.http.circuit_breaker.failure_threshold is 1001, it must be a whole number from 1 to 1000",
+            "app.toml:3:17: client.http.circuit_breaker.cooldown is \"1us\", it must be a duration from 1ms to 100days, such as \"30s\"",
+            "app.toml:4:17: client.http.circuit_breaker.cooldown_jitter is 100, it must be a whole number from 0 to 90",
+            "app.toml:5:14: client.http.retry_budget.floor is 1000000, it must be a whole number from 0 to 10000",
         ],
     ),
     (
@@ -221,6 +236,29 @@ fn a_text_that_is_too_large_and_one_that_is_no_text_are_errors() {
 }
 
 #[test]
+fn a_network_of_proxies_is_no_large_part_of_all_addresses() {
+    for (network, why) in [
+        ("0.0.0.0/0", "0.0.0.0/0 would trust too many clients, the shortest prefix is 8 bits"),
+        ("128.0.0.0/1", "128.0.0.0/1 would trust too many clients, the shortest prefix is 8 bits"),
+        ("2000::/3", "2000::/3 would trust too many clients, the shortest prefix is 7 bits"),
+        // All of IPv4, as IPv6 writes it.
+        ("::ffff:0:0/96", "::ffff:0:0/96 would trust too many clients, the shortest prefix is 104 bits"),
+        ("::ffff:128.0.0.0/97", "::ffff:128.0.0.0/97 would trust too many clients, the shortest prefix is 104 bits"),
+        ("::/16", "::/16 would trust too many clients, the shortest prefix is 104 bits"),
+        // Octal to others.
+        ("010.0.0.1/8", "\"010.0.0.1/8\" is no network"),
+    ] {
+        let text = format!("server.http.ratelimit.trusted_proxies = [{network:?}]");
+        let error = Sources::new().toml("app.toml", &text).load().expect_err(network).to_string();
+        assert!(error.ends_with(&format!("({why})")), "{error}");
+    }
+    for network in ["10.0.0.0/8", "10.0.0.1", "fc00::/7", "::1", "::ffff:10.0.0.0/104", "2001:db8::/32"] {
+        let text = format!("server.http.ratelimit.trusted_proxies = [{network:?}]");
+        Sources::new().toml("app.toml", &text).load().expect(network);
+    }
+}
+
+#[test]
 fn a_key_cannot_write_lines_of_its_own_into_a_log() {
     let error = Sources::new().toml("app", "\"a\\nb\" = 1").load().unwrap_err();
     assert_eq!(error.to_string(), "app:1:1: a\\nb is no known key");
@@ -247,4 +285,56 @@ fn assert_protects(settings: &Settings, text: &str) {
     let gate = settings.server.http.admission.fixed();
     assert!((1..2_000).contains(&gate.limit()), "{text}");
     assert!(settings.client.grpc.retry.retry().max_attempts() <= 10, "{text}");
+}
+
+#[test]
+fn a_conflict_takes_back_what_the_last_source_gave_and_nothing_else() {
+    for (first, second, expected) in [
+        // One mistaken variable must not lift a limit.
+        (
+            "ratelimit.quota = '1/h'\nadaptive_limit.max_limit = 10",
+            "ratelimit.burst = 5\nadaptive_limit.min_limit = 50",
+            "ratelimit.quota = '1/h'\nadaptive_limit.max_limit = 10",
+        ),
+        // What the quota had overridden is back with it.
+        (
+            "ratelimit.requests_per_second = 1",
+            "ratelimit.quota = '100/s'\nratelimit.burst = 5",
+            "ratelimit.requests_per_second = 1\nratelimit.burst = 5",
+        ),
+        (
+            "admission.min_limit = 2",
+            "admission.min_limit = 50\nadmission.max_limit = 10",
+            "admission.min_limit = 2\nadmission.max_limit = 10",
+        ),
+    ] {
+        let of = |text: &str| format!("[server.http]\n{text}");
+        let (settings, problems) = Sources::new().toml("one", &of(first)).toml("two", &of(second)).normalized();
+        let expected = Sources::new().toml("expected", &of(expected)).load().unwrap();
+        assert_eq!(settings, expected, "{first}\n{second}");
+        assert!(problems.iter().all(|problem| problem.origin().source() == "two"), "{problems:?}");
+    }
+}
+
+#[test]
+fn of_a_conflict_in_one_source_the_tighter_value_stays() {
+    for (text, expected, message) in [
+        (
+            "adaptive_limit.min_limit = 50\nadaptive_limit.max_limit = 10",
+            "adaptive_limit.max_limit = 10",
+            "; min_limit 1 is used instead",
+        ),
+        (
+            "adaptive_limit.min_limit = 50\nadaptive_limit.initial_limit = 60\nadaptive_limit.max_limit = 10",
+            "adaptive_limit.max_limit = 10",
+            "; min_limit 1, initial_limit unset is used instead",
+        ),
+        ("ratelimit.quota = '1/h'\nratelimit.burst = 5", "ratelimit.quota = '1/h'", "; burst 100 is used instead"),
+        ("ratelimit.quota = '1000/s'\nratelimit.burst = 5", "ratelimit.burst = 5", "; quota unset is used instead"),
+    ] {
+        let of = |text: &str| format!("[server.http]\n{text}");
+        let (settings, problems) = Sources::new().toml("app", &of(text)).normalized();
+        assert_eq!(settings, Sources::new().toml("expected", &of(expected)).load().unwrap(), "{text}");
+        assert!(problems.len() == 1 && problems[0].to_string().ends_with(message), "{problems:?}");
+    }
 }

@@ -206,6 +206,13 @@ impl Watched {
     }
 }
 
+/// Exchanges a file in one step: a watch sees no part of the new one.
+fn replace(file: &Path, text: &str) {
+    let other = file.with_extension("new");
+    fs::write(&other, text).unwrap();
+    fs::rename(other, file).unwrap();
+}
+
 fn burst(burst: u32) -> String {
     format!("server.http.ratelimit.burst = {burst}\n")
 }
@@ -216,7 +223,7 @@ fn a_watch_follows_a_file_that_is_written_renamed_over_removed_and_broken() {
     let file = folder.join("app.toml");
     fs::write(&file, burst(1)).unwrap();
     let watched = Watched::start(&file);
-    fs::write(&file, burst(2)).unwrap();
+    replace(&file, &burst(2));
     assert_eq!(watched.next_burst(), 2);
     // As editors do.
     fs::write(folder.join(".app.toml.swp"), burst(3)).unwrap();
@@ -230,10 +237,10 @@ fn a_watch_follows_a_file_that_is_written_renamed_over_removed_and_broken() {
     assert_eq!(watched.next_burst(), 4);
     fs::remove_file(&file).unwrap();
     assert!(watched.next().is_err());
-    fs::write(&file, "server.http.ratelimit.burst = zero").unwrap();
+    replace(&file, "server.http.ratelimit.burst = zero");
     assert!(watched.next().unwrap_err().to_string().contains("app.toml:1:"));
     assert_eq!(watched.limits.quota().burst_size(), 4);
-    fs::write(&file, burst(5)).unwrap();
+    replace(&file, &burst(5));
     assert_eq!(watched.next_burst(), 5);
 }
 
@@ -257,6 +264,177 @@ fn a_watch_follows_the_symbolic_links_of_kubernetes() {
         version(&format!("..2026_0{value}"), value);
         fs::remove_dir_all(folder.join(format!("..2026_0{}", value - 1))).unwrap();
         assert_eq!(watched.next_burst(), value);
+    }
+}
+
+#[test]
+fn a_file_without_a_key_does_not_take_the_place_of_one_with_keys() {
+    let file = folder("emptied").join("app.toml");
+    fs::write(&file, "server.http.ratelimit.quota = '1/h'").unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let limiter = Arc::new(reloader.settings().server.http.ratelimit.limiter());
+    let reloader = reloader.bind(|settings| &settings.server.http.ratelimit, Arc::clone(&limiter));
+    for text in ["", "# nothing\n", "[server.http.ratelimit]\n"] {
+        fs::write(&file, text).unwrap();
+        let error = reloader.reload().expect_err(text).to_string();
+        assert!(error.ends_with("app.toml: the file has no key, and had some before"), "{error}");
+        assert_eq!(limiter.quota().to_string(), "1/h burst 1", "{text}");
+    }
+    // One of the keys may go.
+    fs::write(&file, "server.http.ratelimit.quota = '2/h'").unwrap();
+    assert_eq!(reloader.reload().unwrap().len(), 1);
+}
+
+#[test]
+fn a_watch_refuses_a_file_that_is_truncated_and_left_so() {
+    let file = folder("truncated").join("app.toml");
+    fs::write(&file, burst(1)).unwrap();
+    let watched = Watched::start(&file);
+    fs::write(&file, "").unwrap();
+    assert!(watched.next().unwrap_err().to_string().contains("the file has no key"));
+    assert_eq!(watched.limits.quota().burst_size(), 1);
+}
+
+#[test]
+fn a_reload_that_waits_for_another_reads_the_files_after_it() {
+    /// Says that it has begun, and waits.
+    struct Slow(Mutex<(std::sync::mpsc::Sender<()>, Receiver<()>)>);
+    impl Reload<RetrySettings> for Slow {
+        fn takes(&self, _: &Key) -> bool {
+            true
+        }
+
+        fn apply(&self, _: &RetrySettings) -> Result<(), String> {
+            let channels = self.0.lock().unwrap();
+            channels.0.send(()).unwrap();
+            channels.1.recv_timeout(Duration::from_mins(1)).map_err(|error| error.to_string())
+        }
+    }
+
+    let file = folder("order").join("app.toml");
+    let attempts = |count: u32| format!("client.http.retry.max_attempts = {count}");
+    fs::write(&file, attempts(1)).unwrap();
+    let (begun, has_begun) = channel();
+    let (proceed, proceeds) = channel();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let reloader = reloader.bind(|settings| &settings.client.http.retry, Slow(Mutex::new((begun, proceeds))));
+    fs::write(&file, attempts(2)).unwrap();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| reloader.reload().unwrap().len());
+        has_begun.recv().unwrap();
+        let second = scope.spawn(|| reloader.reload().unwrap().len());
+        // Time for the second to read too early, if it does.
+        std::thread::sleep(Duration::from_millis(100));
+        fs::write(&file, attempts(3)).unwrap();
+        proceed.send(()).unwrap();
+        proceed.send(()).unwrap();
+        assert_eq!((first.join().unwrap(), second.join().unwrap()), (1, 1));
+    });
+    assert_eq!(reloader.settings().client.http.retry.max_attempts(), 3);
+}
+
+#[test]
+fn what_takes_settings_can_ask_for_those_in_force() {
+    use std::sync::{OnceLock, Weak};
+
+    /// Remembers the settings in force while it gets new ones.
+    struct Asks(Arc<OnceLock<Weak<Reloader>>>, std::sync::mpsc::Sender<u32>);
+    impl Reload<RetrySettings> for Asks {
+        fn takes(&self, _: &Key) -> bool {
+            true
+        }
+
+        fn apply(&self, _: &RetrySettings) -> Result<(), String> {
+            let reloader = self.0.get().and_then(Weak::upgrade).ok_or("not started")?;
+            self.1.send(reloader.settings().client.http.retry.max_attempts()).map_err(|error| error.to_string())
+        }
+    }
+    let file = folder("asks").join("app.toml");
+    fs::write(&file, "client.http.retry.max_attempts = 4").unwrap();
+    let (sender, asked) = channel();
+    let place = Arc::new(OnceLock::new());
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let reloader = Arc::new(reloader.bind(|settings| &settings.client.http.retry, Asks(Arc::clone(&place), sender)));
+    place.set(Arc::downgrade(&reloader)).unwrap();
+    fs::write(&file, "client.http.retry.max_attempts = 5").unwrap();
+    std::thread::spawn(move || reloader.reload().unwrap());
+    assert_eq!(asked.recv_timeout(Duration::from_secs(20)), Ok(4), "it waits for itself");
+}
+
+#[test]
+fn a_watch_tries_again_after_a_refusal_and_tells_it_once() {
+    let file = folder("again").join("app.toml");
+    fs::write(&file, "client.http.retry.max_attempts = 3").unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let retries = Arc::new(Mutex::new((reloader.settings().client.http.retry.retry(), true)));
+    let reloader = reloader.bind(|settings| &settings.client.http.retry, Retries(Arc::clone(&retries)));
+    let (sender, reloads) = channel();
+    let told = move |result: Reloaded| _ = sender.send(result);
+    let _watch = Arc::new(reloader).watch(Duration::from_millis(5), told).unwrap();
+    replace(&file, "client.http.retry.max_attempts = 5");
+    assert!(matches!(reloads.recv_timeout(Duration::from_mins(1)).unwrap(), Err(ReloadError::Refused { .. })));
+    retries.lock().unwrap().1 = false;
+    assert!(reloads.recv_timeout(Duration::from_secs(20)).expect("it is tried again").is_ok());
+    assert_eq!(retries.lock().unwrap().0.max_attempts(), 5);
+}
+
+#[test]
+fn a_panic_of_what_takes_settings_is_a_refusal() {
+    struct Panics;
+    impl Reload<RetrySettings> for Panics {
+        fn takes(&self, _: &Key) -> bool {
+            true
+        }
+
+        fn apply(&self, _: &RetrySettings) -> Result<(), String> {
+            panic!("out of order")
+        }
+    }
+    let file = folder("panics").join("app.toml");
+    fs::write(&file, burst(1)).unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let limiter = Arc::new(reloader.settings().server.http.ratelimit.limiter());
+    let reloader = reloader
+        .bind(|settings| &settings.server.http.ratelimit, Arc::clone(&limiter))
+        .bind(|settings| &settings.client.http.retry, Panics);
+    fs::write(&file, format!("{}client.http.retry.max_attempts = 5", burst(2))).unwrap();
+    assert_eq!(reloader.reload().unwrap_err().to_string(), "client.http.retry: it panicked: out of order");
+    assert_eq!((limiter.quota().burst_size(), reloader.settings().server.http.ratelimit.burst()), (1, 1));
+}
+
+#[test]
+fn a_watch_whose_callback_panics_does_not_run() {
+    let file = folder("callback").join("app.toml");
+    fs::write(&file, burst(1)).unwrap();
+    let reloader = Arc::new(Reloader::new(Sources::new().file(&file)).unwrap());
+    let (sender, called) = channel::<()>();
+    let watch = reloader.watch(Duration::from_millis(5), move |_| panic!("{sender:?} is out of order")).unwrap();
+    assert!(watch.is_running());
+    replace(&file, "");
+    // The sender ends with the thread's closure, and the thread a moment later.
+    assert!(called.recv_timeout(Duration::from_mins(1)).is_err());
+    while watch.is_running() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_watch_puts_back_what_a_reload_has_read_in_between() {
+    let file = folder("between").join("app.toml");
+    fs::write(&file, burst(1)).unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let limiter = Arc::new(reloader.settings().server.http.ratelimit.limiter());
+    let reloader = Arc::new(reloader.bind(|settings| &settings.server.http.ratelimit, Arc::clone(&limiter)));
+    let _watch = reloader.watch(Duration::from_millis(100), |_| ()).unwrap();
+    // Time for the watch to apply the first contents.
+    std::thread::sleep(Duration::from_millis(350));
+    replace(&file, &burst(2));
+    reloader.reload().unwrap();
+    replace(&file, &burst(1));
+    let start = std::time::Instant::now();
+    while limiter.quota().burst_size() != 1 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the file says 1");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

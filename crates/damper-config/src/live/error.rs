@@ -53,6 +53,12 @@ impl fmt::Display for SettingChange {
 pub enum ReloadError {
     /// The settings are wrong.
     Invalid(ConfigError),
+    /// A file has no key, and had some when its settings were put in force. It may have been truncated, and the defaults can be far
+    /// looser than what it said.
+    Emptied {
+        /// The name of the file.
+        file: String,
+    },
     /// These changes take effect with a restart only, or nothing is bound to their sections.
     NeedsRestart(Vec<SettingChange>),
     /// A limit refused its new value.
@@ -69,6 +75,7 @@ impl fmt::Display for ReloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(error) => error.fmt(f),
+            Self::Emptied { file } => write!(f, "{file}: the file has no key, and had some before"),
             Self::NeedsRestart(changes) => {
                 for (index, change) in changes.iter().enumerate() {
                     let separator = if index == 0 { "" } else { "\n" };
@@ -89,7 +96,7 @@ impl Error for ReloadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Invalid(error) => Some(error),
-            Self::NeedsRestart(_) | Self::Refused { .. } => None,
+            Self::Emptied { .. } | Self::NeedsRestart(_) | Self::Refused { .. } => None,
         }
     }
 }

@@ -23,13 +23,14 @@ use crate::settings::Settings;
 use crate::sources::{Contents, Sources};
 use std::any::TypeId;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Reads settings again, and applies what has changed to the limits that it was given. They keep their state.
 ///
-/// All changes are applied, or none. If a value is wrong, if a key needs a restart, or if a limit refuses its new value, the settings
-/// stay as they are, and the error says why. It has no thread of its own: call [`reload`](Self::reload) from a signal handler or an
+/// All changes are applied, or none. If a value is wrong, if a file has lost all its keys, if a key needs a restart, or if a limit
+/// refuses its new value, the settings stay as they are, and the error says why. It has no thread of its own: call [`reload`](Self::reload) from a signal handler or an
 /// endpoint, or have it called when the file changes, by [`watch`](Self::watch).
 ///
 /// Each limit changes in one step, and no request sees a part of a change. Several limits change one after the other.
@@ -63,7 +64,11 @@ pub struct Reloader {
     bindings: Vec<Binding>,
     /// The settings of the start: those that the limits were built with.
     start: Settings,
+    /// Locked for a moment only: what takes settings may ask for those in force.
     current: Mutex<Settings>,
+    /// What the files contained when their settings were put in force. Locked for a whole reload: two at once would apply their
+    /// settings in different orders.
+    in_force: Mutex<Vec<Contents>>,
 }
 
 type Apply = dyn Fn(&Settings) -> Result<(), String> + Send + Sync;
@@ -84,20 +89,27 @@ impl Reloader {
     ///
     /// [`ConfigError`], which lists all mistakes.
     pub fn new(sources: Sources) -> Result<Self, ConfigError> {
-        let settings = sources.load()?;
-        Ok(Self::starting_with(sources, settings))
+        let contents = sources.contents();
+        let settings = sources.load_contents(&contents)?;
+        Ok(Self::starting(sources, settings, contents))
     }
 
     /// Starts with settings that were read before, such as [normalized](Sources::normalized) ones.
     #[must_use]
     pub fn starting_with(sources: Sources, settings: Settings) -> Self {
-        Self { sources, bindings: Vec::new(), start: settings.clone(), current: Mutex::new(settings) }
+        let contents = sources.contents();
+        Self::starting(sources, settings, contents)
+    }
+
+    fn starting(sources: Sources, settings: Settings, contents: Vec<Contents>) -> Self {
+        let start = settings.clone();
+        Self { sources, bindings: Vec::new(), start, current: Mutex::new(settings), in_force: Mutex::new(contents) }
     }
 
     /// Returns the settings in force.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.current).clone()
     }
 
     /// Applies changes of a section to a limit, which was built from it: a limiter, a bulkhead, or a [`Reload`] of your own. Several
@@ -129,18 +141,40 @@ impl Reloader {
 
     /// Reads the sources again, and applies what has changed. Returns the changes, none if nothing has changed.
     ///
+    /// Reloads wait for each other, so do not call it in a [`Reload`].
+    ///
     /// # Errors
     ///
     /// [`ReloadError`], and nothing has changed.
     pub fn reload(&self) -> Result<Vec<SettingChange>, ReloadError> {
-        self.reload_contents(&self.sources.contents())
+        let mut in_force = locked(&self.in_force);
+        // Read no earlier: another reload may have put a newer file in force meanwhile.
+        let contents = self.sources.contents();
+        self.put_in_force(&mut in_force, contents)
     }
 
-    /// Reloads with these contents of the files.
-    fn reload_contents(&self, contents: &[Contents]) -> Result<Vec<SettingChange>, ReloadError> {
-        // Two reloads at once would apply their settings in different orders.
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = self.sources.load_contents(contents).map_err(ReloadError::Invalid)?;
+    /// Reloads if the files still have these contents.
+    fn reload_contents(&self, seen: &[Contents]) -> Option<Result<Vec<SettingChange>, ReloadError>> {
+        let mut in_force = locked(&self.in_force);
+        let contents = self.sources.contents();
+        (contents == seen).then(|| self.put_in_force(&mut in_force, contents))
+    }
+
+    /// Returns whether the settings in force are those of these contents.
+    fn is_in_force(&self, contents: &[Contents]) -> bool {
+        *locked(&self.in_force) == contents
+    }
+
+    fn put_in_force(
+        &self,
+        in_force: &mut Vec<Contents>,
+        contents: Vec<Contents>,
+    ) -> Result<Vec<SettingChange>, ReloadError> {
+        let new = self.sources.load_contents(&contents).map_err(ReloadError::Invalid)?;
+        if let Some(file) = self.sources.emptied(in_force, &contents) {
+            return Err(ReloadError::Emptied { file: file.display().to_string() });
+        }
+        let current = self.settings();
         let changes = changes(&current, &new);
         let restart: Vec<_> = changes.iter().filter(|change| !self.takes(change)).cloned().collect();
         if !restart.is_empty() {
@@ -150,18 +184,19 @@ impl Reloader {
         let bindings: Vec<_> = self.bindings.iter().filter(concerned).collect();
         let refused = |binding: &Binding, why| ReloadError::Refused { section: binding.section.clone(), why };
         for binding in &bindings {
-            (binding.check)(&self.start, &new).map_err(|why| refused(binding, why))?;
+            told(|| (binding.check)(&self.start, &new)).map_err(|why| refused(binding, why))?;
         }
         for (index, binding) in bindings.iter().enumerate() {
-            if let Err(why) = (binding.apply)(&new) {
+            if let Err(why) = told(|| (binding.apply)(&new)) {
                 for applied in bindings[..=index].iter().rev() {
                     // These were in force a moment ago, so they are taken.
-                    _ = (applied.apply)(&current);
+                    _ = told(|| (applied.apply)(&current));
                 }
                 return Err(refused(binding, why));
             }
         }
-        *current = new;
+        *locked(&self.current) = new;
+        *in_force = contents;
         Ok(changes)
     }
 
@@ -170,6 +205,19 @@ impl Reloader {
         let mut bound = self.bindings.iter().filter(|binding| binding.section == change.section()).peekable();
         bound.peek().is_some() && bound.all(|binding| (binding.takes)(&change.key))
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls what takes settings; a panic is a refusal, so that what was applied before it is taken back.
+fn told(call: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Err(format!("it panicked: {}", text.unwrap_or("without a text")))
+    })
 }
 
 fn changes(old: &Settings, new: &Settings) -> Vec<SettingChange> {

@@ -7,14 +7,14 @@ use damper_core::breaker::{BreakerConfig, Window};
 use std::time::Duration;
 
 const PERCENT: Kind = Kind::Count { min: 1, max: 100 };
-const COOLDOWN: Kind = Kind::Duration { min: Duration::from_micros(1), max: Duration::from_hours(100 * 24) };
+const COOLDOWN: Kind = Kind::Duration { min: Duration::from_millis(1), max: Duration::from_hours(100 * 24) };
 const PROBES: Kind = Kind::Count { min: 1, max: 1023 };
 
 section! {
     /// When a client stops calling a server that fails, and for how long.
     CircuitBreakerSettings {
         /// How many consecutive failures trip the breaker.
-        failure_threshold: u32 = 5, Kind::Count { min: 1, max: 1_000_000 }, Restart;
+        failure_threshold: u32 = 5, Kind::Count { min: 1, max: 1_000 }, Restart;
         /// Which part of the calls in the window trips the breaker if they fail, in percent. Unset: none does.
         failure_rate: Option<u32> = None, PERCENT, Restart;
         /// Which part of the calls in the window trips the breaker if they are slow, in percent. Unset: none does.
@@ -34,7 +34,7 @@ section! {
         /// The most that the cooldown grows to. Unset: one hour, or the cooldown if that is longer.
         max_cooldown: Option<Duration> = None, COOLDOWN, Restart;
         /// By what part the cooldown may be shorter, by chance, in percent.
-        cooldown_jitter: u32 = 0, Kind::Count { min: 0, max: 100 }, Restart;
+        cooldown_jitter: u32 = 0, Kind::Count { min: 0, max: 90 }, Restart;
         /// The most that a server's `Retry-After` extends the cooldown to.
         max_retry_after: Duration = Duration::from_mins(5), Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
         /// How many probes may be in flight while the breaker is half-open.
@@ -56,12 +56,14 @@ section! {
             return Some(Conflict {
                 kind: ConflictKind::Values,
                 keys: &["max_cooldown", "cooldown"],
+                looser: &[],
                 expected: "max_cooldown must be no less than cooldown".to_owned(),
             });
         }
         (settings.window_calls.is_some() && settings.window_time.is_some()).then(|| Conflict {
             kind: ConflictKind::Instead,
             keys: &["window_time", "window_calls"],
+            looser: &["window_calls"],
             expected: "window_time stands instead of window_calls, give one or the other".to_owned(),
         })
     }

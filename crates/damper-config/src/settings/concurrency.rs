@@ -19,7 +19,7 @@ section! {
         queue: u32 = 0, PLACES, Restart;
         /// Whether the call that came last is served first.
         newest_first: bool = false, Kind::Flag, Restart;
-        /// How long a call waits for a slot, where there is a queue.
+        /// How long a call waits for a slot, where there is a queue. For the program to apply: a bulkhead by itself waits without an end.
         max_wait: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Restart;
         /// For how many keys or hosts bulkheads are kept, where each has one.
         max_keys: u32 = 1024, Kind::Count { min: 1, max: 1 << 24 }, Restart;
@@ -28,7 +28,8 @@ section! {
 }
 
 impl BulkheadSettings {
-    /// Builds a bulkhead.
+    /// Builds a bulkhead. It does not know [`max_wait`](Self::max_wait): a call that waits in its queue waits for as long as it is not
+    /// dropped, so put the wait under a timeout of that length.
     #[must_use]
     pub fn bulkhead(&self) -> Bulkhead {
         let bulkhead = Bulkhead::new(self.limit);
@@ -39,7 +40,8 @@ impl BulkheadSettings {
         }
     }
 
-    /// Builds a bulkhead for each key, such as a host.
+    /// Builds a bulkhead for each key, such as a host. As with [`bulkhead`](Self::bulkhead), the program applies
+    /// [`max_wait`](Self::max_wait).
     ///
     /// # Errors
     ///
@@ -132,6 +134,7 @@ fn bounds_conflict(min: u32, max: u32, initial: Option<u32>) -> Option<Conflict>
     (!fits).then(|| Conflict {
         kind: ConflictKind::Values,
         keys: &["min_limit", "max_limit", "initial_limit"],
+        looser: &["min_limit", "initial_limit"],
         expected: "min_limit must be no more than max_limit, with initial_limit between them".to_owned(),
     })
 }

@@ -28,6 +28,7 @@ section! {
         settings.attempt_timeout.is_some_and(|attempt| attempt > settings.timeout).then(|| Conflict {
             kind: ConflictKind::Values,
             keys: &["attempt_timeout", "timeout"],
+            looser: &[],
             expected: "attempt_timeout must be no more than timeout".to_owned(),
         })
     }

@@ -68,12 +68,12 @@ section! {
         max_keys: u32 = 8192, Kind::Count { min: 1, max: 1 << 24 }, Restart;
         /// How many bits of an IPv6 address are one client.
         ipv6_prefix: u32 = 64, Kind::Count { min: 1, max: 128 }, Restart;
-        /// The proxies whose `X-Forwarded-For` is believed, for a limit per client.
+        /// The proxies whose `X-Forwarded-For` is believed. Only with the key `client`.
         trusted_proxies: Vec<ipnet::IpNet> = Vec::new(), Kind::Networks, Restart;
         /// The quotas of further tiers of a limiter per key. The program says which key is in which tier.
         tiers: Vec<Quota> = Vec::new(), Kind::Quotas { max: MAX_TIERS }, Live;
     }
-    check |_, given| quota_conflict(given)
+    check |settings, given| quota_conflict(settings.quota, settings.requests_per_second, given)
 }
 
 section! {
@@ -85,16 +85,18 @@ section! {
         burst: u32 = 100, BURST, Live;
         /// Rate and burst in one, for windows other than a second. Stands instead of `requests_per_second` and `burst`.
         quota: Option<Quota> = None, Kind::Quota, Live;
-        /// How long a call waits for its turn.
+        /// How long a call waits for its turn. For the program to apply.
         max_wait: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Restart;
     }
-    check |_, given| quota_conflict(given)
+    check |settings, given| quota_conflict(settings.quota, settings.requests_per_second, given)
 }
 
-fn quota_conflict(given: &dyn Fn(&str) -> bool) -> Option<Conflict> {
+fn quota_conflict(quota: Option<Quota>, per_second: f64, given: &dyn Fn(&str) -> bool) -> Option<Conflict> {
+    let is_slower = quota.is_some_and(|quota| f64::from(quota.limit()) <= per_second * quota.window().as_secs_f64());
     (given("quota") && (given("requests_per_second") || given("burst"))).then(|| Conflict {
         kind: ConflictKind::Instead,
         keys: &["quota", "requests_per_second", "burst"],
+        looser: if is_slower { &["requests_per_second", "burst"] } else { &["quota"] },
         expected: "quota stands instead of requests_per_second and burst, give one or the other".to_owned(),
     })
 }
@@ -117,13 +119,14 @@ impl RateLimitSettings {
         self.quota.unwrap_or_else(|| quota_of(self.requests_per_second, self.burst))
     }
 
-    /// Builds a limiter for all requests together.
+    /// Builds a limiter for all requests together, whatever [`key`](Self::key) says: only `layer` and `limit` (feature `http`) apply
+    /// `key`, `ipv6_prefix` and `trusted_proxies`.
     #[must_use]
     pub fn limiter(&self) -> RateLimiter {
         RateLimiter::new(self.effective_quota())
     }
 
-    /// Starts a limiter per key, for [tiers](damper_core::keyed::KeyedLimiterBuilder::tiers) and other settings of the program.
+    /// Starts a limiter per key. The program says what the key is, whatever [`key`](Self::key) says; for [tiers](damper_core::keyed::KeyedLimiterBuilder::tiers) and other settings of the program.
     pub fn keyed_builder<K: ?Sized>(&self) -> damper_core::keyed::KeyedLimiterBuilder<K> {
         damper_core::keyed::KeyedLimiter::builder(self.effective_quota()).capacity(self.max_keys as usize)
     }
@@ -135,7 +138,7 @@ impl ClientRateLimitSettings {
         self.quota.unwrap_or_else(|| quota_of(self.requests_per_second, self.burst))
     }
 
-    /// Builds a limiter for all calls together.
+    /// Builds a limiter for all calls together. It does not know [`max_wait`](Self::max_wait): pass that to the call that waits.
     #[must_use]
     pub fn limiter(&self) -> RateLimiter {
         RateLimiter::new(self.effective_quota())

@@ -29,6 +29,8 @@ section! {
     check |settings: &RetrySettings, _| (settings.max_delay < settings.base_delay).then(|| Conflict {
         kind: ConflictKind::Values,
         keys: &["base_delay", "max_delay"],
+        // Shorter delays allow more retries.
+        looser: &["max_delay"],
         expected: "max_delay must be no less than base_delay".to_owned(),
     })
 }
@@ -59,7 +61,7 @@ section! {
         /// For how long the retries that a call brings can be used.
         ttl: Duration = Duration::from_secs(10), Kind::Duration { min: Duration::from_millis(1), max: DAY }, Restart;
         /// How many retries a second there are beside those.
-        floor: u32 = 10, Kind::Count { min: 0, max: 1_000_000 }, Restart;
+        floor: u32 = 10, Kind::Count { min: 0, max: 10_000 }, Restart;
         /// How many retries at once there are beside those that calls bring.
         reserve: u32 = 100, Kind::Count { min: 1, max: 1_000_000 }, Restart;
     }
