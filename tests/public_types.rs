@@ -244,8 +244,8 @@ fn types_of_retries_have_the_traits_users_expect() {
 #[cfg(all(feature = "hyper", feature = "tower", feature = "tokio"))]
 #[test]
 fn types_of_http_have_the_traits_users_expect() {
-    use damper::http::*;
     use damper::Bulkhead;
+    use damper::http::*;
     use damper::retry::Unlimited;
     use damper::throttle::AdaptiveThrottle;
     use damper::time::{Monotonic, TokioSleep};
