@@ -249,7 +249,7 @@ async fn settings_are_those_of_a_concurrency_layer() {
     assert_eq!(refusal.headers()["content-type"], "application/problem+json");
     let service = layer.body(|_, refused: &NotAdmitted| ("text/html", format!("<p>{refused}"))).layer(service_fn(done));
     let text = service.oneshot(get("/")).await.unwrap().into_body().collect().await.unwrap().to_bytes();
-    assert!(text.starts_with(b"<p>not admitted, limit 0 reached"), "{text:?}");
+    assert!(text.starts_with(b"<p>not admitted, the limit is 0"), "{text:?}");
 }
 
 /// The time of an ignored response is no service time.

@@ -11,7 +11,7 @@ use damper::concurrency::{FullCause, LimitBounds};
 use damper::http::{
     AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer,
     DeadlineLayer, Headers, HttpClient, PeerAddress, RateLimitLayer, RequestNotMade, ResponseHead, RetryLayer,
-    ServerErrors, StackError, StackPart, TimeoutUnit, client_stack, server_stack,
+    ServerErrors, StackError, StackPart, TimeoutUnit, TransientFailures, client_stack, server_stack,
 };
 use damper::retry::{Failure, GaveUp, Hedge, HedgeConfig, Jitter};
 use damper::throttle::{AdaptiveThrottle, Throttled};
@@ -884,6 +884,17 @@ async fn request_that_cannot_be_made_says_nothing_about_the_server() {
     assert!(RequestNotMade::find_in(&error).unwrap().source().is_some());
     assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 0));
     assert_eq!(throttle.status().requests(), 0);
+}
+
+/// Without a stack too.
+#[tokio::test]
+async fn retry_layer_does_not_repeat_a_request_that_cannot_be_made() {
+    let mut client = ServiceBuilder::new()
+        .layer(RetryLayer::new(quick(3)).when(TransientFailures::judge_boxed))
+        .service(HttpClient::new(reqwest::Client::new()));
+    let error = client.ready().await.unwrap().call(Request::get("/").body(Bytes::new()).unwrap()).await.unwrap_err();
+    assert_eq!((error.reason(), error.attempts()), (GaveUp::NotRetryable, 1), "{error}");
+    assert!(error.error().unwrap().is::<RequestNotMade>());
 }
 
 /// A refusal that the retries repeat names its wait when they give up.

@@ -71,7 +71,15 @@ fn burst_of_zero_allows_only_zero_tokens() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(0), &clock);
     assert!(limiter.check_n(0).is_ok());
-    assert!(limiter.check().unwrap_err().exceeds_burst());
+    let denied = limiter.check().unwrap_err();
+    assert!(denied.exceeds_burst());
+    for denied in [denied, RateLimiter::with_clock(Quota::per_second(0), &clock).check().unwrap_err()] {
+        assert_eq!(denied.to_string(), "rate limit exceeded: the burst is 0");
+    }
+    let spent = RateLimiter::with_clock(Quota::per_second(0).burst(1), &clock);
+    spent.check().unwrap();
+    let text = spent.check_n(2).unwrap_err().to_string();
+    assert_eq!(text, "rate limit exceeded: more tokens asked for than the burst");
 }
 
 #[test]

@@ -275,7 +275,7 @@ async fn bulkhead_is_unavailable_and_not_retried() {
     let gate = Arc::new(Admission::fixed(0));
     let server = serve(Server::builder().layer(server_stack().admission(gate)).add_service(upstream.echo()));
     let status = support::client(server).unary(message("hello")).await.unwrap_err();
-    assert_eq!((status.code(), status.message()), (Code::Unavailable, "not admitted, limit 0 reached"));
+    assert_eq!((status.code(), status.message()), (Code::Unavailable, "not admitted, the limit is 0"));
 }
 
 /// A layer inside that knows nothing of gRPC.

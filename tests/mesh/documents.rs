@@ -170,3 +170,62 @@ fn unknown_members_are_ignored() {
     let relative = Request::from_json(read(include_str!("vectors/deadline_request_relative.json")).as_bytes());
     assert_eq!(relative.unwrap().deadline().unwrap().unwrap().to_string(), "30 second");
 }
+
+/// Arrays with the members of objects in their order, which what serde derives takes for the objects.
+#[test]
+fn arrays_are_no_objects() {
+    let protocol = r#"{"name":"mesh","version":"0.1.0"}"#;
+    let call = r#"{"function":"f","version":"1","arguments":{}}"#;
+    let request = |protocol: &str, call: &str, extensions: &str| {
+        let text = format!(r#"{{"protocol":{protocol},"id":"r","call":{call},"extensions":[{extensions}]}}"#);
+        Request::from_json(text.as_bytes()).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(request(protocol, call, r#"{"urn":"u","options":{}}"#), Ok(()));
+    let refused = |result: Result<(), String>, member: &str| {
+        let error = result.expect_err(member);
+        assert!(error.starts_with(&format!("{member}invalid type: sequence, expected an object")), "{error}");
+    };
+    refused(request(r#"["mesh","0.1.0"]"#, call, ""), "protocol: ");
+    refused(request(protocol, r#"["f","1",{}]"#, ""), "call: ");
+    refused(request(protocol, call, r#"["u",{}]"#), "extensions[0]: ");
+    let whole = format!(r#"[{protocol},"r",{call},[]]"#);
+    refused(Request::from_json(whole.as_bytes()).map(drop).map_err(|error| error.to_string()), "");
+
+    let response = |rest: &str| {
+        let text = format!(r#"{{"protocol":{protocol},"id":"r","result":null,{rest}}}"#);
+        Response::from_json(text.as_bytes())
+    };
+    let unreadable = |rest: &str| response(rest).map(drop).map_err(|error| error.to_string());
+    refused(unreadable(r#""errors":[["C","m",false,null]]"#), "errors[0]: ");
+    refused(unreadable(r#""extensions":[["u",{}]]"#), "extensions[0]: ");
+    let whole = format!(r#"[{protocol},"r",null,[],{{}},[]]"#);
+    refused(Response::from_json(whole.as_bytes()).map(drop).map_err(|error| error.to_string()), "");
+
+    let second = r#"{"value":1,"unit":"second"}"#;
+    let meta = |text: &str| {
+        let error = response(&format!(r#""meta":{text}"#)).unwrap().meta_error().map(ToString::to_string);
+        error.map_or(Ok(()), Err)
+    };
+    let usage = format!(r#"[1,1,0,{second},{second},null]"#);
+    refused(meta(r#"[null,null,{}]"#), "meta: ");
+    refused(meta(r#"{"duration":[1,"second"]}"#), "meta.duration: ");
+    refused(meta(&format!(r#"{{"rate_limit":{usage}}}"#)), "meta.rate_limit: ");
+    refused(meta(r#"{"rate_limits":[null,null,null,null]}"#), "meta.rate_limits: ");
+    for scope in ["global", "service", "function", "user"] {
+        refused(meta(&format!(r#"{{"rate_limits":{{"{scope}":{usage}}}}}"#)), &format!("meta.rate_limits.{scope}: "));
+    }
+    refused(Fragment::from_json(br#"[{}]"#).map(drop).map_err(|error| error.to_string()), "");
+    refused(Fragment::from_json(br#"{"meta":[]}"#).map(drop).map_err(|error| error.to_string()), "meta: ");
+
+    let published = |result: Value| {
+        let answer = Response::ok("r", result);
+        answer.capabilities().map(drop).map_err(|error| error.to_string())
+    };
+    refused(published(json!(["orders", { "rate_limits": [] }])), "result: ");
+    refused(published(json!({ "service": "orders", "limits": [[]] })), "result.limits: ");
+    let limit = json!(["global", null, 1, { "value": 1, "unit": "second" }]);
+    refused(
+        published(json!({ "service": "orders", "limits": { "rate_limits": [limit] } })),
+        "result.limits.rate_limits[0]: ",
+    );
+}

@@ -3,6 +3,7 @@
 use damper::limit::FixedWindow;
 use damper::mesh::{Caller, Scope, Scopes};
 use damper::{KeyedAlgorithm, ManualClock, Quota, TokenBucket, is_refusal};
+use std::error::Error;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -135,6 +136,7 @@ fn capabilities_follow_live_quotas() {
 fn limit_that_cannot_be_built_is_named() {
     let error = Scopes::builder().user(Quota::per_minute(1)).capacity(0).build().unwrap_err();
     assert!(error.to_string().starts_with("user: "), "{error}");
+    assert!(error.source().is_none(), "a chain says it once");
     let functions = Scopes::builder().algorithm::<FixedWindow>().function("f", Quota::per_minute(u32::MAX));
     assert!(functions.build().unwrap_err().to_string().starts_with("function f: "));
 }

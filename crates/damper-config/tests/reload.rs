@@ -103,7 +103,9 @@ fn a_file_with_a_mistake_changes_nothing() {
         assert_eq!((limiter.quota().burst_size(), pool.limit(), &reloader.settings()), (5, 5, &before), "{text}");
     }
     fs::remove_file(&file).unwrap();
-    assert!(matches!(reloader.reload(), Err(ReloadError::Invalid(_))));
+    let error = reloader.reload().unwrap_err();
+    assert!(matches!(error, ReloadError::Invalid(_)));
+    assert!(std::error::Error::source(&error).is_none(), "a chain says it once");
     assert_eq!(reloader.settings(), before);
 }
 

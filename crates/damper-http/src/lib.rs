@@ -5,7 +5,7 @@
 //! | an axum server | [`RateLimitLayer`], by `Router::layer` | `axum` |
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
-//! | a client: hyper-util's, reqwest, any that is a service | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] around [`ThrottleLayer`] | `tower`, or `hyper`; `tokio` for the timer |
+//! | a client: hyper-util's, reqwest's in an [`HttpClient`], any that is a service of `http::Request` | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] around [`ThrottleLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | all of these in the right order, around a client or before a server | [`client_stack`], [`server_stack`] | `tower` |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
 //! | a server that may have only so many calls in flight, and a client | [`ConcurrencyLayer`] or [`AdmissionLayer`], [`ClientConcurrencyLayer`] | `tower`, or `hyper`; `tokio` for the timer |

@@ -92,10 +92,11 @@ impl fmt::Display for ReloadError {
     }
 }
 
+/// Settings that are wrong are displayed as their own error, so that is no source: a chain says everything once.
 impl Error for ReloadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Invalid(error) => Some(error),
+            Self::Invalid(error) => error.source(),
             Self::Emptied { .. } | Self::NeedsRestart(_) | Self::Refused { .. } => None,
         }
     }

@@ -162,6 +162,11 @@ impl Denied {
         self.wait == Ticks::ZERO
     }
 
+    /// Whether the burst is 0: all of it is there, and it is nothing.
+    fn allows_nothing(&self) -> bool {
+        self.exceeds_burst() && self.level.remaining == 0 && self.level.resets_in == Ticks::ZERO
+    }
+
     /// How many tokens could have been taken at that moment, rounded down: fewer than were asked for.
     #[must_use]
     pub fn remaining(&self) -> u32 {
@@ -190,6 +195,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.retry_after() {
             Some(wait) => write!(f, "rate limit exceeded, retry in {}", Human(wait)),
+            None if self.allows_nothing() => f.write_str("rate limit exceeded: the burst is 0"),
             None if self.exceeds_burst() => f.write_str("rate limit exceeded: more tokens asked for than the burst"),
             None => f.write_str("rate limit exceeded, and the quota refills nothing"),
         }
@@ -202,6 +208,7 @@ impl defmt::Format for Denied {
     fn format(&self, f: defmt::Formatter<'_>) {
         match self.retry_after() {
             Some(wait) => defmt::write!(f, "rate limit exceeded, retry in {=u64:us}", Micros::of_duration(wait)),
+            None if self.allows_nothing() => defmt::write!(f, "rate limit exceeded: the burst is 0"),
             None if self.exceeds_burst() => {
                 defmt::write!(f, "rate limit exceeded: more tokens asked for than the burst");
             }

@@ -403,6 +403,10 @@ impl<'a, C: Clock + Clone, B: Budget, V, O> RetryRun<'a, C, B, V, O> {
 }
 
 /// Sleeps by tokio's timer.
+///
+/// # Panics
+///
+/// Polled outside of a tokio runtime whose timer is enabled, once it waits for its next attempt. Elsewhere: [`sleeping_by`](RetryRun::sleeping_by).
 #[cfg(feature = "tokio")]
 impl<'a, C, B, V, O, F, T, E> IntoFuture for RetryRun<'a, C, B, V, O>
 where

@@ -77,7 +77,7 @@ impl AdmissionLayer<TokioSleep> {
 
 #[cfg(feature = "tokio")]
 impl AdmissionLayer<TokioSleep, FixedLimit> {
-    /// Creates a layer with this limit. Requests wait by tokio's timer.
+    /// Creates a layer with this limit. Requests wait by tokio's timer. A limit of 0 refuses all at once, still with `Retry-After`.
     #[must_use]
     pub fn fixed(limit: u32) -> Self {
         Self::new(Arc::new(Admission::fixed(limit)))

@@ -69,7 +69,9 @@ pub const fn client_stack() -> ClientStack {
 /// | timeout of one attempt | `attempt_timeout` | [`attempt_timeout_layer`](Self::attempt_timeout_layer) |
 /// | HTTP or gRPC | [`protocol`](Self::protocol) | |
 ///
-/// Unlinked setters need the feature `tokio`. Every part may be left out. Setting a part again replaces it.
+/// Unlinked setters need the feature `tokio`: without it rustc says `private field, not a method`. Retries and hedges need a transport
+/// that is `Clone`: without it rustc says that the method `ready` does not exist. For `reqwest::Client`, put it into an
+/// [`HttpClient`](crate::HttpClient). Every part may be left out. Setting a part again replaces it.
 ///
 /// **Throttle and breaker.** The verdict on a call is that on its last attempt. A call whose last attempt was refused by the throttle, the
 /// limit or the bulkhead is ignored by the breaker, even if earlier attempts failed. So with a throttle, or a tight limit, inside of retries
@@ -155,7 +157,10 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
     /// Tries calls again by this policy, where the protocol allows it.
     ///
     /// Give the policy a [budget](Retry::budget), which the hedge takes from too: without one, three attempts for each call are
-    /// three times the load on a server that fails under its load.
+    /// three times the load on a server that fails under its load. Set a [`deadline`](Self::deadline) too: a call waits as long as
+    /// a server's `Retry-After` asks for, up to the policy's [`max_hint`](Retry::max_hint).
+    ///
+    /// The transport has to be `Clone`, as each attempt takes its own.
     pub fn retry<K, N>(self, retry: Retry<K, N>) -> ClientStack<D, B, RetryPart<K, N, TokioSleep>, H, T, L, C, A, P> {
         self.with_retry(RetryPart(RetryLayer::new(retry)))
     }

@@ -17,7 +17,8 @@ use damper_core::throttle::Throttled;
 /// [how long](Self::retry_after) to wait.
 ///
 /// It is displayed as the error that ended the call, which is its source. So `CircuitOpen::find_in(&error)` and its sisters
-/// find the typed refusal, and the transport's own error can be downcast.
+/// find the typed refusal, and the transport's own error can be downcast. A printed chain says everything once if it begins
+/// with [`source`](Error::source), not with this error.
 ///
 /// | [`part`](Self::part) | displayed as |
 /// |---|---|

@@ -65,7 +65,9 @@ pub const fn server_stack() -> ServerStack {
 ///     .deadline(Duration::from_secs(5))
 ///     .bulkhead(256);
 /// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(stack);
-/// # let _ = app;
+/// // For `axum::serve`: the addresses of the clients, without which `limit_per_client` answers each request with 500.
+/// let service = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
+/// # let _ = service;
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a stack does nothing until it is put around a service"]
@@ -99,6 +101,9 @@ impl<D, K, L, A> ServerStack<D, K, L, A> {
 
 impl<D, K, L, A> ServerStack<D, K, L, A> {
     /// Limits the rate of each client address, whose requests need the address of their [peer](crate::Head::peer).
+    ///
+    /// Without it they are answered with 500, and only logs (feature `tracing`) say why. For axum:
+    /// `app.into_make_service_with_connect_info::<SocketAddr>()`.
     pub fn limit_per_client(self, quota: Quota) -> ServerStack<D, RateLimitLayer<PerClient>, L, A> {
         self.client_limit_layer(named(RateLimitLayer::per_client(quota), "client"))
     }

@@ -1,5 +1,6 @@
 //! The limits that a service publishes.
 
+use super::object::{object, objects};
 use super::{MeshDuration, Scope};
 use damper_core::limit::Usage;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ pub struct Capabilities {
     /// The name of the service.
     pub service: String,
     /// Its limits.
+    #[serde(deserialize_with = "object")]
     pub limits: LimitsCapability,
 }
 
@@ -20,6 +22,7 @@ pub struct Capabilities {
 #[non_exhaustive]
 pub struct LimitsCapability {
     /// The limits that have a scope.
+    #[serde(deserialize_with = "objects")]
     pub rate_limits: Vec<LimitCapability>,
 }
 

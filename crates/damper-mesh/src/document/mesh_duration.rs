@@ -1,5 +1,6 @@
 //! A duration as Mesh writes it.
 
+use super::object::Object;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use std::time::Duration;
 /// assert_eq!(wait.duration(), Duration::from_secs(45));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Parts")]
+#[serde(try_from = "Object<Parts>")]
 pub struct MeshDuration {
     value: u64,
     unit: TimeUnit,
@@ -73,10 +74,10 @@ struct Parts {
     unit: TimeUnit,
 }
 
-impl TryFrom<Parts> for MeshDuration {
+impl TryFrom<Object<Parts>> for MeshDuration {
     type Error = TooLong;
 
-    fn try_from(Parts { value, unit }: Parts) -> Result<Self, TooLong> {
+    fn try_from(Object(Parts { value, unit }): Object<Parts>) -> Result<Self, TooLong> {
         Self::new(value, unit).ok_or(TooLong { value, unit })
     }
 }

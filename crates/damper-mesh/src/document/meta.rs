@@ -1,6 +1,7 @@
 //! What an answer says beside its result.
 
-use super::{MeshDuration, RateLimitUsage, ReadError, Scope, null_as_default, read};
+use super::object::{object, object_or_default, object_or_null};
+use super::{MeshDuration, RateLimitUsage, ReadError, Scope, read};
 use serde::{Deserialize, Serialize};
 
 /// What an answer says beside its result.
@@ -11,10 +12,10 @@ pub struct Meta {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<MeshDuration>,
     /// The usage of the only limit in force.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimitUsage>,
     /// The usage of each of several limits.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "ScopedUsages::is_empty")]
+    #[serde(default, deserialize_with = "object_or_default", skip_serializing_if = "ScopedUsages::is_empty")]
     pub rate_limits: ScopedUsages,
 }
 
@@ -23,16 +24,16 @@ pub struct Meta {
 #[non_exhaustive]
 pub struct ScopedUsages {
     /// Of all clients together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
     pub global: Option<RateLimitUsage>,
     /// Of the calling service.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
     pub service: Option<RateLimitUsage>,
     /// Of the function.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
     pub function: Option<RateLimitUsage>,
     /// Of the user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
     pub user: Option<RateLimitUsage>,
 }
 
@@ -91,6 +92,7 @@ impl Meta {
 #[non_exhaustive]
 pub struct Fragment {
     /// What it says.
+    #[serde(deserialize_with = "object")]
     pub meta: Meta,
 }
 

@@ -12,12 +12,14 @@
 // | `scope` | the scope of a limit |
 // | `capabilities` | the limits that a service publishes |
 // | `mesh_duration` | a whole number of a unit of time |
+// | `object` | an object and no array |
 // | `read_error` | why a document could not be read |
 
 mod capabilities;
 mod mesh_duration;
 mod mesh_error;
 mod meta;
+mod object;
 mod protocol;
 mod rate_limit_usage;
 mod rate_limited;
@@ -40,5 +42,6 @@ pub use response::{Response, ResponseExtension};
 pub use scope::Scope;
 pub use warnings::Warnings;
 
+pub(crate) use object::Object;
 pub(crate) use rate_limited::details_of;
-pub(crate) use read_error::{null_as_default, read, shortened};
+pub(crate) use read_error::{read, shortened};

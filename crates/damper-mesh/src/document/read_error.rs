@@ -1,6 +1,7 @@
 //! Why a document could not be read.
 
-use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use super::object::Object;
+use serde::de::DeserializeOwned;
 use std::error::Error;
 use std::fmt;
 
@@ -58,7 +59,7 @@ impl ReadError {
 /// Reads a document that has nothing after it.
 pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ReadError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let document = serde_path_to_error::deserialize(&mut json)
+    let Object(document) = serde_path_to_error::deserialize(&mut json)
         .map_err(|error| ReadError::of(&error.path().to_string(), error.inner()))?;
     json.end().map_err(|error| ReadError::of("", &error))?;
     Ok(document)
@@ -66,20 +67,12 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ReadError> {
 
 /// Reads a part of a document, which stands at `member`.
 pub(crate) fn read_part<T: DeserializeOwned>(member: &str, value: &serde_json::Value) -> Result<T, ReadError> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
+    let part = serde_path_to_error::deserialize(value).map(|Object(part)| part);
+    part.map_err(|error| {
         let path = error.path().to_string();
         let path = if path == "." { member.to_owned() } else { format!("{member}.{path}") };
         ReadError::of(&path, error.inner())
     })
-}
-
-/// Reads a member that may be null in place of being absent.
-pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl fmt::Display for ReadError {

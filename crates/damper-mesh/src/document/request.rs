@@ -1,6 +1,7 @@
 //! The envelope of a call.
 
-use super::{Protocol, ReadError, null_as_default, read};
+use super::object::{object, objects_or_default};
+use super::{Protocol, ReadError, read};
 use crate::deadline::{DEADLINE_URN, DeadlineError, SpecifiedDeadline};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -26,13 +27,15 @@ use serde_json::Value;
 #[non_exhaustive]
 pub struct Request {
     /// The protocol.
+    #[serde(deserialize_with = "object")]
     pub protocol: Protocol,
     /// The identifier that the answer repeats.
     pub id: String,
     /// The function to call.
+    #[serde(deserialize_with = "object")]
     pub call: Call,
     /// The extensions that the client asks for.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "objects_or_default", skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<RequestExtension>,
 }
 

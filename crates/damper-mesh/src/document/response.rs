@@ -1,9 +1,8 @@
 //! The envelope of an answer.
 
+use super::object::{Object, object, objects_or_default};
 use super::read_error::read_part;
-use super::{
-    Capabilities, MeshDuration, MeshError, Meta, Protocol, RateLimited, ReadError, Scope, null_as_default, read,
-};
+use super::{Capabilities, MeshDuration, MeshError, Meta, Protocol, RateLimited, ReadError, Scope, read};
 use crate::deadline::{DEADLINE_URN, DeadlineReport};
 use bytes::Bytes;
 use damper_core::retry::Failure;
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 /// The envelope of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Received")]
+#[serde(from = "Object<Received>")]
 #[non_exhaustive]
 pub struct Response {
     /// The protocol.
@@ -37,20 +36,22 @@ pub struct Response {
 /// An answer as it came: a malformed `meta` must not cost the caller a result.
 #[derive(Deserialize)]
 struct Received {
+    #[serde(deserialize_with = "object")]
     protocol: Protocol,
     id: Option<String>,
     #[serde(default)]
     result: Value,
-    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(default, deserialize_with = "objects_or_default")]
     errors: Vec<MeshError>,
     #[serde(default)]
     meta: Value,
-    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(default, deserialize_with = "objects_or_default")]
     extensions: Vec<ResponseExtension>,
 }
 
-impl From<Received> for Response {
-    fn from(Received { protocol, id, result, errors, meta, extensions }: Received) -> Self {
+impl From<Object<Received>> for Response {
+    fn from(Object(received): Object<Received>) -> Self {
+        let Received { protocol, id, result, errors, meta, extensions } = received;
         let (meta, meta_error) = match meta {
             Value::Null => (Meta::default(), None),
             meta => match read_part("meta", &meta) {

@@ -171,8 +171,9 @@ impl fmt::Display for ScopesError {
     }
 }
 
+/// What is wrong is displayed, so it is no source: a chain says everything once.
 impl Error for ScopesError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.error)
+        self.error.source()
     }
 }

@@ -4,7 +4,7 @@ use super::http_response::{Outcome, http_response};
 use super::layer::Settings;
 use super::{IncomingCall, MeshLayer};
 use crate::deadline::{Expired, Receipt, ReceivedDeadline, run_until};
-use crate::document::{Capabilities, MeshError, Meta, Request, Response};
+use crate::document::{Capabilities, MeshError, Meta, Object, Request, Response};
 use crate::scopes::Caller;
 use bytes::Bytes;
 use damper_core::deadline::{Arrival, Deadline};
@@ -117,7 +117,7 @@ fn id_in(bytes: &[u8]) -> Option<String> {
     struct Identified {
         id: String,
     }
-    serde_json::from_slice(bytes).ok().map(|Identified { id }| id)
+    serde_json::from_slice(bytes).ok().map(|Object(Identified { id })| id)
 }
 
 /// A request that could be read.

@@ -124,7 +124,8 @@ impl Default for Admission {
 impl Admission<FixedLimit> {
     /// Creates a gate for so many calls in flight, on the [default clock](DefaultClock).
     ///
-    /// At most 2^24 - 1 calls (16,777,215): a higher limit counts as that. A limit of 0 refuses all calls.
+    /// At most 2^24 - 1 calls (16,777,215): a higher limit counts as that. A limit of 0 refuses all calls at once:
+    /// the queue is no longer than the limit.
     #[must_use]
     pub fn fixed(limit: u32) -> Self {
         Self::fixed_with_clock(limit, crate::time::Monotonic)

@@ -108,6 +108,10 @@ fn wait_in_queue<G: Gated + ?Sized>(gate: &G, entrant: &Entrant) -> Result<u64, 
 }
 
 /// Waits in a future that sleeps by tokio's timer, if the request has a deadline.
+///
+/// # Panics
+///
+/// Polled outside of a tokio runtime whose timer is enabled, once it has to wait and has a deadline. Elsewhere: [`sleeping_by`](Admit::sleeping_by).
 #[cfg(feature = "tokio")]
 impl<A: AdmissionRef> IntoFuture for Admit<A> {
     type Output = Result<AdmissionPermit<A>, NotAdmitted>;

@@ -103,6 +103,9 @@ impl fmt::Display for NotAdmitted {
         let limit = self.limit;
         match self.cause {
             RefusalCause::Late => f.write_str("not admitted, too little time is left before its deadline")?,
+            RefusalCause::NoSlot | RefusalCause::QueueFull if limit == 0 => {
+                f.write_str("not admitted, the limit is 0")?;
+            }
             RefusalCause::NoSlot => write!(f, "not admitted, limit {limit} reached")?,
             RefusalCause::QueueFull => write!(f, "not admitted, limit {limit} reached, queue full")?,
             RefusalCause::Displaced => write!(f, "not admitted, limit {limit} reached, displaced from the queue")?,

@@ -158,6 +158,10 @@ impl<L: Slotted + ?Sized> Drop for Stay<'_, L> {
 }
 
 /// Waits in a future that sleeps by tokio's timer, if its wait has an end.
+///
+/// # Panics
+///
+/// Polled outside of a tokio runtime whose timer is enabled, once it has to wait and its wait has an end. Elsewhere: [`sleeping_by`](AcquirePermit::sleeping_by).
 #[cfg(feature = "tokio")]
 impl<B: BulkheadRef> IntoFuture for AcquirePermit<B> {
     type Output = Result<BulkheadPermit<B>, BulkheadFull>;

@@ -99,6 +99,10 @@ impl<Q: Queue> Acquire<Q> {
 }
 
 /// Waits in a future that sleeps by tokio's timer.
+///
+/// # Panics
+///
+/// Polled outside of a tokio runtime whose timer is enabled, once it has to wait. Elsewhere: [`sleeping_by`](Acquire::sleeping_by).
 #[cfg(feature = "tokio")]
 impl<Q: Queue> IntoFuture for Acquire<Q> {
     type Output = Result<(), Denied>;

@@ -220,6 +220,10 @@ impl<'a, C: Clock, B: Budget, V, O> HedgeRun<'a, C, B, V, O> {
 }
 
 /// Sleeps by tokio's timer.
+///
+/// # Panics
+///
+/// Polled outside of a tokio runtime whose timer is enabled, once it waits for its next attempt. Elsewhere: [`sleeping_by`](HedgeRun::sleeping_by).
 #[cfg(feature = "tokio")]
 impl<'a, C, B, V, O, F, T, E> IntoFuture for HedgeRun<'a, C, B, V, O>
 where

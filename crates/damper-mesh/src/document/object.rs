@@ -1,0 +1,73 @@
+//! Objects, and nothing else that serde would read as one.
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A type that is read of an object: what serde derives for a struct reads an array too, as the members in their order.
+pub(crate) struct Object<T>(pub(crate) T);
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(members)).map(Object)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+/// Reads a member that is an object.
+pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Object::deserialize(deserializer).map(|Object(member)| member)
+}
+
+/// Reads a member that is an object or null.
+pub(super) fn object_or_null<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let member = Option::<Object<T>>::deserialize(deserializer)?;
+    Ok(member.map(|Object(member)| member))
+}
+
+/// Reads a member that is an object, or null in place of being absent.
+pub(super) fn object_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    object_or_null(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Reads a member that is an array of objects.
+pub(super) fn objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let members = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(members.into_iter().map(|Object(member)| member).collect())
+}
+
+/// Reads a member that is an array of objects, or null in place of being absent.
+pub(super) fn objects_or_default<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let members = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
+    Ok(members.into_iter().flatten().map(|Object(member)| member).collect())
+}
