@@ -469,6 +469,7 @@ fn types_of_the_configuration_have_the_traits_users_expect() {
         Origin: shared cloned,
         // mistakes
         ConfigError: error,
+        ConfiguredLimitError: error,
         Problem: shared cloned displayed,
         ProblemCause: shared cloned,
         // keys
