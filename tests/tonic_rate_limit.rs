@@ -361,7 +361,7 @@ fn refusals_become_statuses() {
         Ok(())
     };
     let status = handler().unwrap_err();
-    assert_eq!(status.message(), "rate limit exceeded: more tokens asked for than the burst");
+    assert_eq!(status.message(), "rate limit exceeded: the burst is 0");
     assert_eq!((status.code(), retry_after(&status)), (Code::ResourceExhausted, None));
 
     let clock = ManualClock::new();
