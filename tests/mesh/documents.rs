@@ -206,15 +206,15 @@ fn arrays_are_no_objects() {
         let error = response(&format!(r#""meta":{text}"#)).unwrap().meta_error().map(ToString::to_string);
         error.map_or(Ok(()), Err)
     };
-    let usage = format!(r#"[1,1,0,{second},{second},null]"#);
-    refused(meta(r#"[null,null,{}]"#), "meta: ");
+    let usage = format!(r"[1,1,0,{second},{second},null]");
+    refused(meta(r"[null,null,{}]"), "meta: ");
     refused(meta(r#"{"duration":[1,"second"]}"#), "meta.duration: ");
     refused(meta(&format!(r#"{{"rate_limit":{usage}}}"#)), "meta.rate_limit: ");
     refused(meta(r#"{"rate_limits":[null,null,null,null]}"#), "meta.rate_limits: ");
     for scope in ["global", "service", "function", "user"] {
         refused(meta(&format!(r#"{{"rate_limits":{{"{scope}":{usage}}}}}"#)), &format!("meta.rate_limits.{scope}: "));
     }
-    refused(Fragment::from_json(br#"[{}]"#).map(drop).map_err(|error| error.to_string()), "");
+    refused(Fragment::from_json(br"[{}]").map(drop).map_err(|error| error.to_string()), "");
     refused(Fragment::from_json(br#"{"meta":[]}"#).map(drop).map_err(|error| error.to_string()), "meta: ");
 
     let published = |result: Value| {
