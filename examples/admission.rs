@@ -5,7 +5,7 @@ use damper::concurrency::{Admission, AdmissionRequest, Criticality, FixedLimit};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the workers behind the gate can do at once, and how long a job takes.
+/// The number of workers behind the gate, and the time that a job takes.
 const SLOTS: u32 = 4;
 const JOB: Duration = Duration::from_millis(10);
 /// Threads that call again and again: users want about half of the slots, the batch wants more than all.

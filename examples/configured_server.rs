@@ -19,7 +19,7 @@ cooldown = \"10s\"
 ";
 
 fn write(file: &std::path::Path, text: &str) -> std::io::Result<()> {
-    // A file beside it and a rename, so that nobody reads a half.
+    // A new file is renamed over the old one, so that no reader sees half of it.
     fs::write(file.with_extension("new"), text)?;
     fs::rename(file.with_extension("new"), file)
 }

@@ -41,7 +41,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MS", default_value_t = 250, value_parser = value_parser!(u32).range(1..))]
     pub(crate) timeout: u32,
 
-    /// What the arrivals are drawn from; the same for all servers of a round
+    /// The seed of the arrivals; the same for all servers of a round
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 }

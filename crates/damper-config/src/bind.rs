@@ -146,7 +146,7 @@ struct Binder<T> {
     settings: T,
     /// Made for the first unknown name.
     known: Option<KnownNames>,
-    /// What sources have given, in their order, without bad values.
+    /// The members that the sources gave, in their order, without bad values.
     accepted: Vec<Accepted>,
     /// The keys that are given, by section, each with the number of its last source.
     in_force: BTreeMap<String, InForce>,

@@ -1,4 +1,4 @@
-//! What values a key takes.
+//! The values that a key takes.
 
 use std::fmt;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub enum Kind {
     Flag,
     /// One of these texts.
     Choice(&'static [&'static str]),
-    /// What a limit is per: `global`, `client`, or `header:` and a name.
+    /// The key of a limit: `global`, `client`, or `header:` and a name.
     LimitKey,
     /// A list of networks: `10.0.0.0/8`.
     Networks,
@@ -81,7 +81,7 @@ impl Kind {
     }
 }
 
-/// What a value must be, for messages.
+/// The requirement on a value, for messages.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let range = self.range();

@@ -36,8 +36,7 @@
 //! budgets, hedges and deadlines: a changed key of theirs needs a restart, and the reload that finds one changes nothing else either. What
 //! is yours can take such keys by its own [`Reload`].
 //!
-//! What waits or has a deadline is the program's: `max_wait` and the deadlines are values that it passes on, and that no limit built here
-//! applies.
+//! The program applies waits and deadlines itself: no limit that is built here applies `max_wait` or a deadline.
 //!
 //! # Features
 //!

@@ -1,4 +1,4 @@
-//! What is wrong with settings.
+//! The mistakes in settings.
 
 use crate::value::Origin;
 use std::error::Error;
@@ -15,7 +15,7 @@ pub struct Problem {
     pub(crate) dropped: Vec<&'static str>,
 }
 
-/// What is wrong.
+/// The mistake.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ProblemCause {
@@ -38,7 +38,7 @@ pub enum ProblemCause {
     Invalid {
         /// The value as it was given, shortened if it is long.
         value: String,
-        /// What is allowed.
+        /// The values that are allowed.
         expected: String,
         /// Why it is not what is allowed, if there is more to say.
         why: Option<String>,
@@ -47,7 +47,7 @@ pub enum ProblemCause {
     Repeated,
     /// The values of several keys do not fit each other.
     Conflict {
-        /// What is allowed.
+        /// The values that are allowed.
         expected: String,
     },
 }

@@ -184,7 +184,7 @@ impl Sources {
     }
 }
 
-/// What a file contains, or why it cannot be read.
+/// The contents of a file, or the reason why it cannot be read.
 pub(crate) type Contents = Result<Vec<u8>, String>;
 
 /// Returns whether there is a value, and not only tables without any.

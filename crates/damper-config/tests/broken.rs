@@ -296,7 +296,7 @@ fn a_conflict_takes_back_what_the_last_source_gave_and_nothing_else() {
             "ratelimit.burst = 5\nadaptive_limit.min_limit = 50",
             "ratelimit.quota = '1/h'\nadaptive_limit.max_limit = 10",
         ),
-        // What the quota had overridden is back with it.
+        // The values that the quota had overridden are back with it.
         (
             "ratelimit.requests_per_second = 1",
             "ratelimit.quota = '100/s'\nratelimit.burst = 5",

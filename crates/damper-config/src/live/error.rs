@@ -1,4 +1,4 @@
-//! What a reload changed, or why it changed nothing.
+//! The changes of a reload, or the reason why it changed nothing.
 
 use crate::problem::ConfigError;
 use crate::section::{Change, Key};

@@ -66,7 +66,7 @@ pub struct Reloader {
     start: Settings,
     /// Locked for a moment only: what takes settings may ask for those in force.
     current: Mutex<Settings>,
-    /// What the files contained when their settings were put in force. Locked for a whole reload: two at once would apply their
+    /// The contents of the files whose settings are in force. Locked for a whole reload: two at once would apply their
     /// settings in different orders.
     in_force: Mutex<Vec<Contents>>,
 }
@@ -74,7 +74,7 @@ pub struct Reloader {
 type Apply = dyn Fn(&Settings) -> Result<(), String> + Send + Sync;
 type Check = dyn Fn(&Settings, &Settings) -> Result<(), String> + Send + Sync;
 
-/// What a section is applied to.
+/// The target that a section is applied to.
 struct Binding {
     section: String,
     takes: Box<dyn Fn(&Key) -> bool + Send + Sync>,

@@ -1,4 +1,4 @@
-//! What settings are applied to.
+//! The targets that settings are applied to.
 
 use crate::section::{Change, Key};
 use crate::settings::{AdmissionSettings, BulkheadSettings, ClientRateLimitSettings, RateLimitSettings};

@@ -79,7 +79,7 @@ impl Reloader {
     }
 }
 
-/// What the files contained when they were tried last.
+/// The contents of the files when they were tried last.
 struct Tried {
     contents: Vec<Contents>,
     outcome: Outcome,
@@ -88,7 +88,7 @@ struct Tried {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Applied,
-    /// What is bound refused, and may take it later.
+    /// The bound target refused, and may take it later.
     Refused,
     /// Only another file can help.
     Wrong,

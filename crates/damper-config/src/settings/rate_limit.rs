@@ -8,7 +8,7 @@ use damper_core::Quota;
 use damper_core::limit::RateLimiter;
 use std::time::Duration;
 
-/// What a limit of a server is per.
+/// The key of a server's limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitKey {
@@ -62,7 +62,7 @@ section! {
         burst: u32 = 100, BURST, Live;
         /// Rate and burst in one, for windows other than a second. Stands instead of `requests_per_second` and `burst`.
         quota: Option<Quota> = None, Kind::Quota, Live;
-        /// What the limit is per.
+        /// The key of the limit.
         key: LimitKey = LimitKey::Global, Kind::LimitKey, Restart;
         /// For how many busy keys the table of a limit per client or header is sized.
         max_keys: u32 = 8192, Kind::Count { min: 1, max: 1 << 24 }, Restart;

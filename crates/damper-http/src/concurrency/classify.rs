@@ -1,4 +1,4 @@
-//! What a response says about the load of its server.
+//! Judges by a response how loaded its server is.
 
 use crate::completion::{ResponseHead, is_not_sent};
 use crate::rate_limit::Refused;

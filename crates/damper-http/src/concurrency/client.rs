@@ -79,7 +79,7 @@ pub struct ClientConcurrencyLayer<L, V = LoadSigns> {
 /// The settings that all services of a layer share.
 #[derive(Clone)]
 struct ClientSettings {
-    /// What a call has to be given before its end by the deadline is a sign of overload, if that was set.
+    /// The time a call must be given before its end by the deadline is a sign of overload, if that was set.
     min_budget: Option<Duration>,
     telemetry: ConcurrencyTelemetry,
 }

@@ -1,4 +1,4 @@
-//! What gives a request its permit.
+//! The source of a request's permit.
 
 use super::{ConcurrencyPermit, ConcurrencyRefusal};
 use crate::Head;

@@ -87,7 +87,7 @@ struct ServerSettings<R> {
     exempt: Option<RequestPredicate>,
     retry_after: Duration,
     body: RefusalBody<R>,
-    /// What a call has to be given before its end by the deadline is a sign of overload, if that was set.
+    /// The time a call must be given before its end by the deadline is a sign of overload, if that was set.
     min_budget: Option<Duration>,
     telemetry: ConcurrencyTelemetry,
 }
@@ -195,7 +195,7 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<
     /// Creates a layer with an adaptive limit for each key that a closure returns, for the 1024 keys that were used last: for routes
     /// whose latencies differ, say, which must not share one.
     ///
-    /// What is said of the keys of [`bulkhead_by`](ConcurrencyLayer::bulkhead_by) holds here too. The queues are as that of
+    /// The notes on the keys of [`bulkhead_by`](ConcurrencyLayer::bulkhead_by) hold here too. The queues are as that of
     /// [`adaptive`](ConcurrencyLayer::adaptive).
     ///
     /// # Examples

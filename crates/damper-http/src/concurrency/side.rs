@@ -1,4 +1,4 @@
-//! What differs between a server's limit and a client's.
+//! The differences between a server's limit and a client's.
 
 use super::{ClassifyLoad, ConcurrencyLimit, PermitObserver};
 use crate::Head;
@@ -44,7 +44,7 @@ pub trait Side: Clone {
     fn refuse(&self, head: &Head<'_>, refusal: <Self::Limit as ConcurrencyLimit>::Refusal) -> Self::Refused;
 }
 
-/// What the caller of a service gets, whose body is `R` and whose error is `E`.
+/// The result for the caller of a service, whose body is `R` and whose error is `E`.
 pub trait Answer<R, E>: Side<Classify: ClassifyLoad<E>> {
     /// The body of its responses.
     type Body;

@@ -13,7 +13,7 @@ pub(super) struct TimeGiven {
     /// The deadline of the call, which never passes if it has none.
     deadline: Deadline,
     left: Duration,
-    /// What is enough. `None`: what a call of this limit usually takes.
+    /// The time that is enough. `None`: the time that a call of this limit usually takes.
     min_budget: Option<Duration>,
 }
 

@@ -422,7 +422,7 @@ impl<D, B, R, H, T, L, C, A, P> ClientStack<D, B, R, H, T, L, C, A, P> {
 /// A limit of calls in flight.
 type ConcurrencyPart<L> = LayerPart<ClientConcurrencyLayer<L>>;
 
-/// What is behind a part, from the inside out.
+/// The parts behind a part, from the inside out.
 type Inside<S> = StackErrorService<S, OfTransport>;
 
 impl<S, D, B, R, H, T, L, C, A, P> Layer<S> for ClientStack<D, B, R, H, T, L, C, A, P>

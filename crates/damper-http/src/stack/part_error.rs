@@ -1,4 +1,4 @@
-//! What the errors of the parts become.
+//! Turns the errors of the parts into the stack's error.
 
 use super::{BoxError, StackError, StackPart, StackProtocol};
 #[cfg(feature = "tonic")]

@@ -1,4 +1,4 @@
-//! What the parts need to know of HTTP or gRPC.
+//! The differences between HTTP and gRPC that the parts need.
 
 use super::{BoxError, StackPart};
 use crate::Head;

@@ -34,7 +34,7 @@ type Call = IncomingCall<SharedClock>;
 #[derive(Clone)]
 pub(crate) struct SkipTime {
     pub(crate) clock: SharedClock,
-    /// What was slept so far.
+    /// The time slept so far.
     pub(crate) slept: Arc<Mutex<Vec<Duration>>>,
 }
 

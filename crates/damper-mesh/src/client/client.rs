@@ -203,7 +203,7 @@ where
         };
         let mut turn = pacer.turn(function);
         loop {
-            // What ends with the deadline cannot be sent any more.
+            // A wait that ends with the deadline leaves no time to send.
             let left = rest.remaining().saturating_sub(Duration::from_nanos(1));
             let longest = patience.as_ref().map_or(left, |patience| left.min(patience.remaining()));
             match turn.ask(longest) {
@@ -282,7 +282,7 @@ fn transport(error: impl Into<Box<dyn Error + Send + Sync>>) -> CallError {
     CallError::Transport(error.into())
 }
 
-/// What a call without an answer means for another attempt. Where the service may have served it there is none, but it counts.
+/// Judges a call without an answer. Where the service may have served it there is none, but it counts.
 fn failure_of(error: &CallError) -> Failure {
     let CallError::Transport(error) = error else { return Failure::TRANSIENT.declined() };
     match TransientFailures::judge(Err(&**error)) {

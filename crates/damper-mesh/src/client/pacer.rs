@@ -90,7 +90,7 @@ struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sent(u64);
 
-/// What a call does next.
+/// The next step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Sends its request now.

@@ -1,10 +1,10 @@
-//! What an answer says beside its result.
+//! The part of an answer beside its result.
 
 use super::object::{object, object_or_default, object_or_null};
 use super::{MeshDuration, RateLimitUsage, ReadError, Scope, read};
 use serde::{Deserialize, Serialize};
 
-/// What an answer says beside its result.
+/// The part of an answer beside its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Meta {

@@ -16,7 +16,7 @@ pub struct Protocol {
 
 const NAME: &str = "mesh";
 
-/// What the version of a document must begin with: before 1.0 a minor version may break what the one before had.
+/// The beginning of every version that is read: before 1.0 a minor version may break what the one before had.
 const COMPATIBLE: &str = "0.1.";
 
 impl Protocol {

@@ -15,7 +15,7 @@ pub enum ReadError {
     Document {
         /// The member, as in `errors[0].details`; empty for the whole document.
         member: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         reason: String,
     },
     /// It is of another protocol, or of another version of Mesh.

@@ -171,7 +171,7 @@ impl fmt::Display for ScopesError {
     }
 }
 
-/// What is wrong is displayed, so it is no source: a chain says everything once.
+/// `Display` includes the mistake, so it is no source: a chain says everything once.
 impl Error for ScopesError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.error.source()

@@ -9,7 +9,7 @@ use http::{HeaderValue, StatusCode};
 use http_body_util::Full;
 use std::time::Duration;
 
-/// What the layer did with a request. It decides the status, whatever codes the errors of a function have.
+/// The layer's own action on a request. It decides the status, whatever codes the errors of a function have.
 #[derive(Clone, Copy)]
 pub(super) enum Outcome {
     /// The function was called, or the layer answered in its place.

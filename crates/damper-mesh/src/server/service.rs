@@ -27,7 +27,7 @@ use std::time::Duration;
 ///
 /// # Cancel safety
 ///
-/// A future that is dropped drops that of the function. What the request took of its limits stays taken.
+/// A future that is dropped drops that of the function. The tokens of the request stay taken.
 pub struct MeshService<S, Z, C = DefaultClock, A = TokenBucket> {
     service: S,
     layer: MeshLayer<Z, C, A>,

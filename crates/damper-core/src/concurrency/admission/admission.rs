@@ -536,7 +536,7 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
             }
             Fate::Waiting => RefusalCause::Late,
             Fate::Refused(Some(cause)) => cause,
-            // As many calls have joined since as there were places vacant. What is true now is likely.
+            // As many calls have joined since as there were places vacant. The cause that holds now is the likely one.
             Fate::Refused(None) if entrant.is_late(now, needed) => RefusalCause::Late,
             Fate::Refused(None) => RefusalCause::Displaced,
         };
