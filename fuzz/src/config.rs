@@ -6,7 +6,7 @@ use damper::{BreakerConfig, RateLimiter};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// What is read.
+/// The input: a text, values in sources of their own, or a table of values.
 #[derive(Arbitrary, Debug)]
 pub enum ConfigInput<'a> {
     Text {
@@ -131,7 +131,7 @@ fn assert_protects(settings: &Settings) {
     for layers in [&settings.client.http, &settings.client.grpc] {
         let breaker = layers.circuit_breaker.config();
         assert!(breaker.failure_threshold() <= 1_000 && breaker.cooldown() >= Duration::from_millis(1));
-        // What is built is what was read, and no default in its place.
+        // The builder uses the values that were read, not defaults in their place.
         assert_eq!(breaker.cooldown(), layers.circuit_breaker.cooldown());
         let has_default = layers.circuit_breaker.failure_threshold() == BreakerConfig::DEFAULT.failure_threshold();
         assert_eq!(breaker.failure_threshold() == BreakerConfig::DEFAULT.failure_threshold(), has_default);

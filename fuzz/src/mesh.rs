@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Display;
 use std::time::{Duration, SystemTime};
 
-/// What is read.
+/// The input: bytes, an altered document, a deadline, a text, or the steps of a pacer.
 #[derive(Arbitrary, Debug)]
 pub enum MeshInput<'a> {
     Bytes(&'a [u8]),

@@ -113,7 +113,7 @@ fn request_grpc() -> Asked {
     request
 }
 
-/// What became of a call.
+/// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// An answer that was read to its end, with this status of HTTP.

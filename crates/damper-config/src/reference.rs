@@ -128,7 +128,7 @@ fn property(section: &dyn Section, key: &Key) -> Value {
     };
     property.insert("description".to_owned(), json!(key.doc()));
     if let Some(default) = section.written(key.name).literal() {
-        // What is written is JSON too.
+        // The text form of a default is also JSON.
         property.insert("default".to_owned(), serde_json::from_str(&default).unwrap_or(Value::Null));
     }
     Value::Object(property)

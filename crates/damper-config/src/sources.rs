@@ -94,7 +94,7 @@ impl Sources {
     /// values that do not fit each other, those of the last source are left out; of one source, the one that allows more. Log what it
     /// returns.
     ///
-    /// What is in force is in its range then, but it may be looser than what was meant: a misspelled key, or a file that cannot be read,
+    /// Every value in force is then in its range. It may still be looser than intended: a misspelled key, or a file that cannot be read,
     /// leaves the default.
     ///
     /// # Examples

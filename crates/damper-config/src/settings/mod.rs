@@ -48,9 +48,9 @@ group! {
     /// # Ok::<(), damper_config::ConfigError>(())
     /// ```
     Settings {
-        /// What servers do: `server`.
+        /// The settings of servers: `server`.
         server: ServerSettings,
-        /// What clients do: `client`.
+        /// The settings of clients: `client`.
         client: ClientSettings,
     }
 }

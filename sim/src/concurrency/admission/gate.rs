@@ -75,7 +75,7 @@ impl Policy {
     }
 }
 
-/// What became of a call.
+/// A step of a call: the gate's decision, or its end.
 #[derive(Clone, Copy, Debug)]
 pub enum Decision {
     /// It may start now.
@@ -115,7 +115,7 @@ impl Future for Work {
     }
 }
 
-/// What happens to calls apart from the gate's decisions on others.
+/// Events of waiting calls: wake-ups and timers.
 #[derive(Debug, Default)]
 struct Events {
     /// Calls that were woken.
